@@ -1,0 +1,1 @@
+"""The resource model: one module per kind, enums, well-known keys, CRD generation."""

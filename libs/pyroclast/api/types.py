@@ -1,0 +1,139 @@
+"""Resource types: which group, version and plural a kind is served under, and the paths that follow from it.
+
+Separate from the models because clients, informers and the chart need the addresses of kinds without their schemas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "CLUSTER_ROLES",
+    "CLUSTER_ROLE_BINDINGS",
+    "COMMANDS",
+    "CONFIG_MAPS",
+    "CRDS",
+    "CRON_JOBS",
+    "EVENTS",
+    "HYPER_NODES",
+    "JOBS",
+    "JOB_FLOWS",
+    "JOB_TEMPLATES",
+    "LEASES",
+    "MUTATING_WEBHOOKS",
+    "NAMESPACES",
+    "NETWORK_POLICIES",
+    "NODES",
+    "NUMATOPOLOGIES",
+    "PERSISTENT_VOLUMES",
+    "PERSISTENT_VOLUME_CLAIMS",
+    "PODS",
+    "POD_GROUPS",
+    "PRIORITY_CLASSES",
+    "QUEUES",
+    "RESOURCE_QUOTAS",
+    "ROLES",
+    "ROLE_BINDINGS",
+    "SECRETS",
+    "SERVICES",
+    "SERVICE_ACCOUNTS",
+    "VALIDATING_WEBHOOKS",
+    "Key",
+    "ResourceType",
+]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """Namespace and name of an object; the namespace of a cluster-scoped one is empty."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @classmethod
+    def parse(cls, text: str) -> Key:
+        """The key whose `str` is `text`."""
+        namespace, _, name = text.rpartition("/")
+        return cls(namespace, name)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceType:
+    """A kind as the API server serves it. `group` is empty for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """What stands in `apiVersion` of an object of this type."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """`plural.group`, as messages and CRD names write it; the bare plural in the core group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """URL path of the collection (no name), an object or its subresource; an empty namespace means all of them."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        if name:
+            parts.append(name)
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+def _core(plural: str, kind: str, *, namespaced: bool = True) -> ResourceType:
+    return ResourceType("", "v1", plural, kind, namespaced)
+
+
+def _cluster(group: str, version: str, plural: str, kind: str) -> ResourceType:
+    return ResourceType(group, version, plural, kind, namespaced=False)
+
+
+PODS: Final = _core("pods", "Pod")
+NODES: Final = _core("nodes", "Node", namespaced=False)
+NAMESPACES: Final = _core("namespaces", "Namespace", namespaced=False)
+SERVICES: Final = _core("services", "Service")
+CONFIG_MAPS: Final = _core("configmaps", "ConfigMap")
+SECRETS: Final = _core("secrets", "Secret")
+SERVICE_ACCOUNTS: Final = _core("serviceaccounts", "ServiceAccount")
+EVENTS: Final = _core("events", "Event")
+PERSISTENT_VOLUME_CLAIMS: Final = _core("persistentvolumeclaims", "PersistentVolumeClaim")
+PERSISTENT_VOLUMES: Final = _core("persistentvolumes", "PersistentVolume", namespaced=False)
+RESOURCE_QUOTAS: Final = _core("resourcequotas", "ResourceQuota")
+LEASES: Final = ResourceType("coordination.k8s.io", "v1", "leases", "Lease")
+PRIORITY_CLASSES: Final = _cluster("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass")
+NETWORK_POLICIES: Final = ResourceType("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+ROLES: Final = ResourceType("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDINGS: Final = ResourceType("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLES: Final = _cluster("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole")
+CLUSTER_ROLE_BINDINGS: Final = _cluster("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding")
+CRDS: Final = _cluster("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
+MUTATING_WEBHOOKS: Final = _cluster(
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"
+)
+VALIDATING_WEBHOOKS: Final = _cluster(
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
+)
+
+JOBS: Final = ResourceType("batch.volcano.sh", "v1alpha1", "jobs", "Job")
+CRON_JOBS: Final = ResourceType("batch.volcano.sh", "v1alpha1", "cronjobs", "CronJob")
+COMMANDS: Final = ResourceType("bus.volcano.sh", "v1alpha1", "commands", "Command")
+POD_GROUPS: Final = ResourceType("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+QUEUES: Final = _cluster("scheduling.volcano.sh", "v1beta1", "queues", "Queue")
+JOB_FLOWS: Final = ResourceType("flow.volcano.sh", "v1alpha1", "jobflows", "JobFlow")
+JOB_TEMPLATES: Final = ResourceType("flow.volcano.sh", "v1alpha1", "jobtemplates", "JobTemplate")
+HYPER_NODES: Final = _cluster("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode")
+NUMATOPOLOGIES: Final = _cluster("nodeinfo.volcano.sh", "v1alpha1", "numatopologies", "Numatopology")

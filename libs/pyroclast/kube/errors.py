@@ -1,0 +1,140 @@
+"""What can go wrong with an API request, as one exception tree.
+
+KubeError
+├── ConnectionFailed      no answer: refused, reset, timed out, TLS
+└── ApiError              an answer with a Status (code, reason, message, details)
+    ├── Unauthorized      401
+    ├── Forbidden         403
+    ├── NotFound          404
+    ├── AlreadyExists     409, reason AlreadyExists
+    ├── Conflict          409, otherwise
+    ├── Expired           410: the resourceVersion or continue token is too old
+    ├── Invalid           422
+    ├── TooManyRequests   429
+    └── ServerError       5xx
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = [
+    "AlreadyExists",
+    "ApiError",
+    "Conflict",
+    "ConnectionFailed",
+    "Expired",
+    "Forbidden",
+    "Invalid",
+    "KubeError",
+    "NotFound",
+    "ServerError",
+    "TooManyRequests",
+    "Unauthorized",
+]
+
+
+class KubeError(Exception):
+    """A request to the API server that did not succeed. `verb` and `path` say which."""
+
+    def __init__(self, message: str, *, verb: str = "", path: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.verb = verb
+        self.path = path
+
+
+class ConnectionFailed(KubeError):
+    """No usable answer came back; whether the request was carried out is unknown."""
+
+
+class ApiError(KubeError):
+    """The server's Status. `retry_after` is in seconds, None when the server did not say."""
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        retry_after: float | None = None,
+        verb: str = "",
+        path: str = "",
+    ) -> None:
+        super().__init__(message, verb=verb, path=path)
+        self.status = status
+        self.reason = reason
+        self.details: Mapping[str, Any] = details or {}
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.path}: {self.status} {self.reason}: {self.message}".strip()
+
+    @staticmethod
+    def from_status(
+        status: int, body: Mapping[str, Any], *, retry_after: float | None = None, verb: str = "", path: str = ""
+    ) -> ApiError:
+        """The error for HTTP `status` whose body is a `v1 Status` (or whatever a proxy sent, then without reason)."""
+        reason = str(body.get("reason") or "")
+        kind = AlreadyExists if reason == "AlreadyExists" else _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
+        details = body.get("details")
+        if retry_after is None and isinstance(details, dict) and isinstance(details.get("retryAfterSeconds"), int):
+            retry_after = float(details["retryAfterSeconds"])
+        return kind(
+            status,
+            reason,
+            str(body.get("message") or f"HTTP {status}"),
+            details=details if isinstance(details, dict) else None,
+            retry_after=retry_after,
+            verb=verb,
+            path=path,
+        )
+
+
+class Unauthorized(ApiError):
+    """The credentials are not accepted."""
+
+
+class Forbidden(ApiError):
+    """The credentials do not allow this."""
+
+
+class NotFound(ApiError):
+    """The object or type does not exist."""
+
+
+class Conflict(ApiError):
+    """Somebody changed the object first, or a precondition does not hold."""
+
+
+class AlreadyExists(Conflict):
+    """An object of that name is there already."""
+
+
+class Expired(ApiError):
+    """The resourceVersion or continue token is too old: list anew."""
+
+
+class Invalid(ApiError):
+    """The object does not pass validation; `details["causes"]` names the fields."""
+
+
+class TooManyRequests(ApiError):
+    """The server asks to slow down."""
+
+
+class ServerError(ApiError):
+    """The server failed."""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    422: Invalid,
+    429: TooManyRequests,
+}

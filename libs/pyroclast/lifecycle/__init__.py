@@ -1,0 +1,1 @@
+"""State tables, the policy engine and plans, pure."""

@@ -1,0 +1,1 @@
+"""The process shell: settings, logs, traces, metrics, health, supervision, TLS."""

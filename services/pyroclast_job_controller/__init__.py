@@ -1,0 +1,1 @@
+"""The controllers of Job, PodGroup, Queue and CronJob."""

@@ -1,0 +1,1 @@
+"""Actions: what a scheduling session does, one module each."""

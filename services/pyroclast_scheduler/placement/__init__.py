@@ -1,0 +1,1 @@
+"""Placement: arrays, masks and gang placement, pure."""

@@ -1,0 +1,1 @@
+"""Plugins: the policies of a scheduling session, one module each."""

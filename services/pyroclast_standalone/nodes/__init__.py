@@ -1,0 +1,1 @@
+"""Simulated nodes: run pods by stages against any API server."""
