@@ -1,0 +1,104 @@
+"""The data directory of a control plane: where its files lie, and the lock that says whether one is running."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import CommandError
+
+__all__ = ["DataDirectory"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """Paths below `root`. Nothing is made before `prepare`."""
+
+    root: Path
+
+    @classmethod
+    def default(cls) -> DataDirectory:
+        """`$XDG_DATA_HOME/pyroclast`, by default `~/.local/share/pyroclast`."""
+        home = os.environ.get("XDG_DATA_HOME")
+        return cls((Path(home) if home else Path.home() / ".local/share") / "pyroclast")
+
+    @classmethod
+    def of_cluster(cls, kubeconfig: Path) -> DataDirectory:
+        """Where services started against the existing cluster of `kubeconfig` keep logs and credentials."""
+        digest = hashlib.sha256(str(kubeconfig.resolve()).encode()).hexdigest()[:12]
+        return cls(cls.default().root / "clusters" / digest)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig of the embedded control plane."""
+        return self.root / "kubeconfig"
+
+    @property
+    def logs(self) -> Path:
+        """One `NAME.log` for each process."""
+        return self.root / "logs"
+
+    @property
+    def accounts(self) -> Path:
+        """One `NAME.kubeconfig` and `NAME.token` for each service."""
+        return self.root / "accounts"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held while a control plane runs here; contains the process id of the holder."""
+        return self.root / "pyroclast.lock"
+
+    def prepare(self) -> None:
+        """Make the directory, readable by its owner alone.
+
+        Raises:
+            CommandError: it cannot be made or written.
+        """
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self.logs, self.accounts):
+                folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise CommandError(f"--data-dir {self.root}: {error.strerror}; give a directory that can be written") from error
+        if not os.access(self.root, os.W_OK):
+            raise CommandError(f"--data-dir {self.root}: cannot be written; give a directory that can be written")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of this directory.
+
+        Raises:
+            CommandError: another control plane holds it.
+        """
+        with self.lock_file.open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise CommandError(
+                    f"--data-dir {self.root}: a control plane runs here already (pid {self.running_pid()}); "
+                    "stop it with `pyroclast down`, or give another directory"
+                ) from None
+            file.seek(0)
+            file.truncate()
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            yield
+            file.seek(0)
+            file.truncate()
+
+    def running_pid(self) -> int | None:
+        """Process id of the control plane that runs here, None when none does."""
+        if not self.lock_file.exists():
+            return None
+        with self.lock_file.open("r") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                text = file.read().strip()
+                return int(text) if text.isdigit() else None
+            return None

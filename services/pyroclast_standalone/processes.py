@@ -1,0 +1,145 @@
+"""The child processes of a control plane: started, watched, started again when they die, stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import CommandError
+
+__all__ = ["Program", "Supervisor"]
+
+FIRST_DELAY_SECONDS = 0.5  # a killed service should be back before its Jobs notice
+LONGEST_DELAY_SECONDS = 30.0
+STEADY_SECONDS = 60.0  # a process that lived this long starts again without delay growing
+STOP_SECONDS = 15.0  # longer than any service needs to drain
+READY_SECONDS = 60.0
+USAGE_STATUS = 2  # a process that refuses its settings will refuse them again
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to start: `python -m module arguments`. `is_ready` is asked until it says yes."""
+
+    name: str
+    module: str
+    arguments: tuple[str, ...]
+    is_ready: Callable[[], Awaitable[bool]]
+
+
+@dataclass(slots=True)
+class _Child:
+    program: Program
+    process: asyncio.subprocess.Process
+    started_at: float = field(default_factory=time.monotonic)
+
+
+class Supervisor:
+    """Runs programs as children. `say` gets a line `NAME pid=N` at each start."""
+
+    def __init__(self, logs: Path, say: Callable[[str], None]) -> None:
+        self._logs = logs
+        self._say = say
+        self._children: dict[str, _Child] = {}
+        self._stopping = False
+
+    async def start(self, program: Program) -> None:
+        """Start `program` and wait until it is ready.
+
+        Raises:
+            CommandError: it ended or was not ready in time; the text carries the last line of its log.
+        """
+        child = await self._spawn(program)
+        deadline = time.monotonic() + READY_SECONDS
+        while not await program.is_ready():
+            if child.process.returncode is not None:
+                raise CommandError(f"{program.name} ended with status {child.process.returncode}: {self._last_line(program.name)}")
+            if time.monotonic() > deadline:
+                raise CommandError(
+                    f"{program.name} was not ready within {READY_SECONDS:.0f} s: {self._last_line(program.name)} (log: {self._log(program.name)})"
+                )
+            await asyncio.sleep(0.05)
+
+    async def watch(self) -> None:
+        """Start again whatever dies, until cancelled.
+
+        Raises:
+            CommandError: a process refused its settings.
+        """
+        async with asyncio.TaskGroup() as group:
+            for name in list(self._children):
+                group.create_task(self._keep(name))
+
+    async def stop(self) -> None:
+        """End all children, the last started first; those that do not end in time are killed."""
+        self._stopping = True
+        for child in reversed(list(self._children.values())):
+            if child.process.returncode is not None:
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                child.process.terminate()
+            try:
+                await asyncio.wait_for(child.process.wait(), STOP_SECONDS)
+            except TimeoutError:
+                child.process.kill()
+                await child.process.wait()
+        self._children.clear()
+
+    async def _keep(self, name: str) -> None:
+        delay = FIRST_DELAY_SECONDS
+        while True:
+            child = self._children[name]
+            status = await child.process.wait()
+            if self._stopping:
+                return
+            if status == USAGE_STATUS:
+                raise CommandError(f"{name} refused its settings: {self._last_line(name)}")
+            if time.monotonic() - child.started_at > STEADY_SECONDS:
+                delay = FIRST_DELAY_SECONDS
+            self._say(f"{name} ended ({_how(status)}): starting it again in {delay:g} s")
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LONGEST_DELAY_SECONDS)
+            await self._spawn(child.program)
+
+    async def _spawn(self, program: Program) -> _Child:
+        with self._log(program.name).open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                program.module,
+                *program.arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_die_with_parent,
+            )
+        self._children[program.name] = child = _Child(program, process)
+        self._say(f"{program.name} pid={process.pid}")
+        return child
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
+    def _last_line(self, name: str) -> str:
+        lines = self._log(name).read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it wrote no log"
+
+
+def _how(status: int) -> str:
+    return f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+
+
+def _die_with_parent() -> None:
+    """In the child, before exec: leave the terminal's process group, and end when the supervisor ends, however it ends."""
+    os.setpgid(0, 0)
+    if sys.platform == "linux":
+        parent_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGTERM)
