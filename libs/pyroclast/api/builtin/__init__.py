@@ -1,0 +1,89 @@
+"""The OpenAPI definitions of the built-in kinds of Kubernetes 1.36, as checked-in data that is loaded when first asked for.
+
+Separate from our own models because pod templates and claims stay raw JSON in them: who must know the shape of a pod
+(CRD generation, rules, the embedded server) reads it here. `python -m pyroclast.api.builtin` writes the data anew.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+__all__ = [
+    "DEFINITIONS_FILE",
+    "KUBERNETES_VERSION",
+    "STRUCTURAL_FILE",
+    "definition_of",
+    "definitions",
+    "label_selector_schema",
+    "pod_template_schema",
+    "pvc_spec_schema",
+]
+
+KUBERNETES_VERSION: Final = "1.36"
+DEFINITIONS_FILE: Final = "definitions.json.xz"
+STRUCTURAL_FILE: Final = "structural.json.xz"
+
+_POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
+_PVC_SPEC = "io.k8s.api.core.v1.PersistentVolumeClaimSpec"
+_LABEL_SELECTOR = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
+
+
+def _load(file: str) -> dict[str, Any]:
+    packed = resources.files(__name__).joinpath("data", file).read_bytes()
+    loaded: dict[str, Any] = json.loads(lzma.decompress(packed))
+    return loaded
+
+
+@cache
+def definitions() -> Mapping[str, Any]:
+    """All definitions by name (`io.k8s.api.core.v1.Pod`), in the form of an OpenAPI v3 document.
+
+    A reference is `{"$ref": "#/components/schemas/NAME"}`, with the description of the field beside it; the `x-kubernetes-*`
+    extensions are kept. The value is shared: do not change it.
+    """
+    return _load(DEFINITIONS_FILE)
+
+
+@cache
+def _names_by_kind() -> Mapping[tuple[str, str, str], str]:
+    names: dict[tuple[str, str, str], str] = {}
+    for name, schema in definitions().items():
+        kinds = schema.get("x-kubernetes-group-version-kind", ())
+        if len(kinds) == 1:  # DeleteOptions and WatchEvent stand in every group and are nobody's kind
+            kind = kinds[0]
+            names[kind["group"], kind["version"], kind["kind"]] = name
+    return names
+
+
+def definition_of(group: str, version: str, kind: str) -> Mapping[str, Any] | None:
+    """The definition of a kind, None when it is not built in. The group of core kinds is empty."""
+    name = _names_by_kind().get((group, version, kind))
+    return None if name is None else definitions()[name]
+
+
+@cache
+def _structural() -> Mapping[str, Any]:
+    return _load(STRUCTURAL_FILE)
+
+
+def pod_template_schema() -> Mapping[str, Any]:
+    """PodTemplateSpec as a structural schema: no references, no descriptions, with the defaults of a CRD. Shared, do not change."""
+    schema: Mapping[str, Any] = _structural()[_POD_TEMPLATE]
+    return schema
+
+
+def pvc_spec_schema() -> Mapping[str, Any]:
+    """PersistentVolumeClaimSpec in the same form."""
+    schema: Mapping[str, Any] = _structural()[_PVC_SPEC]
+    return schema
+
+
+def label_selector_schema() -> Mapping[str, Any]:
+    """LabelSelector in the same form."""
+    schema: Mapping[str, Any] = _structural()[_LABEL_SELECTOR]
+    return schema
