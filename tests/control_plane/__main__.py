@@ -1,0 +1,53 @@
+"""`python -m tests.control_plane build | up`: build the programs of a real control plane, or run one until stopped."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+from tests.control_plane import build
+from tests.control_plane.real import real_control_plane
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    try:
+        if arguments.command == "up":
+            asyncio.run(_serve(arguments))
+        else:
+            build.build(arguments.names)
+            print(*map(build.program, arguments.names), sep="\n")
+    except build.GoMissing as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.control_plane", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    building = commands.add_parser("build", help="build the programs that are not in the cache")
+    building.add_argument("names", nargs="*", default=[tool.name for tool in build.TOOLS])
+    serving = commands.add_parser("up", help="run a control plane until SIGTERM or ^C")
+    serving.add_argument("--dir", type=Path, required=True, help="data, keys, logs and the kubeconfig go here")
+    serving.add_argument("--scheduler", action="store_true", help="run kube-scheduler too")
+    serving.add_argument("--unsafe-no-fsync", action="store_true", help="faster; a power failure loses writes")
+    return parser
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with real_control_plane(arguments.dir, fsync=not arguments.unsafe_no_fsync, scheduler=arguments.scheduler) as plane:
+        for part in plane.parts:
+            print(f"{part.name} pid={part.pid}")
+        print(f"ready KUBECONFIG={plane.kubeconfig}", flush=True)
+        await stop.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,251 @@
+"""A whole Kubernetes control plane on loopback: etcd, kube-apiserver, kube-controller-manager and, on request, kube-scheduler.
+
+RBAC and TLS are on, every request is in the audit log, and each part can be killed and brought back.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+from tests.control_plane import build
+from tests.control_plane.certificates import Certificates
+from tests.control_plane.parts import Part, free_port, wait_until
+
+__all__ = ["RealControlPlane", "real_control_plane"]
+
+_CONTROLLERS = "*,-node-lifecycle-controller"  # nodes here need not renew leases; a test that wants it asks for it
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
+_REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=2)
+
+
+class RealControlPlane:
+    """The parts, and where to reach them. Made by `real_control_plane`."""
+
+    def __init__(self, directory: Path, *, fsync: bool = True, scheduler: bool = False, controllers: str = _CONTROLLERS) -> None:
+        self.directory = directory = directory.absolute()
+        directory.mkdir(parents=True, exist_ok=True)
+        self.audit_log = directory / "audit.log"
+        self._certificates = _certificates(directory / "pki")
+        self._etcd_port, self._api_port = free_port(), free_port()
+        self.url = f"https://127.0.0.1:{self._api_port}"
+        self.etcd_url = f"http://127.0.0.1:{self._etcd_port}"
+        self.kubeconfig = self._write_kubeconfig("admin", directory / "kubeconfig")
+        self.etcd = Part("etcd", self._etcd_command(fsync=fsync), self._log("etcd"), self._etcd_ready)
+        self.apiserver = Part("kube-apiserver", self._apiserver_command(), self._log("kube-apiserver"), self._apiserver_ready)
+        self.controller_manager = self._controller_manager(controllers)
+        self.scheduler = self._scheduler() if scheduler else None
+
+    @property
+    def parts(self) -> list[Part]:
+        """In the order in which they start."""
+        parts = [self.etcd, self.apiserver, self.controller_manager, self.scheduler]
+        return [part for part in parts if part is not None]
+
+    async def start(self) -> None:
+        """Start every part; returns when `/readyz` says ok and a namespace's `default` ServiceAccount can be used."""
+        await self.etcd.start()
+        await self.apiserver.start()
+        for part in self.parts[2:]:
+            await part.start(wait=False)
+        await wait_until(self._default_service_account, 60.0, "the ServiceAccount default/default")
+
+    async def stop(self) -> None:
+        """Stop every part, the last started first."""
+        for part in reversed(self.parts):
+            await part.stop()
+
+    async def compact(self) -> int:
+        """Forget etcd's history up to now; the revision that is the oldest from now on."""
+        async with aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as session:
+            key = base64.b64encode(b"/").decode()
+            async with session.post(f"{self.etcd_url}/v3/kv/range", json={"key": key, "count_only": True}) as answer:
+                answer.raise_for_status()
+                revision = int((await answer.json(content_type=None))["header"]["revision"])
+            compaction = {"revision": str(revision), "physical": True}
+            async with session.post(f"{self.etcd_url}/v3/kv/compaction", json=compaction) as answer:
+                answer.raise_for_status()
+        return revision
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Status and body of a GET as the administrator; status 0 when nobody answers."""
+        context = ssl.create_default_context(cafile=str(self._certificates.ca))
+        context.load_cert_chain(self._certificates.certificate_of("admin"), self._certificates.key_of("admin"))
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as session,
+                session.get(self.url + path, ssl=context) as answer,
+            ):
+                return answer.status, await answer.text()
+        except (aiohttp.ClientError, TimeoutError):
+            return 0, ""
+
+    async def _etcd_ready(self) -> bool:
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as session,
+                session.get(f"{self.etcd_url}/health") as answer,
+            ):
+                return answer.status == 200
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    async def _apiserver_ready(self) -> bool:
+        status, _ = await self.get("/readyz")
+        return status == 200
+
+    async def _default_service_account(self) -> bool:
+        status, _ = await self.get("/api/v1/namespaces/default/serviceaccounts/default")
+        return status == 200
+
+    def _etcd_command(self, *, fsync: bool) -> list[str]:
+        peer = f"http://127.0.0.1:{free_port()}"
+        options = {
+            "data-dir": self.directory / "etcd",
+            "listen-client-urls": self.etcd_url,
+            "advertise-client-urls": self.etcd_url,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"default={peer}",
+            "log-level": "warn",
+        }
+        return [*_command("etcd", options), *([] if fsync else ["--unsafe-no-fsync"])]
+
+    def _apiserver_command(self) -> list[str]:
+        policy = self._write_yaml("audit-policy.yaml", _AUDIT_POLICY)
+        pki = self._certificates
+        options = {
+            "etcd-servers": self.etcd_url,
+            "bind-address": "127.0.0.1",
+            "advertise-address": "127.0.0.1",
+            "secure-port": self._api_port,
+            "tls-cert-file": pki.certificate_of("kube-apiserver"),
+            "tls-private-key-file": pki.key_of("kube-apiserver"),
+            "client-ca-file": pki.ca,
+            "kubelet-client-certificate": pki.certificate_of("kubelet-client"),
+            "kubelet-client-key": pki.key_of("kubelet-client"),
+            "kubelet-preferred-address-types": "InternalIP",
+            "service-account-key-file": self.directory / "pki" / "service-accounts.pub",
+            "service-account-signing-key-file": pki.key_of("service-accounts"),
+            "service-account-issuer": "https://localhost",
+            "authorization-mode": "RBAC",
+            "service-cluster-ip-range": "10.0.0.0/24",
+            "audit-policy-file": policy,
+            "audit-log-path": self.audit_log,
+        }
+        return [*_command("kube-apiserver", options), "--allow-privileged"]
+
+    def _controller_manager(self, controllers: str) -> Part:
+        port = free_port()
+        pki = self._certificates
+        options = {
+            "kubeconfig": self._write_kubeconfig("kube-controller-manager"),
+            "service-account-private-key-file": pki.key_of("service-accounts"),
+            "root-ca-file": pki.ca,
+            "cluster-signing-cert-file": pki.ca,
+            "cluster-signing-key-file": pki.key_of("ca"),
+            "leader-elect": "false",
+            "controllers": controllers,
+            "kube-api-qps": 500,
+            "kube-api-burst": 1000,
+            "secure-port": port,
+            "bind-address": "127.0.0.1",
+        }
+        command = [*_command("kube-controller-manager", options), "--use-service-account-credentials"]
+        return Part("kube-controller-manager", command, self._log("kube-controller-manager"), _healthy(port))
+
+    def _scheduler(self) -> Part:
+        port = free_port()
+        configuration = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(self._write_kubeconfig("kube-scheduler"))},
+            "leaderElection": {"leaderElect": False},
+        }
+        options = {
+            "config": self._write_yaml("kube-scheduler.yaml", configuration),
+            "secure-port": port,
+            "bind-address": "127.0.0.1",
+        }
+        return Part("kube-scheduler", _command("kube-scheduler", options), self._log("kube-scheduler"), _healthy(port))
+
+    def _write_kubeconfig(self, name: str, path: Path | None = None) -> Path:
+        pki = self._certificates
+        user = {"client-certificate": str(pki.certificate_of(name)), "client-key": str(pki.key_of(name))}
+        configuration = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "real", "cluster": {"server": self.url, "certificate-authority": str(pki.ca)}}],
+            "users": [{"name": name, "user": user}],
+            "contexts": [{"name": "real", "context": {"cluster": "real", "user": name}}],
+            "current-context": "real",
+        }
+        path = path or self.directory / f"{name}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(configuration))
+        return path
+
+    def _log(self, name: str) -> Path:
+        return self.directory / f"{name}.log"
+
+    def _write_yaml(self, name: str, content: Any) -> Path:
+        path = self.directory / name
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+
+@asynccontextmanager
+async def real_control_plane(
+    directory: Path, *, fsync: bool = True, scheduler: bool = False, controllers: str = _CONTROLLERS
+) -> AsyncIterator[RealControlPlane]:
+    """Run a control plane with its data, keys and logs in `directory`; what is there from an earlier run goes on.
+
+    Raises:
+        build.GoMissing: a program is not built yet and cannot be built here.
+    """
+    plane = RealControlPlane(directory, fsync=fsync, scheduler=scheduler, controllers=controllers)
+    try:
+        await plane.start()
+        yield plane
+    finally:
+        await plane.stop()
+
+
+def _certificates(directory: Path) -> Certificates:
+    certificates = Certificates(directory)
+    certificates.server("kube-apiserver")
+    certificates.client("admin", "kubernetes-admin", ["system:masters"])
+    certificates.client("kubelet-client", "kube-apiserver-kubelet-client", ["system:masters"])
+    certificates.client("kube-controller-manager", "system:kube-controller-manager")
+    certificates.client("kube-scheduler", "system:kube-scheduler")
+    certificates.signing_key("service-accounts")
+    return certificates
+
+
+def _command(name: str, options: dict[str, Any]) -> list[str]:
+    return [str(build.program(name)), *(f"--{option}={value}" for option, value in options.items())]
+
+
+def _healthy(port: int) -> Callable[[], Awaitable[bool]]:
+    """Ask the health port of a program whose certificate it made itself."""
+    return partial(_is_ok, f"https://127.0.0.1:{port}/healthz")
+
+
+async def _is_ok(url: str) -> bool:
+    try:
+        async with aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as session, session.get(url, ssl=False) as answer:
+            return answer.status == 200
+    except (aiohttp.ClientError, TimeoutError):
+        return False
