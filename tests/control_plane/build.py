@@ -1,7 +1,8 @@
 """Builds the programs of a real control plane from their Go modules into a cache outside the checkout.
 
 Each folder under `tools/` is one Go module that pins one upstream (they disagree on the versions of what they share). The
-cache key is the hash of the module's go.mod and go.sum, so a changed pin builds anew and an unchanged one costs nothing.
+cache key is the hash of the module's go.mod and go.sum and of the link-time variables, so a changed pin builds anew and an
+unchanged one costs nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Tool:
     @property
     def path(self) -> Path:
         """Where the built program lies; it is there only if it was built."""
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(repr(self.variables).encode())
         for name in ("go.mod", "go.sum"):
             digest.update((_TOOLS_DIR / self.module / name).read_bytes())
         return cache_root() / f"{self.module}-{digest.hexdigest()[:16]}" / self.name
@@ -52,11 +53,22 @@ def _kubernetes(name: str) -> Tool:
     return Tool(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", variables)
 
 
+def _helm() -> Tool:
+    major, minor, _ = _KUBERNETES_VERSION.removeprefix("v").split(".")
+    variables = [("helm.sh/helm/v3/internal/version.version", "v3.22.0")]
+    for package in ("chartutil", "lint/rules"):  # the version that `helm template` assumes without a cluster
+        variables += [
+            (f"helm.sh/helm/v3/pkg/{package}.k8sVersionMajor", major),
+            (f"helm.sh/helm/v3/pkg/{package}.k8sVersionMinor", minor),
+        ]
+    return Tool("helm", "helm", "helm.sh/helm/v3/cmd/helm", tuple(variables))
+
+
 # In the order in which others can use them: a server before its controllers.
 TOOLS: tuple[Tool, ...] = (
     Tool("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
     _kubernetes("kube-apiserver"),
-    Tool("helm", "helm", "helm.sh/helm/v3/cmd/helm", (("helm.sh/helm/v3/internal/version.version", "v3.22.0"),)),
+    _helm(),
     _kubernetes("kube-controller-manager"),
     _kubernetes("kube-scheduler"),
 )
