@@ -61,10 +61,13 @@ class Supervisor:
         deadline = time.monotonic() + READY_SECONDS
         while not await program.is_ready():
             if child.process.returncode is not None:
-                raise CommandError(f"{program.name} ended with status {child.process.returncode}: {self._last_line(program.name)}")
-            if time.monotonic() > deadline:
                 raise CommandError(
-                    f"{program.name} was not ready within {READY_SECONDS:.0f} s: {self._last_line(program.name)} (log: {self._log(program.name)})"
+                    f"{program.name} ended with status {child.process.returncode}: {self._last_line(program.name)}"
+                )
+            if time.monotonic() > deadline:
+                log = self._log(program.name)
+                raise CommandError(
+                    f"{program.name} was not ready within {READY_SECONDS:.0f} s: {self._last_line(program.name)} (log: {log})"
                 )
             await asyncio.sleep(0.05)
 

@@ -1,0 +1,270 @@
+"""The command `pyroclast`: a control plane on this machine, and Jobs run on it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from . import control_plane, manifests
+from .directory import DataDirectory
+from .errors import CommandError
+
+__all__ = ["main"]
+
+DOWN_SECONDS = 60.0
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line `arguments` (those of the process by default); the exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except CommandError as error:
+        print(f"pyroclast: {error}", file=sys.stderr)
+        return error.status
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _up(options: argparse.Namespace) -> int:
+    if options.detach:
+        return _detach(options)
+    return _run_until_stopped(_serve(_plane_options(options), purge=options.purge))
+
+
+async def _serve(options: control_plane.Options, *, purge: bool) -> int:
+    async with control_plane.running(options, _say) as plane:
+        _say(f"ready KUBECONFIG={plane.kubeconfig}")
+        try:
+            await plane.watch()
+        finally:
+            if purge:
+                await plane.supervisor.stop()
+                await control_plane.purge(plane.kubeconfig)
+    return 0
+
+
+def _detach(options: argparse.Namespace) -> int:
+    """Start the same command in the background and pass its lines on until it is ready."""
+    directory = _directory(options)
+    directory.prepare()
+    arguments = [argument for argument in sys.argv[1:] if argument != "--detach"]
+    log = directory.logs / "pyroclast.log"
+    with log.open("wb") as out:
+        child = subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, "-m", __package__, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    with log.open() as lines:
+        while True:
+            line = lines.readline()
+            if not line:
+                status = child.poll()
+                if status is not None:
+                    return status or 1
+                time.sleep(0.05)
+                continue
+            print(line, end="", flush=True)
+            if line.startswith("ready "):
+                return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    directory = _directory(options)
+    pid = directory.running_pid()
+    if pid is None and options.kubeconfig is None:
+        raise CommandError(f"--data-dir {directory.root}: no control plane runs here; `pyroclast up` starts one")
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + DOWN_SECONDS
+        while directory.running_pid() is not None:
+            if time.monotonic() > deadline:
+                raise CommandError(f"pid {pid} did not stop within {DOWN_SECONDS:.0f} s")
+            time.sleep(0.05)
+        _say(f"stopped pid={pid}")
+    if options.kubeconfig is not None:
+        asyncio.run(control_plane.purge(options.kubeconfig))
+        _say(f"removed everything of pyroclast from the cluster of {options.kubeconfig}")
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    objects = manifests.read(options.manifest)
+    directory = _directory(options)
+    return _run_until_stopped(_submit(options, directory, objects))
+
+
+async def _submit(options: argparse.Namespace, directory: DataDirectory, objects: list[manifests.Manifest]) -> int:
+    from . import run  # noqa: PLC0415 - the records of all kinds are needed by this verb alone
+
+    display = run.Display()
+    if options.kubeconfig is not None or directory.running_pid() is not None:
+        kubeconfig = options.kubeconfig or directory.kubeconfig
+        completed = await run.submit_and_follow(kubeconfig, objects, display)
+        display.say(f"To look at it: KUBECONFIG={kubeconfig} kubectl get vcjob")
+        return 0 if completed else 1
+    display.say(f"starting a control plane, its data is in {directory.root}")
+    async with control_plane.running(control_plane.Options(directory), display.say) as plane, asyncio.TaskGroup() as group:
+        watching = group.create_task(plane.watch())
+        completed = await run.submit_and_follow(plane.kubeconfig, objects, display)
+        watching.cancel()
+    where = "" if directory == DataDirectory.default() else f" --data-dir {directory.root}"
+    display.say("The control plane is stopped, its objects are kept. To go on:")
+    display.say(f"  {sys.argv[0]} up{where}")
+    display.say(f"  KUBECONFIG={directory.kubeconfig} kubectl get vcjob")
+    return 0 if completed else 1
+
+
+def _crds(_options: argparse.Namespace) -> int:
+    import yaml  # noqa: PLC0415 - generating CRDs loads the models of all kinds
+
+    from pyroclast.api.crds import custom_resource_definitions  # noqa: PLC0415
+
+    print(yaml.safe_dump_all(custom_resource_definitions(), sort_keys=False), end="")
+    return 0
+
+
+def _run_until_stopped(work: Coroutine[object, object, int]) -> int:
+    """Run `work`; SIGTERM and SIGINT cancel it, so that everything it started is stopped."""
+
+    async def guarded() -> int:
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(work)
+        for stop in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(stop, task.cancel)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return 0
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
+
+    return asyncio.run(guarded())
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error to tell the user: our own words where there are some."""
+    told, _ = group.split(CommandError)
+    error: BaseException = told or group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _directory(options: argparse.Namespace) -> DataDirectory:
+    if options.data_dir is not None:
+        return DataDirectory(options.data_dir)
+    kubeconfig = options.kubeconfig
+    return DataDirectory.of_cluster(kubeconfig) if kubeconfig is not None else DataDirectory.default()
+
+
+def _plane_options(options: argparse.Namespace) -> control_plane.Options:
+    nodes = options.nodes
+    if nodes is None:
+        nodes = 0 if options.kubeconfig is not None else 4
+    return control_plane.Options(
+        _directory(options), options.kubeconfig, options.port, nodes, options.node_mode, options.audit_log
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, without the usage around it."""
+        raise CommandError(f"{message}; see `{self.prog} --help`", status=2)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="pyroclast", description="A batch system for Kubernetes, on this machine or on a cluster of yours.")
+    parser.add_argument("--version", action="version", version=f"pyroclast {_version()}")
+    verbs = parser.add_subparsers(title="commands", required=True, parser_class=_Parser, metavar="COMMAND")
+
+    up = verbs.add_parser("up", help="run a control plane, or our services against an existing cluster")
+    up.set_defaults(command=_up)
+    _where(up)
+    up.add_argument(
+        "--port",
+        type=_port,
+        default=0,
+        metavar="N",
+        help="port of the embedded API server (default: that of the last start, else any)",
+    )
+    up.add_argument("--nodes", type=_count, metavar="N", help="simulated nodes (default: 4, and none with --kubeconfig)")
+    up.add_argument(
+        "--node-mode",
+        choices=("simulated", "process"),
+        default="simulated",
+        help="simulate pods, or run their commands as local processes",
+    )
+    up.add_argument(
+        "--audit-log", type=Path, metavar="FILE", help="write each request to the embedded API server there, as JSON lines"
+    )
+    up.add_argument("--detach", action="store_true", help="return when ready, and keep running in the background")
+    up.add_argument("--purge", action="store_true", help="at the end, take everything away again that was installed")
+
+    run = verbs.add_parser("run", help="submit manifests and follow their Jobs to the end")
+    run.set_defaults(command=_run)
+    _where(run)
+    run.add_argument("manifest", nargs="+", type=Path, metavar="MANIFEST", help="file or folder, YAML or JSON")
+
+    down = verbs.add_parser("down", help="stop a control plane that runs in the background")
+    down.set_defaults(command=_down)
+    _where(down)
+
+    crds = verbs.add_parser("crds", help="print the CustomResourceDefinitions")
+    crds.set_defaults(command=_crds)
+    return parser
+
+
+def _where(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help=f"where data is kept (default: {DataDirectory.default().root})"
+    )
+    parser.add_argument(
+        "--kubeconfig", type=_file, metavar="FILE", help="an existing cluster, instead of the embedded control plane"
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; give a number from 0 to 65535, 0 for any free one")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of nodes; give 0 or more")
+    return int(text)
+
+
+def _file(text: str) -> Path:
+    path = Path(text)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"{text}: no such file; give the path of a kubeconfig")
+    return path
+
+
+def _version() -> str:
+    from importlib.metadata import version  # noqa: PLC0415
+
+    return version("pyroclast")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Credentials of the services: each runs under its own ServiceAccount, by a token that is renewed long before it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from pyroclast.api.types import SERVICE_ACCOUNTS
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import ClusterConfig
+
+from .installation import NAMESPACE
+
+__all__ = ["Accounts"]
+
+LIFETIME_SECONDS = 7 * 24 * 3600  # asked for; the server may give less
+RENEW_AT = 0.7  # of the lifetime that is left
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Writes `NAME.kubeconfig` and `NAME.token` into `folder`, for the ServiceAccounts of our services."""
+
+    client: Client
+    cluster: ClusterConfig
+    folder: Path
+
+    async def issue(self, account: str) -> Path:
+        """The kubeconfig of ServiceAccount `account`, with a fresh token."""
+        await self._write_token(account)
+        path = self.folder / f"{account}.kubeconfig"
+        cluster = {"server": self.cluster.server}
+        if self.cluster.ca_data:
+            cluster["certificate-authority-data"] = base64.b64encode(self.cluster.ca_data).decode()
+        kubeconfig = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": account,
+            "clusters": [{"name": "cluster", "cluster": cluster}],
+            "users": [{"name": account, "user": {"tokenFile": str(self._token_file(account).resolve())}}],
+            "contexts": [{"name": account, "context": {"cluster": "cluster", "user": account, "namespace": NAMESPACE}}],
+        }
+        _write_private(path, yaml.safe_dump(kubeconfig))
+        return path
+
+    async def keep_fresh(self, accounts: list[str]) -> None:
+        """Renew the tokens of `accounts` before they end, until cancelled."""
+        while True:
+            ends = [await self._write_token(account) for account in accounts]
+            left = min(ends).timestamp() - datetime.now(UTC).timestamp()
+            await asyncio.sleep(max(60.0, left * RENEW_AT * random.uniform(0.9, 1.0)))  # noqa: S311 - spreads load, hides nothing
+
+    async def _write_token(self, account: str) -> datetime:
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": LIFETIME_SECONDS},
+        }
+        answer = await self.client.create(SERVICE_ACCOUNTS, body, namespace=NAMESPACE, name=account, subresource="token")
+        _write_private(self._token_file(account), answer["status"]["token"])
+        return datetime.fromisoformat(answer["status"]["expirationTimestamp"])
+
+    def _token_file(self, account: str) -> Path:
+        return self.folder / f"{account}.token"
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Replace the file in one step, so that a reader never sees half of it."""
+    draft = path.with_suffix(path.suffix + ".new")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    draft.replace(path)

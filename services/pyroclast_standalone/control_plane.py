@@ -1,0 +1,236 @@
+"""A whole control plane on this machine: which processes it has, with which settings, in which order they start."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from pyroclast.api.types import QUEUES, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import ClusterConfig, load_config
+from pyroclast.kube.errors import KubeError, NotFound
+
+from . import installation
+from .accounts import Accounts
+from .directory import DataDirectory
+from .errors import CommandError
+from .processes import Program, Supervisor
+
+__all__ = ["Options", "Plane", "purge", "running"]
+
+USER_AGENT = "pyroclast"
+DEFAULT_QUEUE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to start. `kubeconfig` names an existing cluster; without one the embedded API server is started, on `port` (0: any)."""
+
+    directory: DataDirectory
+    kubeconfig: Path | None = None
+    port: int = 0
+    nodes: int = 4
+    node_mode: str = "simulated"
+    audit_log: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """A control plane that serves: its administrator's kubeconfig, and `watch`, which keeps it alive until cancelled."""
+
+    kubeconfig: Path
+    supervisor: Supervisor
+    accounts: Accounts
+    services: tuple[str, ...]
+
+    async def watch(self) -> None:
+        """Start again what dies and keep credentials fresh, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.supervisor.watch())
+            group.create_task(self.accounts.keep_fresh(list(self.services)))
+
+
+@asynccontextmanager
+async def running(options: Options, say: Callable[[str], None]) -> AsyncIterator[Plane]:
+    """Start everything, yield when all serve and queue `default` is Open, stop everything at the end.
+
+    Raises:
+        CommandError: what could not be started, and why.
+    """
+    directory = options.directory
+    directory.prepare()
+    with directory.locked():
+        supervisor = Supervisor(directory.logs, say)
+        try:
+            kubeconfig = options.kubeconfig or await _start_api_server(supervisor, options)
+            cluster = load_config(str(kubeconfig))
+            async with Client(cluster, user_agent=USER_AGENT) as client:
+                plane = await _start_services(supervisor, options, client, cluster, kubeconfig)
+                await _queue_is_open(client)
+                yield plane
+        finally:
+            await supervisor.stop()
+
+
+async def purge(kubeconfig: Path) -> None:
+    """Take away from a cluster all that `running` installed there, and with the CRDs all objects of our kinds."""
+    async with Client(load_config(str(kubeconfig)), user_agent=USER_AGENT) as client:
+        await installation.remove(client, installation.objects(""))
+
+
+async def _start_api_server(supervisor: Supervisor, options: Options) -> Path:
+    directory = options.directory
+    port = options.port or _last_port(directory.kubeconfig) or _free_port()
+    if not _is_free(port):
+        raise CommandError(f"--port {port}: something listens there already; give a free port, or 0 to have one chosen")
+    audit = ("--audit-log", str(options.audit_log)) if options.audit_log else ()
+
+    async def is_ready() -> bool:
+        if not directory.kubeconfig.exists():
+            return False
+        async with Client(load_config(str(directory.kubeconfig)), user_agent=USER_AGENT) as client:
+            return await _answers(client)
+
+    await supervisor.start(
+        Program(
+            "apiserver",
+            "pyroclast_standalone.apiserver",
+            (
+                "--data-dir",
+                str(directory.root / "apiserver"),
+                "--kubeconfig",
+                str(directory.kubeconfig),
+                "--port",
+                str(port),
+                *audit,
+            ),
+            is_ready,
+        )
+    )
+    return directory.kubeconfig
+
+
+async def _start_services(
+    supervisor: Supervisor, options: Options, client: Client, cluster: ClusterConfig, kubeconfig: Path
+) -> Plane:
+    if not await _answers(client):
+        raise CommandError(
+            f"--kubeconfig {kubeconfig}: no API server answers at {cluster.server}; start it, or give another file"
+        )
+    webhook_port = _free_port()
+    await installation.apply(client, installation.objects(f"https://127.0.0.1:{webhook_port}"))
+    accounts = Accounts(client, cluster, options.directory.accounts)
+    services = _services(options, webhook_port)
+
+    async def start(service: _Service) -> None:
+        credentials = await accounts.issue(service.account)
+        await supervisor.start(_program(service, credentials))
+
+    async with asyncio.TaskGroup() as group:
+        for service in services:
+            group.create_task(start(service))
+    return Plane(kubeconfig, supervisor, accounts, tuple(service.account for service in services))
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    name: str
+    module: str
+    account: str
+    arguments: tuple[str, ...] = ()
+
+
+def _services(options: Options, webhook_port: int) -> list[_Service]:
+    root = options.directory.root
+    scheduler_configuration = root / "scheduler.conf"
+    if not scheduler_configuration.exists():  # a user may have changed it
+        scheduler_configuration.write_text(installation.scheduler_configuration())
+    lease = ("--leader-elect-resource-namespace", installation.NAMESPACE)
+    nodes = ("--nodes", str(options.nodes), "--mode", options.node_mode, "--data-dir", str(root / "nodes"))
+    webhooks = (
+        *("--listen-address", "127.0.0.1", "--port", str(webhook_port)),
+        *("--webhook-url", f"https://127.0.0.1:{webhook_port}", "--webhook-namespace", installation.NAMESPACE),
+    )
+    release = installation.RELEASE
+    services = [
+        _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks),
+        _Service("job-controller", "pyroclast_job_controller", f"{release}-controllers", lease),
+        _Service("jobflow-controller", "pyroclast_jobflow_controller", f"{release}-jobflow", lease),
+        _Service(
+            "scheduler", "pyroclast_scheduler", f"{release}-scheduler", ("--scheduler-conf", str(scheduler_configuration), *lease)
+        ),
+    ]
+    if options.nodes:
+        services.insert(0, _Service("nodes", "pyroclast_standalone.nodes", f"{release}-nodes", nodes))
+    return services
+
+
+def _program(service: _Service, credentials: Path) -> Program:
+    health = f"127.0.0.1:{_free_port()}"
+
+    async def is_ready() -> bool:
+        try:
+            async with aiohttp.ClientSession() as session, session.get(f"http://{health}/readyz") as answer:
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    common = ("--kubeconfig", str(credentials), "--enable-healthz", "true", "--healthz-address", health)
+    return Program(service.name, service.module, (*common, *service.arguments), is_ready)
+
+
+async def _answers(client: Client) -> bool:
+    try:
+        await client.request("GET", "/readyz")
+    except KubeError:
+        return False
+    return True
+
+
+async def _queue_is_open(client: Client) -> None:
+    try:
+        async with asyncio.timeout(DEFAULT_QUEUE_SECONDS):
+            while not await _is_open(client, Key("", "default")):
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise CommandError(
+            f"queue default was not Open within {DEFAULT_QUEUE_SECONDS:.0f} s; the logs of scheduler and job-controller say why"
+        ) from None
+
+
+async def _is_open(client: Client, queue: Key) -> bool:
+    try:
+        found = await client.get(QUEUES, queue)
+    except NotFound:
+        return False
+    return bool(found.get("status", {}).get("state") == "Open")
+
+
+def _last_port(kubeconfig: Path) -> int | None:
+    """The port of the last start, when it is known and free, so that a kubeconfig stays good over restarts."""
+    if not kubeconfig.exists():
+        return None
+    port = int(load_config(str(kubeconfig)).server.rpartition(":")[2])
+    return port if _is_free(port) else None
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
