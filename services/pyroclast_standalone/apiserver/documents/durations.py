@@ -1,0 +1,64 @@
+"""Elapsed time as tables show it: two units at most, coarser the older."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+__all__ = ["human_duration", "parse_time", "since"]
+
+_MINUTE: Final = 60
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_YEAR: Final = 365 * _DAY
+
+
+def _pair(whole: int, unit: str, rest: int, rest_unit: str) -> str:
+    return f"{whole}{unit}{rest}{rest_unit}" if rest else f"{whole}{unit}"
+
+
+def human_duration(seconds: float) -> str:
+    """`seconds` for people: `119s`, `5m30s`, `2h59m`, `47h`, `7d23h`, `1y`; `<invalid>` when more than a second in the future."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    if whole < 0:
+        return "0s"
+    if whole < 2 * _MINUTE:
+        return f"{whole}s"
+    minutes = whole // _MINUTE
+    if minutes < 10:
+        return _pair(minutes, "m", whole % _MINUTE, "s")
+    if minutes < 3 * 60:
+        return f"{minutes}m"
+    hours = whole // _HOUR
+    if hours < 8:
+        return _pair(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    days = hours // 24
+    if hours < 8 * 24:
+        return _pair(days, "d", hours % 24, "h")
+    if whole < 2 * _YEAR:
+        return f"{days}d"
+    years = days // 365
+    if whole < 8 * _YEAR:
+        return _pair(years, "y", days % 365, "d")
+    return f"{years}y"
+
+
+def parse_time(text: object) -> float | None:
+    """Seconds since the epoch of an RFC 3339 time, or None where `text` is none."""
+    if not isinstance(text, str) or not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def since(text: object, now: float) -> str:
+    """Time elapsed from the RFC 3339 time `text` until `now` (seconds since the epoch); `<unknown>` without a time."""
+    then = parse_time(text)
+    return "<unknown>" if then is None else human_duration(now - then)

@@ -1,0 +1,191 @@
+"""JSON patch (RFC 6902)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from .errors import MalformedPatch, Unprocessable
+from .values import Json
+
+__all__ = ["MAX_OPERATIONS", "REFUSED", "apply", "check"]
+
+MAX_OPERATIONS: Final = 10_000
+REFUSED: Final = "the server rejected our request due to an error in our request"
+"""What the API says of every operation that does not apply."""
+
+_MISSING: Final = object()
+_Steps: TypeAlias = list[str]
+
+
+class _DoesNotApply(Exception):
+    pass
+
+
+def _kind(value: Json) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case dict():
+            return "object"
+        case _:
+            return "array"
+
+
+def check(patch: Json) -> list[Mapping[str, Json]]:
+    """The operations of `patch`.
+
+    Raises:
+        MalformedPatch: it is not a list of objects.
+    """
+    if not isinstance(patch, list):
+        kind = _kind(patch)
+        raise MalformedPatch(f"error decoding patch: json: cannot unmarshal {kind} into Go value of type []handlers.jsonPatchOp")
+    for operation in patch:
+        if not isinstance(operation, dict):
+            kind = _kind(operation)
+            raise MalformedPatch(
+                f"error decoding patch: json: cannot unmarshal {kind} into Go value of type handlers.jsonPatchOp"
+            )
+    return patch
+
+
+def _steps(pointer: Json) -> _Steps:
+    if pointer == "":
+        return []
+    if not isinstance(pointer, str) or not pointer.startswith("/"):
+        raise _DoesNotApply
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/")]
+
+
+def _index(step: str, length: int, *, may_append: bool) -> int:
+    if may_append and step == "-":
+        return length
+    if step.startswith("-") and step[1:].isdigit():
+        position = length + int(step)
+    elif step.isdigit():
+        position = int(step)
+    else:
+        raise _DoesNotApply
+    if not 0 <= position < length + may_append:
+        raise _DoesNotApply
+    return position
+
+
+def _child(holder: Json, step: str) -> Json:
+    if isinstance(holder, dict):
+        if step not in holder:
+            raise _DoesNotApply
+        return holder[step]
+    if isinstance(holder, list):
+        return holder[_index(step, len(holder), may_append=False)]
+    raise _DoesNotApply
+
+
+def _read(document: Json, steps: _Steps) -> Json:
+    for step in steps:
+        document = _child(document, step)
+    return document
+
+
+def _edited(document: Json, steps: _Steps, edit: Callable[[Json, str], Json]) -> Json:
+    """`document` with `edit` done to the holder of the last step; holders on the way are copied, everything else is shared."""
+    if not isinstance(document, dict | list):
+        raise _DoesNotApply
+    if len(steps) == 1:
+        return edit(document, steps[0])
+    child = _edited(_child(document, steps[0]), steps[1:], edit)
+    copy = document.copy()
+    if isinstance(copy, dict):
+        copy[steps[0]] = child
+    else:
+        copy[_index(steps[0], len(copy), may_append=False)] = child
+    return copy
+
+
+def _add(document: Json, steps: _Steps, value: Json) -> Json:
+    def edit(holder: Json, step: str) -> Json:
+        copy = holder.copy()
+        if isinstance(copy, dict):
+            copy[step] = value
+        else:
+            copy.insert(_index(step, len(copy), may_append=True), value)
+        return copy
+
+    return _edited(document, steps, edit) if steps else value
+
+
+def _remove(document: Json, steps: _Steps) -> Json:
+    def edit(holder: Json, step: str) -> Json:
+        _child(holder, step)
+        copy = holder.copy()
+        del copy[step if isinstance(copy, dict) else _index(step, len(copy), may_append=False)]
+        return copy
+
+    if not steps:
+        raise _DoesNotApply
+    return _edited(document, steps, edit)
+
+
+def _replace(document: Json, steps: _Steps, value: Json) -> Json:
+    def edit(holder: Json, step: str) -> Json:
+        _child(holder, step)
+        copy = holder.copy()
+        copy[step if isinstance(copy, dict) else _index(step, len(copy), may_append=False)] = value
+        return copy
+
+    return _edited(document, steps, edit) if steps else value
+
+
+def _same(left: Json, right: Json) -> bool:
+    """JSON equality: like `==`, but 1 and true differ."""
+    return bool(left == right) and json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+
+
+def _perform(document: Json, operation: Mapping[str, Json]) -> Json:
+    steps = _steps(operation.get("path"))
+    value = operation.get("value", _MISSING)
+    match operation.get("op"):
+        case "add" if value is not _MISSING:
+            return _add(document, steps, value)
+        case "remove":
+            return _remove(document, steps)
+        case "replace" if value is not _MISSING:
+            return _replace(document, steps, value)
+        case "move":
+            source = _steps(operation.get("from"))
+            moved = _read(document, source)
+            return _add(_remove(document, source), steps, moved)
+        case "copy":
+            return _add(document, steps, _read(document, _steps(operation.get("from"))))
+        case "test" if _is_met(document, steps, None if value is _MISSING else value):
+            return document
+        case _:
+            raise _DoesNotApply
+
+
+def _is_met(document: Json, steps: _Steps, wanted: Json) -> bool:
+    try:
+        return _same(_read(document, steps), wanted)
+    except _DoesNotApply:
+        return wanted is None
+
+
+def apply(document: Json, patch: Json) -> Json:
+    """`document` after the operations of `patch`, in their order. The document is not changed; untouched parts are shared.
+
+    Raises:
+        MalformedPatch: `patch` is not a list of operations.
+        Unprocessable: an operation does not apply: a test fails, a path is missing, an unknown operation.
+    """
+    for operation in check(patch):
+        try:
+            document = _perform(document, operation)
+        except _DoesNotApply:
+            raise Unprocessable(REFUSED) from None
+    return document

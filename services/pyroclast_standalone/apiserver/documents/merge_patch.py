@@ -1,0 +1,22 @@
+"""JSON merge patch (RFC 7396)."""
+
+from __future__ import annotations
+
+from .values import Json
+
+__all__ = ["merge"]
+
+
+def merge(target: Json, patch: Json) -> Json:
+    """`target` with `patch` merged in. Neither is changed; parts that the patch does not touch are shared with `target`."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            result[name] = merge(result.get(name), value)
+        else:
+            result[name] = value
+    return result

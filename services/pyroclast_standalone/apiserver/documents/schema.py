@@ -1,0 +1,225 @@
+"""Schemas as trees of nodes that every other document function walks: one form for built-in kinds and for custom resources.
+
+Separate from validation because patches, apply, pruning and decoding ask it the same few questions: which fields are there,
+how does a list identify its items, what is merged and what is replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from pyroclast.api import builtin
+
+__all__ = ["ANY", "Node", "builtin_schema", "of_openapi"]
+
+Resolver: TypeAlias = Callable[[str], "Node"]
+
+
+class Node:
+    """One place in a schema.
+
+    Attributes:
+        type: `object`, `map`, `list`, `scalar`, or `any` where nothing is known.
+        fields: Of an object: its declared fields.
+        item: Of a list or a map: the node of its values.
+        keys: Of an associative list: the fields that identify an item, else empty.
+        defaults: Values of keys that an item may leave out.
+        is_set: A list whose scalar items are unique.
+        is_atomic: Replaced as a whole, owned as a whole.
+        merge_key: Strategic merge patch: the field that identifies an item; empty for lists that are replaced.
+        strategies: Strategic merge patch: `merge`, `replace`, `retainKeys` as declared.
+        primitive: Of a scalar: its OpenAPI type (`string`, `integer`, …) or `int-or-string`.
+        name: The definition this node was made from (`io.k8s.api.core.v1.Container`), empty for inner ones.
+        open: An object that keeps undeclared fields.
+        source: The OpenAPI schema.
+    """
+
+    __slots__ = (
+        "_fields",
+        "_item",
+        "_resolve",
+        "defaults",
+        "is_atomic",
+        "is_set",
+        "keys",
+        "merge_key",
+        "name",
+        "open",
+        "primitive",
+        "source",
+        "strategies",
+        "type",
+    )
+
+    def __init__(self, shape: str, source: Mapping[str, Any], resolve: Resolver | None = None, *, name: str = "") -> None:
+        self.type = shape
+        self.source = source
+        self.name = name
+        self.keys: tuple[str, ...] = ()
+        self.defaults: Mapping[str, Any] = {}
+        self.is_set = False
+        self.is_atomic = False
+        self.merge_key = ""
+        self.strategies: frozenset[str] = frozenset()
+        self.primitive = ""
+        self.open = False
+        self._resolve = resolve
+        self._fields: dict[str, Node] | None = None
+        self._item: Node | None = None
+
+    def __repr__(self) -> str:
+        return f"Node({self.type}, {self.name or list(self.source)[:4]})"
+
+    @property
+    def fields(self) -> Mapping[str, Node]:
+        """Declared fields, made when first asked for (the definitions are recursive)."""
+        if self._fields is None:
+            properties = self.source.get("properties") or {}
+            self._fields = {field: _make(schema, self._resolve) for field, schema in properties.items()}
+        return self._fields
+
+    @property
+    def item(self) -> Node:
+        """The node of the values of a list or map."""
+        if self._item is None:
+            schema = self.source.get("items") if self.type == "list" else self.source.get("additionalProperties")
+            self._item = _make(schema, self._resolve) if isinstance(schema, Mapping) else ANY
+        return self._item
+
+    def child(self, field: str) -> Node | None:
+        """The node under `field` of an object or map; None where the field is not declared."""
+        if self.type == "object":
+            found = self.fields.get(field)
+            if found is not None:
+                return found
+            if "additionalProperties" in self.source:
+                return self.item
+            return ANY if self.open else None
+        return self.item if self.type == "map" else ANY if self.type == "any" else None
+
+
+ANY: Final = Node("any", {})
+ANY.is_atomic = False
+
+
+def _reference(schema: Mapping[str, Any]) -> str:
+    reference = schema.get("$ref")
+    if reference is None and len(schema.get("allOf", ())) == 1:
+        reference = schema["allOf"][0].get("$ref")
+    return reference.rpartition("/")[2] if isinstance(reference, str) else ""
+
+
+_QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_FREE: Final = {
+    "io.k8s.apimachinery.pkg.runtime.RawExtension",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
+}
+
+
+def _make(schema: Mapping[str, Any], resolve: Resolver | None, *, name: str = "") -> Node:
+    if resolve is not None and (reference := _reference(schema)):
+        target = resolve(reference)
+        return _annotated(target, schema)
+    node = Node(_type_of(schema, name), schema, resolve, name=name)
+    if node.type == "scalar":
+        node.primitive = _primitive_of(schema, name)
+    _annotate(node, schema)
+    return node
+
+
+def _annotated(target: Node, schema: Mapping[str, Any]) -> Node:
+    """`target` as referred to from a field whose own extensions say how it merges."""
+    if not any(key.startswith("x-kubernetes-") for key in schema):
+        return target
+    node = Node(target.type, target.source, target._resolve, name=target.name)  # same class
+    node.primitive, node.open = target.primitive, target.open
+    node.is_atomic = target.is_atomic
+    _annotate(node, schema)
+    return node
+
+
+def _annotate(node: Node, schema: Mapping[str, Any]) -> None:
+    list_type = schema.get("x-kubernetes-list-type")
+    if node.type == "list":
+        node.is_set = list_type == "set"
+        if list_type == "map":
+            node.keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
+            items = node.item.fields if node.keys else {}
+            node.defaults = {
+                key: items[key].source["default"] for key in node.keys if key in items and "default" in items[key].source
+            }
+        node.is_atomic = not (node.is_set or node.keys)
+    elif schema.get("x-kubernetes-map-type") == "atomic":
+        node.is_atomic = True
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        node.open = True
+    node.merge_key = schema.get("x-kubernetes-patch-merge-key", node.merge_key)
+    if strategy := schema.get("x-kubernetes-patch-strategy"):
+        node.strategies = frozenset(strategy.split(","))
+
+
+def _type_of(schema: Mapping[str, Any], name: str) -> str:
+    if name in _FREE:
+        return "any"
+    declared = schema.get("type")
+    if name in {_QUANTITY, _INT_OR_STRING} or schema.get("x-kubernetes-int-or-string"):
+        return "scalar"
+    if schema.get("properties"):
+        return "object"
+    match declared:
+        case "array":
+            return "list"
+        case "object":
+            if isinstance(schema.get("additionalProperties"), Mapping):
+                return "map"
+            return "object" if name or not schema.get("x-kubernetes-preserve-unknown-fields") else "any"
+        case None:
+            return "any"
+        case _:
+            return "scalar"
+
+
+def _primitive_of(schema: Mapping[str, Any], name: str) -> str:
+    if name == _QUANTITY:
+        return "quantity"
+    if name == _INT_OR_STRING or schema.get("x-kubernetes-int-or-string"):
+        return "int-or-string"
+    return str(schema.get("type", "string"))
+
+
+@cache
+def _definition(name: str) -> Node:
+    return _make(builtin.definitions()[name], _definition, name=name)
+
+
+@cache
+def builtin_schema(group: str, version: str, kind: str) -> Node | None:
+    """The schema of a built-in kind (the group of core kinds is empty), or None."""
+    definition = builtin.definition_of(group, version, kind)
+    if definition is None:
+        return None
+    return _make(definition, _definition, name=str(definition.get("x-kubernetes-name", "")) or kind)
+
+
+def of_openapi(schema: Mapping[str, Any]) -> Node:
+    """The root of a custom resource with the given `openAPIV3Schema`: its fields and those that every object has."""
+    properties = dict(schema.get("properties") or {})
+    root = {**schema, "type": "object", "properties": {"apiVersion": _TEXT, "kind": _TEXT, **properties}}
+    node = _make(root, None, name="root")
+    node.type = "object"
+    node.fields  # noqa: B018  # made now, so that the metadata below replaces the schema's
+    if node._fields is not None:  # same module
+        node._fields["metadata"] = object_meta()
+    return node
+
+
+_TEXT: Final = {"type": "string"}
+
+
+def object_meta() -> Node:
+    """The schema of `metadata`."""
+    return _definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")

@@ -1,0 +1,307 @@
+"""Label and field selectors: reading them, and asking whether an object matches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from . import names
+from .errors import FieldError, MalformedSelector, aggregate, go_quote, invalid
+
+__all__ = [
+    "FieldReaders",
+    "FieldSelector",
+    "LabelSelector",
+    "from_label_selector",
+    "parse_field_selector",
+    "parse_label_selector",
+    "read_field",
+]
+
+FieldReaders: TypeAlias = Mapping[str, Callable[[Mapping[str, Any]], str]]
+"""Selectable fields of a kind besides metadata.name and metadata.namespace: how each is read from an object, as text."""
+
+_Test: TypeAlias = Callable[[Mapping[str, str]], bool]
+
+_TOKEN: Final = re.compile(r"\s*(==|!=|[=<>!(),]|[^\s=<>!(),]+|$)")
+_OPERATORS: Final = ("in", "notin", "=", "==", "!=", "gt", "lt")
+_SYMBOLS: Final = {"=": "=", "==": "=", "!=": "!=", ">": ">", "<": "<", "in": "in", "notin": "notin"}
+_PUNCTUATION: Final = {"==", "!=", "=", "<", ">", "!", "(", ")", ",", ""}
+
+
+def _labels_of(document: Mapping[str, Any]) -> Mapping[str, str]:
+    return (document.get("metadata") or {}).get("labels") or {}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """A conjunction of requirements on labels. Without requirements it matches everything."""
+
+    tests: tuple[_Test, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.tests)
+
+    def matches(self, labels: Mapping[str, str] | None) -> bool:
+        """Whether an object with these labels is selected."""
+        own = labels or {}
+        return all(test(own) for test in self.tests)
+
+    def selects(self, document: Mapping[str, Any]) -> bool:
+        """Whether `document` is selected by its labels."""
+        return not self.tests or self.matches(_labels_of(document))
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """A conjunction of equalities on fields; `terms` are (field, wanted, equal)."""
+
+    terms: tuple[tuple[str, str, bool], ...] = ()
+    _readers: tuple[Callable[[Mapping[str, Any]], str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def selects(self, document: Mapping[str, Any]) -> bool:
+        """Whether `document` is selected. A missing value compares as the empty text."""
+        for (_, wanted, equal), read in zip(self.terms, self._readers, strict=True):
+            if (read(document) == wanted) is not equal:
+                return False
+        return True
+
+    def exact(self, field: str) -> str | None:
+        """The one value `field` must have, if the selector says so: lets a list look only where it can find something."""
+        return next((wanted for name, wanted, equal in self.terms if equal and name == field), None)
+
+
+def _test(key: str, operator: str, values: Sequence[str]) -> _Test:
+    wanted = frozenset(values)
+    match operator:
+        case "exists":
+            return lambda labels: key in labels
+        case "!":
+            return lambda labels: key not in labels
+        case "=" | "in":
+            if len(wanted) == 1:
+                (only,) = wanted
+                return lambda labels: labels.get(key) == only
+            return lambda labels: labels.get(key) in wanted
+        case "!=" | "notin":
+            return lambda labels: labels.get(key) not in wanted
+        case _:
+            bound = int(values[0])
+            above = operator == ">"
+
+            def compares(labels: Mapping[str, str]) -> bool:
+                try:
+                    number = int(labels[key])
+                except (KeyError, ValueError):
+                    return False
+                return number > bound if above else number < bound
+
+            return compares
+
+
+def _requirement(key: str, operator: str, values: Iterable[str]) -> _Test:
+    """A requirement, or `MalformedSelector` naming every value that no label can have."""
+    listed = sorted(set(values))
+    errors: list[FieldError] = []
+    if operator in {">", "<"}:
+        errors += [
+            invalid(f"values[{index}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
+            for index, value in enumerate(listed)
+            if not re.fullmatch(r"[-+]?\d+", value)
+        ]
+    for index, value in enumerate(listed):
+        if wrong := names.label_value(value):
+            errors.append(invalid(f"values[{index}][{key}]", value, "; ".join(wrong)))
+    if errors:
+        raise MalformedSelector(f"unable to parse requirement: {aggregate(errors)}")
+    return _test(key, operator, listed)
+
+
+class _Reader:
+    """Recursive descent over the tokens of a label selector."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = [match.group(1) for match in _TOKEN.finditer(text)]
+        if not self._tokens or self._tokens[-1]:
+            self._tokens.append("")
+        self._at = 0
+
+    def peek(self) -> str:
+        return self._tokens[min(self._at, len(self._tokens) - 1)]
+
+    def take(self) -> str:
+        token = self.peek()
+        self._at += 1
+        return token
+
+    def requirements(self) -> list[_Test]:
+        tests: list[_Test] = []
+        while token := self.peek():
+            if token in _PUNCTUATION and token != "!":
+                raise MalformedSelector(f"found '{token}', expected: !, identifier, or 'end of string'")
+            tests.append(self._requirement())
+            after = self.take()
+            if after == "":
+                break
+            if after != ",":
+                raise MalformedSelector(f"found '{after}', expected: ',' or 'end of string'")
+            if (following := self.peek()) in _PUNCTUATION and following != "!":
+                raise MalformedSelector(f"found '{following}', expected: identifier after ','")
+        return tests
+
+    def _requirement(self) -> _Test:
+        absent = self.peek() == "!"
+        if absent:
+            self.take()
+        key = self._identifier()
+        if wrong := names.label_key(key):
+            raise self._refusal(str(invalid("<nil>", key, "; ".join(wrong))))
+        if absent:
+            return _test(key, "!", ())
+        if self.peek() in {"", ","}:
+            return _test(key, "exists", ())
+        token = self.take()
+        operator = _SYMBOLS.get(token)
+        if operator is None:
+            raise self._refusal(f"found '{token}', expected: {', '.join(_OPERATORS)}")
+        return _requirement(key, operator, self._values() if operator in {"in", "notin"} else [self._value()])
+
+    def _refusal(self, why: str) -> MalformedSelector:
+        return MalformedSelector(f"unable to parse requirement: {why}")
+
+    def _identifier(self) -> str:
+        token = self.take()
+        if token in _PUNCTUATION:
+            raise self._refusal(f"found '{token}', expected: identifier")
+        return token
+
+    def _value(self) -> str:
+        return "" if self.peek() in {"", ","} else self._identifier()
+
+    def _values(self) -> list[str]:
+        opening = self.take()
+        if opening != "(":
+            raise self._refusal(f"found '{opening}' expected: '('")
+        if (first := self.peek()) in _PUNCTUATION - {",", ")"}:
+            raise self._refusal(f"found '{first}', expected: ',', ')' or identifier")
+        values: list[str] = []
+        while True:
+            if self.peek() in {",", ")"}:
+                values.append("")
+            else:
+                token = self.take()
+                if token in _PUNCTUATION:
+                    raise self._refusal(f"found '{token}', expected: ',', or identifier")
+                values.append(token)
+            closing = self.take()
+            if closing == ")":
+                return values
+            if closing != ",":
+                raise self._refusal(f"found '{closing}', expected: ',' or ')'")
+
+
+def parse_label_selector(text: str) -> LabelSelector:
+    """Reads `a=b, c in (d,e), !f`.
+
+    Raises:
+        MalformedSelector: in the words of the API.
+    """
+    return LabelSelector(tuple(_Reader(text).requirements())) if text else LabelSelector()
+
+
+_EXPRESSIONS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+
+
+def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector:
+    """The selector of a `LabelSelector` object (`matchLabels`, `matchExpressions`). An absent or empty one matches everything.
+
+    Raises:
+        MalformedSelector: an expression has an unknown operator.
+    """
+    if not selector:
+        return LabelSelector()
+    tests = [_test(key, "=", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
+    for expression in selector.get("matchExpressions") or ():
+        operator = _EXPRESSIONS.get(expression.get("operator", ""))
+        if operator is None:
+            raise MalformedSelector(f"{go_quote(str(expression.get('operator', '')))} is not a valid label selector operator")
+        tests.append(_test(expression.get("key", ""), operator, expression.get("values") or ()))
+    return LabelSelector(tuple(tests))
+
+
+def read_field(path: str) -> Callable[[Mapping[str, Any]], str]:
+    """A reader of the dotted `path`: the value as text, empty where there is none; booleans as `true` and `false`."""
+    steps = path.split(".")
+
+    def read(document: Mapping[str, Any]) -> str:
+        value: Any = document
+        for step in steps:
+            value = value.get(step) if isinstance(value, Mapping) else None
+            if value is None:
+                return ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return str(value)
+
+    return read
+
+
+_NAME: Final = read_field("metadata.name")
+_NAMESPACE: Final = read_field("metadata.namespace")
+
+
+def _unescape(text: str) -> str:
+    if not any(mark in text for mark in "\\,="):
+        return text
+    result: list[str] = []
+    characters = iter(text)
+    for character in characters:
+        if character == "\\":
+            escaped = next(characters, "")
+            if escaped not in {"\\", ",", "="}:
+                raise MalformedSelector(f"invalid field selector: invalid escape sequence: \\{escaped}")
+            result.append(escaped)
+        elif character in ",=":
+            raise MalformedSelector(f"invalid field selector: unescaped character in value: {ord(character)}")
+        else:
+            result.append(character)
+    return "".join(result)
+
+
+def _field_term(text: str, part: str) -> tuple[str, str, bool]:
+    found = re.search(r"!=|==|=", part)
+    if found is None:
+        raise MalformedSelector(f"invalid selector: '{text}'; can't understand '{part}'")
+    return part[: found.start()], _unescape(part[found.end() :]), found.group() != "!="
+
+
+def parse_field_selector(text: str, fields: FieldReaders | None = None, *, namespaced: bool = True) -> FieldSelector:
+    """Reads `spec.nodeName=n1,status.phase!=Failed`.
+
+    Args:
+        text: The selector.
+        fields: What else than name and namespace is selectable; None for a kind without a list of its own, which words its
+            refusal differently.
+        namespaced: Whether the kind's own list has `metadata.namespace` too.
+
+    Raises:
+        MalformedSelector: bad syntax, or a field that is not selectable.
+    """
+    readers: dict[str, Callable[[Mapping[str, Any]], str]] = {"metadata.name": _NAME}
+    if namespaced or fields is None:
+        readers["metadata.namespace"] = _NAMESPACE
+    readers.update(fields or {})
+    terms = [_field_term(text, part) for part in sorted(re.findall(r"(?:\\.|[^,\\])+\\?", text))]
+    for field, _, _ in terms:
+        if field not in readers:
+            if fields is None:
+                raise MalformedSelector(
+                    f'{go_quote(field)} is not a known field selector: only "metadata.name", "metadata.namespace"'
+                )
+            raise MalformedSelector(f"field label not supported: {field}")
+    return FieldSelector(tuple(terms), tuple(readers[field] for field, _, _ in terms))
