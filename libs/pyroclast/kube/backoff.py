@@ -1,0 +1,31 @@
+"""Exponential back-off with jitter: how long to wait before trying again."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+__all__ = ["Backoff"]
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Delays that double from `first` to at most `most` seconds.
+
+    Each is shortened by a random part of at most `jitter` of itself, so that clients that failed together do not return together.
+    """
+
+    first: float
+    most: float
+    jitter: float = 0.5
+    failures: int = 0
+
+    def next(self) -> float:
+        """Seconds to wait after one more failure."""
+        delay = min(self.first * 2.0 ** min(self.failures, 60), self.most)
+        self.failures += 1
+        return delay * (1.0 - self.jitter * random.random())  # noqa: S311 - not a secret
+
+    def reset(self) -> None:
+        """Forget the failures: something went well."""
+        self.failures = 0

@@ -1,0 +1,217 @@
+"""A keyed, rate-limited work queue, and the workers that drain it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+import structlog
+
+from pyroclast.kube.errors import KubeError
+from pyroclast.kube.observer import SILENT, QueueObserver
+
+__all__ = ["QueueClosed", "WorkQueue", "run_workers"]
+
+log = structlog.get_logger()
+
+K = TypeVar("K", bound=Hashable)
+
+
+class QueueClosed(Exception):
+    """The queue was closed and is empty."""
+
+
+class WorkQueue(Generic[K]):
+    """Keys to work on, each at most once at a time and at most once in the queue.
+
+    A key that is added while somebody works on it is queued again when that work is done, so no change is missed and no key is worked on
+    twice at once. Belongs to one event loop; other threads go through `loop.call_soon_threadsafe`.
+
+    Args:
+        name: for logs and metrics.
+        first_delay: seconds before the first retry of a key; each further one doubles it.
+        longest_delay: ceiling of that delay, in seconds.
+        now: seconds since the epoch, for `add_at`.
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        first_delay: float = 0.005,
+        longest_delay: float = 60.0,
+        now: Callable[[], float] = time.time,
+        observer: QueueObserver = SILENT,
+    ) -> None:
+        self.name = name
+        self._first_delay = first_delay
+        self._longest_delay = longest_delay
+        self._now = now
+        self._observer = observer
+        self._waiting: deque[K] = deque()
+        self._queued: dict[K, float] = {}  # when each waiting key was added, by the loop's clock
+        self._again: dict[K, float] = {}  # keys in work that were added meanwhile
+        self._in_work: dict[K, float] = {}  # since when
+        self._failures: dict[K, int] = {}
+        self._due: dict[K, float] = {}
+        self._timers: list[tuple[float, int, K]] = []
+        self._sequence = 0
+        self._alarm: asyncio.TimerHandle | None = None
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many keys wait to be worked on now; delayed ones and those in work do not count."""
+        return len(self._waiting)
+
+    @property
+    def delayed(self) -> int:
+        """How many keys wait for their time."""
+        return len(self._due)
+
+    @property
+    def in_work(self) -> int:
+        """How many keys are being worked on."""
+        return len(self._in_work)
+
+    def longest_work(self) -> float:
+        """Seconds since work began on the key that has been in work longest; 0 when none is. For liveness."""
+        return _time() - min(self._in_work.values()) if self._in_work else 0.0
+
+    def add(self, key: K) -> None:
+        """Work on `key` as soon as a worker is free."""
+        if self._closed or key in self._queued or key in self._again:
+            return
+        if key in self._in_work:
+            self._again[key] = _time()
+            return
+        self._enqueue(key, _time())
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Work on `key` in so many seconds; of several such wishes for a key the earliest counts."""
+        if self._closed:
+            return
+        if seconds <= 0:
+            self.add(key)
+            return
+        due = _time() + seconds
+        known = self._due.get(key)
+        if known is not None and known <= due:
+            return
+        self._due[key] = due
+        self._sequence += 1
+        heapq.heappush(self._timers, (due, self._sequence, key))
+        self._set_alarm()
+
+    def add_at(self, key: K, when: float) -> None:
+        """Work on `key` at `when`, in seconds since the epoch."""
+        self.add_after(key, when - self._now())
+
+    def add_rate_limited(self, key: K) -> None:
+        """Work on `key` again after a delay that doubles with each call since the last `forget`."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self.add_after(key, min(self._first_delay * 2.0 ** min(failures, 60), self._longest_delay))
+
+    def failures(self, key: K) -> int:
+        """How often `add_rate_limited` was called for `key` since the last `forget`."""
+        return self._failures.get(key, 0)
+
+    def forget(self, key: K) -> None:
+        """The work on `key` went well: the next delay starts small again."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key; the caller must call `done` with it.
+
+        Raises:
+            QueueClosed: there will be no more.
+        """
+        while not self._waiting:
+            if self._closed:
+                raise QueueClosed(self.name)
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                if getter.done() and not getter.cancelled():
+                    self._wake()  # it was our turn: pass it on
+                raise
+            finally:
+                if getter in self._getters:
+                    self._getters.remove(getter)
+        key = self._waiting.popleft()
+        now = _time()
+        self._in_work[key] = now
+        self._observer.started(self.name, now - self._queued.pop(key))
+        self._observer.depth(self.name, len(self._waiting))
+        return key
+
+    def done(self, key: K) -> None:
+        """The work on `key` has ended, well or not."""
+        self._in_work.pop(key, None)
+        since = self._again.pop(key, None)
+        if since is not None:
+            self._enqueue(key, since)
+
+    def close(self) -> None:
+        """Take no more keys; `get` hands out those that wait and then raises."""
+        self._closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self._timers.clear()
+        self._due.clear()
+        for getter in self._getters:
+            if not getter.done():
+                getter.set_result(None)
+
+    def _enqueue(self, key: K, since: float) -> None:
+        self._queued[key] = since
+        self._waiting.append(key)
+        self._observer.depth(self.name, len(self._waiting))
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    def _set_alarm(self) -> None:
+        """Arrange to be called when the earliest delayed key is due."""
+        due = self._timers[0][0]
+        if self._alarm is not None:
+            if self._alarm.when() <= due:
+                return
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        now = _time()
+        while self._timers and self._timers[0][0] <= now:
+            due, _, key = heapq.heappop(self._timers)
+            if self._due.get(key) == due:
+                del self._due[key]
+                self.add(key)
+        if self._timers:
+            self._set_alarm()
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def run_workers(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[None]], workers: int) -> None:
+    """Work on the keys of `queue` with so many at a time, until it is closed and empty, or this is cancelled."""
+    raise NotImplementedError
+
+
+_ = (KubeError, Awaitable)
