@@ -5,12 +5,13 @@ Separate because every other module raises these, and because code, reason, mess
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .documents.errors import DocumentError, FieldError, aggregate, causes_of
 
 __all__ = [
     "Cause",
-    "FieldFault",
     "StatusError",
     "admission_denied",
     "already_exists",
@@ -25,6 +26,7 @@ __all__ = [
     "no_such_path",
     "not_acceptable",
     "not_found",
+    "of_document",
     "success",
     "too_large_resource_version",
     "too_many_requests",
@@ -35,22 +37,6 @@ __all__ = [
 ]
 
 Cause = dict[str, str]
-
-
-class FieldFault(Protocol):
-    """What is wrong with one field of an object: where, which kind of fault, and the sentence about it without the path."""
-
-    @property
-    def path(self) -> str:
-        """Field path, such as `spec.tasks[0].name`."""
-
-    @property
-    def reason(self) -> str:
-        """Cause reason, such as `FieldValueInvalid`."""
-
-    @property
-    def text(self) -> str:
-        """Sentence without the path, such as `Invalid value: 1: must be even`."""
 
 
 class StatusError(Exception):
@@ -113,7 +99,7 @@ def cause(reason: str, message: str, field: str = "") -> Cause:
     return {key: value for key, value in entry.items() if value}
 
 
-def _details(group: str, kind: str, name: str = "", **more: Any) -> dict[str, Any]:
+def _details(group: str, kind: str, name: str = "", **more: object) -> dict[str, Any]:
     details: dict[str, Any] = {}
     if name:
         details["name"] = name
@@ -205,13 +191,18 @@ def expired(message: str, *, continue_token: str = "") -> StatusError:
     return StatusError(410, "Expired", message, metadata=metadata)
 
 
-def invalid(group: str, kind: str, name: str, faults: Iterable[FieldFault]) -> StatusError:
+def invalid(group: str, kind: str, name: str, faults: Sequence[FieldError]) -> StatusError:
     """422: every fault of the object at once; equal sentences are told once in the message, all in the causes."""
-    causes = [cause(fault.reason, fault.text, fault.path) for fault in faults]
-    sentences = list(dict.fromkeys(f"{entry.get('field', '<nil>')}: {entry['message']}" for entry in causes))
-    text = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
-    message = f'{_qualified(group, kind)} "{name}" is invalid: {text}'
-    return StatusError(422, "Invalid", message, details=_details(group, kind, name, causes=causes))
+    message = f'{_qualified(group, kind)} "{name}" is invalid: {aggregate(faults)}'
+    return StatusError(422, "Invalid", message, details=_details(group, kind, name, causes=causes_of(faults)))
+
+
+def of_document(error: DocumentError) -> StatusError:
+    """The answer to a body, patch or selector that cannot be handled."""
+    details: dict[str, Any] | None = {"causes": list(error.causes)} if error.causes else None
+    if details is None and error.code == 422:
+        details = {}
+    return StatusError(error.code, error.reason, error.message, details=details)
 
 
 def too_many_requests(message: str, retry_after_seconds: int = 0, *, causes: Iterable[Cause] = ()) -> StatusError:

@@ -1,0 +1,110 @@
+"""The data directory: every committed object in one SQLite file with a write-ahead log.
+
+One transaction per turn of the event loop holds all writes of that turn, so an acknowledged write survives a killed process. The log is folded
+into the file by a thread, because only that waits for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+__all__ = ["DamagedData", "SqliteJournal"]
+
+_SCHEMA_VERSION: Final = 1
+_CHECKPOINT_SECONDS: Final = 5.0
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS objects (
+  collection TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (collection, key)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS revision (id INTEGER PRIMARY KEY CHECK (id = 0), value INTEGER NOT NULL);
+"""
+
+
+class DamagedData(Exception):
+    """The data directory cannot be used; the text says which file, what is wrong and what to do."""
+
+
+class SqliteJournal:
+    """The file `path`. Opening checks that it is whole.
+
+    Raises:
+        DamagedData: it is no database of ours, or a broken one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._connection = self._open()
+        except sqlite3.Error as error:
+            raise DamagedData(f"{path}: {error}; restore it from a copy, or remove it to start empty") from error
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute("PRAGMA wal_autocheckpoint=0")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version not in {0, _SCHEMA_VERSION}:
+                raise DamagedData(f"{self._path}: written by a newer version (format {version}, this one reads {_SCHEMA_VERSION})")
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                raise sqlite3.DatabaseError(verdict)
+            connection.executescript(_SCHEMA)
+            connection.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def revision(self) -> int:
+        """The last revision that was written, 0 when there is none."""
+        row = self._connection.execute("SELECT value FROM revision").fetchone()
+        return int(row[0]) if row else 0
+
+    def objects(self) -> Iterator[tuple[str, str, int, bytes]]:
+        """Everything stored: collection, key, revision, data."""
+        yield from self._connection.execute("SELECT collection, key, revision, data FROM objects ORDER BY collection, key")
+
+    def write(self, batch: Iterable[tuple[str, str, int, bytes | None]]) -> None:
+        """One transaction for the whole batch; data None removes the object."""
+        connection = self._connection
+        newest = 0
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for collection, key, revision, data in batch:
+                newest = max(newest, revision)
+                if data is None:
+                    connection.execute("DELETE FROM objects WHERE collection = ? AND key = ?", (collection, key))
+                else:
+                    connection.execute("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", (collection, key, revision, data))
+            connection.execute("INSERT OR REPLACE INTO revision VALUES (0, ?)", (newest,))
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    async def keep_log_short(self) -> None:
+        """Fold the log into the file again and again, in a thread of its own, until cancelled."""
+        while True:
+            await asyncio.sleep(_CHECKPOINT_SECONDS)
+            await asyncio.to_thread(self._checkpoint)
+
+    def _checkpoint(self) -> None:
+        connection = sqlite3.connect(self._path, isolation_level=None)
+        try:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Fold the log in and close the file."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.close()
