@@ -4,22 +4,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test setup lint types walls lock soak bench clean
+.PHONY: run test setup check lint types walls control-plane test-real up-real soak lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
 
 test: setup
-	@$(BIN)/python -m pytest -n 2 -q tests
+	@$(BIN)/python -m pytest -q -n 2 --ignore tests/e2e tests
+	@$(BIN)/python -m pytest -q tests/e2e
 
 setup: $(STAMP)
 
 $(STAMP): requirements.lock requirements-dev.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet "uv==$$(sed -n 's/^uv==//p' requirements-dev.lock | cut -d' ' -f1)"
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet "uv==$$(sed -n 's/^uv==\([^ ]*\).*/\1/p' requirements-dev.lock)"
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock -r requirements-dev.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
+
+check: lint types walls
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -30,6 +33,21 @@ types: setup
 walls: setup
 	@$(BIN)/lint-imports
 
+control-plane: setup  # kube-apiserver, etcd and helm from their Go modules: minutes once, then cached
+	@$(BIN)/python -m tests.control_plane build
+
+test-real: control-plane
+	@$(BIN)/python -m pytest -q tests/e2e --control-plane=real
+
+up-real: control-plane
+	@$(BIN)/python -m tests.control_plane up --services --dir $${DIR:-$(VENV)/control-plane}
+
+soak: setup  # the full counts, for an hour or more
+	@PYROCLAST_SOAK=1 $(BIN)/python -m pytest -q -m soak --timeout 7200 tests
+
 lock:
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url --group dev -c requirements.lock -o requirements-dev.lock
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

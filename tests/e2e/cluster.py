@@ -1,0 +1,143 @@
+"""A running control plane with our services, as the end-to-end tests drive it: kubectl, the audit log, and process ids."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Cluster", "KubectlError", "kubectl_is_there", "services_of"]
+
+START_SECONDS = 120.0
+STOP_SECONDS = 60.0
+_PID = re.compile(r"^(\S+) pid=(\d+)$")
+
+
+class KubectlError(AssertionError):
+    """kubectl ended with a status other than 0; `stderr` is what it said."""
+
+    def __init__(self, arguments: Iterable[str], status: int, stdout: str, stderr: str) -> None:
+        super().__init__(f"kubectl {' '.join(arguments)}: status {status}\n{stdout}{stderr}")
+        self.status, self.stdout, self.stderr = status, stdout, stderr
+
+
+def kubectl_is_there() -> bool:
+    return shutil.which("kubectl") is not None
+
+
+@dataclass(slots=True)
+class Cluster:
+    """`control_plane` is "embedded" or "real"; `pids` follow restarts of the services."""
+
+    control_plane: str
+    kubeconfig: Path
+    audit_log: Path
+    process: subprocess.Popen[str]
+    pids: dict[str, int] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
+        """What kubectl prints.
+
+        Raises:
+            KubectlError: it ended with another status than 0.
+        """
+        done = subprocess.run(
+            ["kubectl", *arguments],
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise KubectlError(arguments, done.returncode, done.stdout, done.stderr)
+        return done.stdout
+
+    def refused(self, *arguments: str, stdin: str | None = None) -> str:
+        """What kubectl says on standard error where it must fail."""
+        try:
+            output = self.kubectl(*arguments, stdin=stdin)
+        except KubectlError as error:
+            return error.stderr
+        raise AssertionError(f"kubectl {' '.join(arguments)} should have been refused, but: {output}")
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        """The object or list that `kubectl get ARGUMENTS -o json` prints."""
+        found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "-o", "json"))
+        return found
+
+    def audit(self) -> list[dict[str, Any]]:
+        """All finished requests so far, in order."""
+        events = [json.loads(line) for line in self.audit_log.read_text().splitlines() if line.strip().endswith("}")]
+        return [event for event in events if event.get("stage") == "ResponseComplete"]
+
+    def kill(self, service: str) -> int:
+        """kill -9; waits until the supervisor has started it again. The new process id."""
+        old = self.pids[service]
+        os.kill(old, signal.SIGKILL)
+        wait_until(lambda: self.pids[service] != old, f"{service} to be started again")
+        return self.pids[service]
+
+
+def services_of(cluster: Cluster) -> list[str]:
+    return [name for name in cluster.pids if name != "apiserver"]
+
+
+def wait_until(holds: Callable[[], object], what: str, *, seconds: float = 60.0) -> None:
+    """Ask until `holds` says yes.
+
+    Raises:
+        AssertionError: it did not within `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def started(control_plane: str, kubeconfig: Path, audit_log: Path, arguments: list[str]) -> Iterator[Cluster]:
+    """`pyroclast up ARGUMENTS` as a process, from its `ready` line to its orderly end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pyroclast_standalone", "up", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    cluster = Cluster(control_plane, kubeconfig, audit_log, process)
+    reader = threading.Thread(target=_read, args=(cluster,), daemon=True)
+    reader.start()
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not any(line.startswith("ready ") for line in cluster.lines):
+            assert process.poll() is None, "pyroclast up ended: " + "".join(cluster.lines)
+            assert time.monotonic() < deadline, "pyroclast up is not ready: " + "".join(cluster.lines)
+            time.sleep(0.05)
+        yield cluster
+    finally:
+        process.terminate()
+        process.wait(STOP_SECONDS)
+        reader.join()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def _read(cluster: Cluster) -> None:
+    assert cluster.process.stdout is not None
+    for line in cluster.process.stdout:
+        cluster.lines.append(line)
+        if found := _PID.match(line.strip()):
+            cluster.pids[found[1]] = int(found[2])

@@ -1,0 +1,66 @@
+"""Services killed in the middle of many Jobs: every Job completes, no pod is made twice, no gang stays half-started."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.test_first_light import job
+
+JOBS = 50
+REPLICAS = 2
+SERVICES = ["admission", "job-controller", "jobflow-controller", "scheduler", "nodes"]
+
+
+def submit(cluster: Cluster, namespace: str, count: int) -> None:
+    items = [json.loads(job(f"job-{number}", command=["sleep", "1"], replicas=REPLICAS)) for number in range(count)]
+    cluster.kubectl(
+        "create", "-n", namespace, "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), timeout=120
+    )
+
+
+def phases(cluster: Cluster, namespace: str) -> Counter[str]:
+    items = cluster.get("vcjob", "-n", namespace)["items"]
+    return Counter(item.get("status", {}).get("state", {}).get("phase", "") for item in items)
+
+
+def pods_created_twice(cluster: Cluster, namespace: str) -> list[str]:
+    """Names of pods with more than one successful create; no Job here restarts, so each name has one version."""
+    created = Counter(
+        event["objectRef"].get("name") or event.get("responseObject", {}).get("metadata", {}).get("name")
+        for event in cluster.audit()
+        if event["verb"] == "create"
+        and event["objectRef"]["resource"] == "pods"
+        and not event["objectRef"].get("subresource")
+        and event["objectRef"].get("namespace") == namespace
+        and event["responseStatus"]["code"] == 201
+    )
+    return [str(name) for name, count in created.items() if count > 1]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("service", SERVICES)
+def test_kill_in_the_middle_of_fifty_jobs(cluster: Cluster, namespace: str, service: str) -> None:
+    submit(cluster, namespace, JOBS // 2)
+    wait_until(lambda: phases(cluster, namespace)["Running"] + phases(cluster, namespace)["Completed"] >= 5, "some Jobs to run")
+    cluster.kill(service)
+    if service == "admission":
+        wait_until(lambda: _accepts(cluster, namespace), "the webhook to answer again")
+    items = [json.loads(job(f"late-{number}", command=["sleep", "1"], replicas=REPLICAS)) for number in range(JOBS // 2)]
+    cluster.kubectl(
+        "create", "-n", namespace, "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), timeout=120
+    )
+    wait_until(lambda: phases(cluster, namespace) == {"Completed": JOBS}, "all Jobs to complete", seconds=180)
+    assert pods_created_twice(cluster, namespace) == []
+
+
+def _accepts(cluster: Cluster, namespace: str) -> bool:
+    manifest = job("probe", command=["true"])
+    try:
+        cluster.kubectl("create", "-n", namespace, "--dry-run=server", "-f", "-", stdin=manifest)
+    except AssertionError:
+        return False
+    return True
