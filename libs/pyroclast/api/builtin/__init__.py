@@ -72,7 +72,7 @@ def _structural() -> Mapping[str, Any]:
 
 
 def pod_template_schema() -> Mapping[str, Any]:
-    """PodTemplateSpec as a structural schema: no references, no descriptions, with the defaults of a CRD. Shared, do not change."""
+    """PodTemplateSpec as a structural schema: no references, no descriptions, with a CRD's defaults. Shared, do not change."""
     schema: Mapping[str, Any] = _structural()[_POD_TEMPLATE]
     return schema
 

@@ -37,24 +37,21 @@ _PINNED: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 _CORE = "io.k8s.api.core.v1."
 _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    f"{_CORE}{kind}": fields
-    for kind, fields in {
-        "AzureDiskVolumeSource": {"fsType": "ext4", "readOnly": False},
-        "ConfigMapEnvSource": {"name": ""},
-        "ConfigMapKeySelector": {"name": ""},
-        "ConfigMapProjection": {"name": ""},
-        "ConfigMapVolumeSource": {"name": ""},
-        "ContainerPort": {"protocol": "TCP"},
-        "FileKeySelector": {"optional": False},
-        "GRPCAction": {"service": ""},
-        "ISCSIVolumeSource": {"iscsiInterface": "default"},
-        "LocalObjectReference": {"name": ""},
-        "RBDVolumeSource": {"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"},
-        "ScaleIOVolumeSource": {"fsType": "xfs", "storageMode": "ThinProvisioned"},
-        "SecretEnvSource": {"name": ""},
-        "SecretKeySelector": {"name": ""},
-        "SecretProjection": {"name": ""},
-    }.items()
+    "AzureDiskVolumeSource": {"fsType": "ext4", "readOnly": False},
+    "ConfigMapEnvSource": {"name": ""},
+    "ConfigMapKeySelector": {"name": ""},
+    "ConfigMapProjection": {"name": ""},
+    "ConfigMapVolumeSource": {"name": ""},
+    "ContainerPort": {"protocol": "TCP"},
+    "FileKeySelector": {"optional": False},
+    "GRPCAction": {"service": ""},
+    "ISCSIVolumeSource": {"iscsiInterface": "default"},
+    "LocalObjectReference": {"name": ""},
+    "RBDVolumeSource": {"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"},
+    "ScaleIOVolumeSource": {"fsType": "xfs", "storageMode": "ThinProvisioned"},
+    "SecretEnvSource": {"name": ""},
+    "SecretKeySelector": {"name": ""},
+    "SecretProjection": {"name": ""},
 }
 _KEPT = ("type", "format", "enum", "required", "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type")
 
@@ -72,7 +69,7 @@ def _inline(schema: Mapping[str, Any], owner: str, definitions: Mapping[str, Any
     result: dict[str, Any] = {key: schema[key] for key in _KEPT if key in schema}
     if "properties" in schema:
         result["properties"] = {field: _inline(value, owner, definitions) for field, value in schema["properties"].items()}
-        for field, value in _DEFAULTS.get(owner, {}).items():
+        for field, value in _DEFAULTS.get(owner.removeprefix(_CORE), {}).items():
             result["properties"][field]["default"] = value
     for key in ("items", "additionalProperties"):
         if key in schema:

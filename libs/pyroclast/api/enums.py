@@ -1,0 +1,271 @@
+"""The closed vocabularies of the API, spelled as on the wire.
+
+Separate from the models because the pure packages need the words without the schemas.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = [
+    "Action",
+    "BusEvent",
+    "ConcurrencyPolicy",
+    "DequeueStrategy",
+    "FlowPhase",
+    "Iteration",
+    "JobEventReason",
+    "JobPhase",
+    "JobReason",
+    "MemberType",
+    "NetworkTopologyMode",
+    "NumaPolicy",
+    "PodGroupConditionReason",
+    "PodGroupConditionType",
+    "PodGroupPhase",
+    "PodPhase",
+    "QueueState",
+    "RetainPolicy",
+    "TargetStrategy",
+]
+
+
+class BusEvent(StrEnum):
+    """What may happen to a Job. Policies may name all but the internal ones (`is_internal`)."""
+
+    ANY = "*"
+    POD_PENDING = "PodPending"
+    POD_RUNNING = "PodRunning"
+    POD_FAILED = "PodFailed"
+    POD_EVICTED = "PodEvicted"
+    UNKNOWN = "Unknown"
+    TASK_COMPLETED = "TaskCompleted"
+    TASK_FAILED = "TaskFailed"
+    OUT_OF_SYNC = "OutOfSync"
+    COMMAND_ISSUED = "CommandIssued"
+    JOB_UPDATED = "JobUpdated"
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether admission refuses it in a policy (`*` does not match it either)."""
+        return self in _INTERNAL_EVENTS
+
+
+_INTERNAL_EVENTS = frozenset({BusEvent.POD_RUNNING, BusEvent.OUT_OF_SYNC, BusEvent.COMMAND_ISSUED})
+
+
+class Action(StrEnum):
+    """What a controller may be told to do, by a policy, a Command or itself."""
+
+    ABORT_JOB = "AbortJob"
+    RESTART_JOB = "RestartJob"
+    RESTART_TASK = "RestartTask"
+    RESTART_POD = "RestartPod"
+    RESTART_PARTITION = "RestartPartition"
+    TERMINATE_JOB = "TerminateJob"
+    COMPLETE_JOB = "CompleteJob"
+    RESUME_JOB = "ResumeJob"
+    SYNC_JOB = "SyncJob"
+    ENQUEUE_JOB = "EnqueueJob"
+    SYNC_QUEUE = "SyncQueue"
+    OPEN_QUEUE = "OpenQueue"
+    CLOSE_QUEUE = "CloseQueue"
+    SYNC_JOB_FLOW = "SyncJobFlow"
+    SYNC_JOB_TEMPLATE = "SyncJobTemplate"
+
+    @property
+    def is_for_policies(self) -> bool:
+        """Whether a policy of a Job may name it."""
+        return self in _POLICY_ACTIONS
+
+
+_POLICY_ACTIONS = frozenset(
+    {
+        Action.ABORT_JOB,
+        Action.RESTART_JOB,
+        Action.RESTART_TASK,
+        Action.RESTART_POD,
+        Action.RESTART_PARTITION,
+        Action.TERMINATE_JOB,
+        Action.COMPLETE_JOB,
+        Action.RESUME_JOB,
+    }
+)
+
+
+class JobPhase(StrEnum):
+    """Phases of a Job. NEW is what a Job is in before its controller has seen it: absent on the wire."""
+
+    NEW = ""
+    PENDING = "Pending"
+    ABORTING = "Aborting"
+    ABORTED = "Aborted"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    COMPLETING = "Completing"
+    COMPLETED = "Completed"
+    TERMINATING = "Terminating"
+    TERMINATED = "Terminated"
+    FAILED = "Failed"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the Job has ended for good: TTL counts from here. Aborted is not, since it may be resumed."""
+        return self in _FINISHED_PHASES
+
+
+_FINISHED_PHASES = frozenset({JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FAILED})
+
+
+class JobReason(StrEnum):
+    """Why a Job came into its phase: `status.state.reason`."""
+
+    POD_FAILED = "PodFailed"
+    POD_EVICTED = "PodEvicted"
+    POD_PENDING = "PodPending"
+    TASK_FAILED = "TaskFailed"
+    TASK_COMPLETED = "TaskCompleted"
+    COMMAND_ISSUED = "CommandIssued"
+    UNKNOWN = "Unknown"
+    JOB_UPDATED = "JobUpdated"
+    MIN_AVAILABLE_REACHED = "MinAvailableReached"
+    MIN_SUCCESS_REACHED = "MinSuccessReached"
+    MIN_SUCCESS_NOT_REACHED = "MinSuccessNotReached"
+    TASK_MIN_AVAILABLE_NOT_REACHED = "TaskMinAvailableNotReached"
+    ALL_TASKS_FINISHED = "AllTasksFinished"
+    MAX_RETRY_REACHED = "MaxRetryReached"
+    REQUEUE_LIMIT_REACHED = "RequeueLimitReached"
+    PODS_RELEASED = "PodsReleased"
+    VOLUME_CLAIM_NOT_FOUND = "VolumeClaimNotFound"
+    NOT_ENOUGH_PODS = "NotEnoughPods"
+
+
+class JobEventReason(StrEnum):
+    """Reasons of the Events that the job controller writes on a Job."""
+
+    COMMAND_ISSUED = "CommandIssued"
+    PLUGIN_ERROR = "PluginError"
+    PVC_ERROR = "PVCError"
+    POD_GROUP_ERROR = "PodGroupError"
+    POD_GROUP_PENDING = "PodGroupPending"
+    EXECUTE_ACTION = "ExecuteAction"
+    JOB_STATUS_ERROR = "JobStatusError"
+    FAILED_CREATE = "FailedCreate"
+    FAILED_DELETE = "FailedDelete"
+
+
+class PodPhase(StrEnum):
+    """Phases of a pod."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class PodGroupPhase(StrEnum):
+    """Phases of a PodGroup. An absent phase reads as PENDING."""
+
+    PENDING = "Pending"
+    INQUEUE = "Inqueue"
+    RUNNING = "Running"
+    UNKNOWN = "Unknown"
+    COMPLETED = "Completed"
+
+
+class PodGroupConditionType(StrEnum):
+    """Types of a PodGroup's conditions."""
+
+    UNSCHEDULABLE = "Unschedulable"
+    SCHEDULED = "Scheduled"
+
+
+class PodGroupConditionReason(StrEnum):
+    """Reasons of a PodGroup's conditions."""
+
+    NOT_ENOUGH_RESOURCES = "NotEnoughResources"
+    READY = "tasks in gang are ready to be scheduled"
+    NOT_ENOUGH_TASKS = "NotEnoughTasks"
+    NOT_ENOUGH_PODS_OF_TASK = "NotEnoughPodsOfTask"
+    POD_FAILED = "PodFailed"
+    POD_DELETED = "PodDeleted"
+
+
+class QueueState(StrEnum):
+    """States of a Queue. An absent state reads as OPEN."""
+
+    OPEN = "Open"
+    CLOSED = "Closed"
+    CLOSING = "Closing"
+    UNKNOWN = "Unknown"
+
+
+class DequeueStrategy(StrEnum):
+    """Whether a Job that does not fit lets those behind it in the queue pass."""
+
+    FIFO = "fifo"
+    TRAVERSE = "traverse"
+
+
+class FlowPhase(StrEnum):
+    """Phases of a JobFlow. NEW is absent on the wire."""
+
+    NEW = ""
+    SUCCEED = "Succeed"
+    TERMINATING = "Terminating"
+    FAILED = "Failed"
+    RUNNING = "Running"
+    PENDING = "Pending"
+
+
+class RetainPolicy(StrEnum):
+    """What becomes of the Jobs of a JobFlow that has succeeded."""
+
+    RETAIN = "retain"
+    DELETE = "delete"
+
+
+class TargetStrategy(StrEnum):
+    """How many targets of a flow entry must be satisfied."""
+
+    ALL = "all"
+    ANY = "any"
+
+
+class ConcurrencyPolicy(StrEnum):
+    """What a CronJob does when its last Job still runs."""
+
+    ALLOW = "Allow"
+    FORBID = "Forbid"
+    REPLACE = "Replace"
+
+
+class Iteration(StrEnum):
+    """How many of the tasks a task depends on must be ready."""
+
+    ANY = "any"
+    ALL = "all"
+
+
+class NumaPolicy(StrEnum):
+    """NUMA policy of a task."""
+
+    NONE = "none"
+    BEST_EFFORT = "best-effort"
+    RESTRICTED = "restricted"
+    SINGLE_NUMA_NODE = "single-numa-node"
+
+
+class NetworkTopologyMode(StrEnum):
+    """Whether the topology limit of a group may be crossed."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
+class MemberType(StrEnum):
+    """What a member of a HyperNode is."""
+
+    NODE = "Node"
+    HYPER_NODE = "HyperNode"

@@ -1,0 +1,204 @@
+"""Well-known keys of labels, annotations, taints and extended resources, by what they are about.
+
+Separate from the models because they are read by everybody and belong to no kind alone. The comment of a block says what
+carries them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "BATCH_CPU",
+    "BATCH_MEMORY",
+    "BIND_PHASE",
+    "BIND_TIME",
+    "CLOSED_BY_PARENT",
+    "COLOCATION",
+    "COLOCATION_CONFIG",
+    "COLOCATION_CONFIG_NAME",
+    "COLOCATION_POLICY",
+    "COOLDOWN_TIME",
+    "CREATED_BY_JOB_FLOW",
+    "CREATED_BY_JOB_TEMPLATE",
+    "CRON_JOB_SCHEDULED_TIMESTAMP",
+    "DEVICES_TO_ALLOCATE",
+    "DISRUPTION_MAX_UNAVAILABLE",
+    "DISRUPTION_MIN_AVAILABLE",
+    "FORCE_DELETE",
+    "FORWARD_CLUSTER",
+    "GPU_INDEX",
+    "GPU_MEMORY",
+    "GPU_NUMBER",
+    "GPU_PREDICATE_TIME",
+    "GPU_UNHEALTHY_IDS",
+    "GROUP_MIN_MEMBER",
+    "GROUP_NAME",
+    "HIERARCHY",
+    "HIERARCHY_WEIGHTS",
+    "JOB_ALLOCATED_HYPER_NODE",
+    "JOB_FORWARDING",
+    "JOB_NAME",
+    "JOB_NAMESPACE",
+    "JOB_RETRY_COUNT",
+    "JOB_TYPE",
+    "JOB_VERSION",
+    "NETWORK_BANDWIDTH_RATE",
+    "NETWORK_TOPOLOGY_HIGHEST_TIER",
+    "NETWORK_TOPOLOGY_MODE",
+    "NETWORK_TOPOLOGY_SOURCE",
+    "NODE_GROUP_NAME",
+    "NODE_GROUP_RESOURCE_LIMITS",
+    "NODE_WARMUP",
+    "NUMA_TOPOLOGY_POLICY",
+    "OFFLINE_JOB_EVICTING",
+    "OUT_OF_SYNC",
+    "OVERSUBSCRIPTION",
+    "OVERSUBSCRIPTION_CPU",
+    "OVERSUBSCRIPTION_MEMORY",
+    "OVERSUBSCRIPTION_TYPES",
+    "PARTITION_ID",
+    "PREEMPTABLE",
+    "QOS_LEVEL",
+    "QUEUE_ALLOCATION_GATE",
+    "QUEUE_NAME",
+    "QUOTA_BURST_ENABLED",
+    "QUOTA_BURST_TIME",
+    "RESERVATION_TARGET",
+    "RESOURCE_GROUP",
+    "RESOURCE_STRATEGY_SCORING_TYPE",
+    "RESOURCE_STRATEGY_WEIGHT",
+    "REVOCABLE_ZONE",
+    "SCHEDULING_GROUP_NAME",
+    "SCHEDULING_QUEUE_NAME",
+    "SLA_WAITING_TIME",
+    "SLA_WAITING_TIME_LEGACY",
+    "TASK_INDEX",
+    "TASK_PRIORITY",
+    "TASK_SPEC",
+    "TASK_TOPOLOGY_AFFINITY",
+    "TASK_TOPOLOGY_ANTI_AFFINITY",
+    "TASK_TOPOLOGY_TASK_ORDER",
+    "TEMPLATE_UID",
+    "TOPOLOGY_DECISION",
+    "VGPU_CORES",
+    "VGPU_FORBIDDEN_TYPES",
+    "VGPU_FORBIDDEN_UUIDS",
+    "VGPU_IDS_NEW",
+    "VGPU_MEMORY",
+    "VGPU_MEMORY_PERCENTAGE",
+    "VGPU_MODE",
+    "VGPU_NODE",
+    "VGPU_NODE_REGISTER",
+    "VGPU_NUMBER",
+    "VGPU_POD_GROUP_POLICY",
+    "VGPU_TIME",
+    "VGPU_TYPES",
+    "VGPU_UUIDS",
+]
+
+# Pods: which Job, task and try they belong to
+JOB_NAME: Final = "volcano.sh/job-name"
+JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
+TASK_SPEC: Final = "volcano.sh/task-spec"
+TASK_INDEX: Final = "volcano.sh/task-index"
+PARTITION_ID: Final = "volcano.sh/partition-id"
+QUEUE_NAME: Final = "volcano.sh/queue-name"
+JOB_VERSION: Final = "volcano.sh/job-version"
+JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
+TEMPLATE_UID: Final = "volcano.sh/template-uid"
+OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
+
+# Jobs: where they come from and where they go
+JOB_TYPE: Final = "volcano.sh/job-type"
+CRON_JOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
+CREATED_BY_JOB_TEMPLATE: Final = "volcano.sh/createdByJobTemplate"
+CREATED_BY_JOB_FLOW: Final = "volcano.sh/createdByJobFlow"
+JOB_FORWARDING: Final = "volcano.sh/job-forwarding"
+FORWARD_CLUSTER: Final = "volcano.sh/forward-cluster"
+
+# JobFlows and JobTemplates
+FORCE_DELETE: Final = "flow.volcano.sh/force-delete"
+
+# Pods and their owners: group and queue
+GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+SCHEDULING_GROUP_NAME: Final = "scheduling.volcano.sh/group-name"
+GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
+SCHEDULING_QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
+QUEUE_ALLOCATION_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"  # also the name of a scheduling gate
+
+# Jobs, PodGroups and pods: hints for the scheduler
+PREEMPTABLE: Final = "volcano.sh/preemptable"
+COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
+REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
+DISRUPTION_MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
+DISRUPTION_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
+SLA_WAITING_TIME: Final = "volcano.sh/sla-waiting-time"
+SLA_WAITING_TIME_LEGACY: Final = "sla-waiting-time"
+NUMA_TOPOLOGY_POLICY: Final = "volcano.sh/numa-topology-policy"
+TOPOLOGY_DECISION: Final = "volcano.sh/topology-decision"
+TASK_PRIORITY: Final = "volcano.sh/task-priority"
+JOB_ALLOCATED_HYPER_NODE: Final = "volcano.sh/job-allocated-hypernode"
+NETWORK_TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
+NETWORK_TOPOLOGY_HIGHEST_TIER: Final = "volcano.sh/network-topology-highest-tier"
+TASK_TOPOLOGY_AFFINITY: Final = "volcano.sh/task-topology-affinity"
+TASK_TOPOLOGY_ANTI_AFFINITY: Final = "volcano.sh/task-topology-anti-affinity"
+TASK_TOPOLOGY_TASK_ORDER: Final = "volcano.sh/task-topology-task-order"
+RESOURCE_STRATEGY_SCORING_TYPE: Final = "volcano.sh/resource-strategy-scoring-type"
+RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
+RESERVATION_TARGET: Final = "scheduling.volcano.sh/reservation-target"
+
+# Queues, and nodes in groups
+HIERARCHY: Final = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
+NODE_GROUP_NAME: Final = "volcano.sh/nodegroup-name"
+NODE_GROUP_RESOURCE_LIMITS: Final = "volcano.sh/nodegroup-resource-limits"
+
+# Admission, topology discovery, sharding
+RESOURCE_GROUP: Final = "volcano.sh/resource-group"
+NETWORK_TOPOLOGY_SOURCE: Final = "volcano.sh/network-topology-source"
+NODE_WARMUP: Final = "node.volcano.sh/warmup"
+
+# Nodes and pods that share what others leave idle
+COLOCATION: Final = "volcano.sh/colocation"
+COLOCATION_POLICY: Final = "colocation-policy"
+COLOCATION_CONFIG: Final = "volcano.sh/colocation-config"
+COLOCATION_CONFIG_NAME: Final = "volcano.sh/colocation-config-name"
+OVERSUBSCRIPTION: Final = "volcano.sh/oversubscription"
+OVERSUBSCRIPTION_TYPES: Final = "volcano.sh/oversubscription-types"
+OVERSUBSCRIPTION_CPU: Final = "volcano.sh/oversubscription-cpu"
+OVERSUBSCRIPTION_MEMORY: Final = "volcano.sh/oversubscription-memory"
+OFFLINE_JOB_EVICTING: Final = "volcano.sh/offline-job-evicting"
+QOS_LEVEL: Final = "volcano.sh/qos-level"
+NETWORK_BANDWIDTH_RATE: Final = "volcano.sh/network-bandwidth-rate"
+QUOTA_BURST_ENABLED: Final = "volcano.sh/enable-quota-burst"
+QUOTA_BURST_TIME: Final = "volcano.sh/quota-burst-time"
+
+# Devices
+GPU_INDEX: Final = "volcano.sh/gpu-index"
+GPU_PREDICATE_TIME: Final = "volcano.sh/predicate-time"
+GPU_UNHEALTHY_IDS: Final = "volcano.sh/gpu-unhealthy-ids"
+VGPU_NODE_REGISTER: Final = "volcano.sh/node-vgpu-register"
+VGPU_NODE: Final = "volcano.sh/vgpu-node"
+VGPU_TIME: Final = "volcano.sh/vgpu-time"
+VGPU_IDS_NEW: Final = "volcano.sh/vgpu-ids-new"
+DEVICES_TO_ALLOCATE: Final = "volcano.sh/devices-to-allocate"
+BIND_TIME: Final = "volcano.sh/bind-time"
+BIND_PHASE: Final = "volcano.sh/bind-phase"
+VGPU_MODE: Final = "volcano.sh/vgpu-mode"
+VGPU_POD_GROUP_POLICY: Final = "volcano.sh/vgpu-podgroup-policy"
+VGPU_UUIDS: Final = "volcano.sh/vgpu-use-gpuuuid"
+VGPU_FORBIDDEN_UUIDS: Final = "volcano.sh/vgpu-nouse-gpuuuid"
+VGPU_TYPES: Final = "nvidia.com/use-gputype"
+VGPU_FORBIDDEN_TYPES: Final = "nvidia.com/nouse-gputype"
+
+# Extended resources
+GPU_MEMORY: Final = "volcano.sh/gpu-memory"
+GPU_NUMBER: Final = "volcano.sh/gpu-number"
+VGPU_NUMBER: Final = "volcano.sh/vgpu-number"
+VGPU_MEMORY: Final = "volcano.sh/vgpu-memory"
+VGPU_MEMORY_PERCENTAGE: Final = "volcano.sh/vgpu-memory-percentage"
+VGPU_CORES: Final = "volcano.sh/vgpu-cores"
+BATCH_CPU: Final = "kubernetes.io/batch-cpu"
+BATCH_MEMORY: Final = "kubernetes.io/batch-memory"

@@ -1,0 +1,145 @@
+"""The records of PodGroup and Queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pyroclast.api.enums import DequeueStrategy, PodGroupPhase, QueueState
+from pyroclast.api.records.jobs import NetworkTopology
+from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
+
+__all__ = [
+    "ExtendCluster",
+    "Guarantee",
+    "NodeGroupTerms",
+    "PodGroup",
+    "PodGroupCondition",
+    "PodGroupSpec",
+    "PodGroupStatus",
+    "Queue",
+    "QueueAffinity",
+    "QueueSpec",
+    "QueueStatus",
+    "Reservation",
+    "SubGroupPolicy",
+]
+
+
+class SubGroupPolicy(Wire, frozen=True, kw_only=True):
+    """A second grouping inside a PodGroup; `label_selector` as it came."""
+
+    name: str = ""
+    network_topology: NetworkTopology | None = None
+    sub_group_size: int = 1
+    min_sub_groups: int = 0
+    label_selector: Mapping[str, Any] | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
+class PodGroupSpec(Wire, frozen=True, kw_only=True):
+    """What a gang needs."""
+
+    min_member: int = 0
+    min_task_member: Mapping[str, int] = {}
+    queue: str = "default"
+    priority_class_name: str = ""
+    min_resources: Mapping[str, str | int] | None = None
+    network_topology: NetworkTopology | None = None
+    sub_group_policy: tuple[SubGroupPolicy, ...] = ()
+
+
+class PodGroupCondition(Condition, frozen=True, kw_only=True):
+    """A condition of a PodGroup, with the scheduling session that wrote it."""
+
+    transition_id: str = msgspec.field(default="", name="transitionID")
+
+
+class PodGroupStatus(Wire, frozen=True, kw_only=True):
+    """What the scheduler says of a gang."""
+
+    phase: PodGroupPhase = PodGroupPhase.PENDING
+    conditions: tuple[PodGroupCondition, ...] = ()
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class PodGroup(ObjectRecord, frozen=True, kw_only=True):
+    """A gang of pods."""
+
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+class ExtendCluster(Wire, frozen=True, kw_only=True):
+    """Another cluster to which the Jobs of a queue may go."""
+
+    name: str = ""
+    weight: int = 0
+    capacity: Mapping[str, str | int] = {}
+
+
+class Guarantee(Wire, frozen=True, kw_only=True):
+    """What is kept for a queue."""
+
+    resource: Mapping[str, str | int] = {}
+
+
+class NodeGroupTerms(Wire, frozen=True, kw_only=True):
+    """Node groups by name, required and preferred."""
+
+    required_during_scheduling_ignored_during_execution: tuple[str, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[str, ...] = ()
+
+
+class QueueAffinity(Wire, frozen=True, kw_only=True):
+    """Which node groups a queue wants and avoids."""
+
+    node_group_affinity: NodeGroupTerms | None = None
+    node_group_anti_affinity: NodeGroupTerms | None = None
+
+
+class QueueSpec(Wire, frozen=True, kw_only=True):
+    """What a queue may use. `reclaimable` None reads as true."""
+
+    weight: int = 1
+    capability: Mapping[str, str | int] | None = None
+    reclaimable: bool | None = None
+    extend_clusters: tuple[ExtendCluster, ...] = ()
+    guarantee: Guarantee = Guarantee()
+    affinity: QueueAffinity | None = None
+    type: str = ""
+    parent: str = ""
+    deserved: Mapping[str, str | int] | None = None
+    priority: int = 0
+    dequeue_strategy: DequeueStrategy = DequeueStrategy.TRAVERSE
+
+
+class Reservation(Wire, frozen=True, kw_only=True):
+    """Nodes and resources reserved for a queue."""
+
+    nodes: tuple[str, ...] = ()
+    resource: Mapping[str, str | int] = {}
+
+
+class QueueStatus(Wire, frozen=True, kw_only=True):
+    """What a queue is and uses. `state` None: nobody has written it yet, reads as Open."""
+
+    state: QueueState | None = None
+    unknown: int = 0
+    pending: int = 0
+    running: int = 0
+    inqueue: int = 0
+    completed: int = 0
+    reservation: Reservation = Reservation()
+    allocated: Mapping[str, str | int] | None = None
+
+
+class Queue(ObjectRecord, frozen=True, kw_only=True):
+    """A queue."""
+
+    spec: QueueSpec = QueueSpec()
+    status: QueueStatus = QueueStatus()

@@ -1,0 +1,222 @@
+"""The records of Job, CronJob and Command.
+
+Pod templates and claims stay raw JSON (`msgspec.Raw`), which is a view of the bytes that were decoded: decode an object from
+bytes of its own, not from a page of a list, or the page stays in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pyroclast.api.enums import BusEvent, ConcurrencyPolicy, JobPhase, NetworkTopologyMode, NumaPolicy
+from pyroclast.api.records.meta import ObjectRecord, OwnerReference, Wire
+
+__all__ = [
+    "Command",
+    "CronJob",
+    "CronJobSpec",
+    "CronJobStatus",
+    "DependsOn",
+    "Job",
+    "JobCondition",
+    "JobSpec",
+    "JobState",
+    "JobStatus",
+    "JobTemplateSpec",
+    "JobVolume",
+    "LifecyclePolicy",
+    "NetworkTopology",
+    "ObjectReference",
+    "PartitionPolicy",
+    "Task",
+    "TaskState",
+    "TemplateMeta",
+]
+
+
+class NetworkTopology(Wire, frozen=True, kw_only=True):
+    """How far apart in the network a group may be placed. The two limits exclude each other."""
+
+    mode: NetworkTopologyMode = NetworkTopologyMode.HARD
+    highest_tier_allowed: int | None = None
+    highest_tier_name: str = ""
+
+
+class LifecyclePolicy(Wire, frozen=True, kw_only=True):
+    """What to do when something happens. `timeout` is a Go duration."""
+
+    action: str = ""
+    event: BusEvent | None = None
+    events: tuple[BusEvent, ...] = ()
+    exit_code: int | None = None
+    timeout: str | None = None
+
+
+class JobVolume(Wire, frozen=True, kw_only=True):
+    """A volume mounted into every container; `volume_claim` is raw JSON, empty when absent."""
+
+    mount_path: str = ""
+    volume_claim_name: str = ""
+    volume_claim: msgspec.Raw = msgspec.Raw()
+
+
+class DependsOn(Wire, frozen=True, kw_only=True):
+    """Tasks that must be up before this one starts."""
+
+    name: tuple[str, ...] = ()
+    iteration: str = ""
+
+
+class PartitionPolicy(Wire, frozen=True, kw_only=True):
+    """How a task is split into groups of equal size. `total_partitions` None: as many as the replicas fill."""
+
+    total_partitions: int | None = None
+    partition_size: int = 0
+    min_partitions: int = 0
+    network_topology: NetworkTopology | None = None
+
+
+class Task(Wire, frozen=True, kw_only=True):
+    """A task of a Job; `template` is raw JSON, empty when absent."""
+
+    name: str = ""
+    replicas: int = 0
+    min_available: int | None = None
+    template: msgspec.Raw = msgspec.Raw()
+    policies: tuple[LifecyclePolicy, ...] = ()
+    topology_policy: NumaPolicy | None = None
+    max_retry: int | None = None
+    depends_on: DependsOn | None = None
+    partition_policy: PartitionPolicy | None = None
+
+
+class JobSpec(Wire, frozen=True, kw_only=True):
+    """What a Job should be. None means absent, where that differs from zero."""
+
+    scheduler_name: str = ""
+    min_available: int | None = None
+    volumes: tuple[JobVolume, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    policies: tuple[LifecyclePolicy, ...] = ()
+    plugins: Mapping[str, tuple[str, ...]] = {}
+    running_estimate: str | None = None
+    queue: str = "default"
+    max_retry: int = 3
+    ttl_seconds_after_finished: int | None = None
+    priority_class_name: str = ""
+    min_success: int | None = None
+    network_topology: NetworkTopology | None = None
+
+
+class JobState(Wire, frozen=True, kw_only=True):
+    """The phase of a Job and how it came into it."""
+
+    phase: JobPhase = JobPhase.NEW
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class TaskState(Wire, frozen=True, kw_only=True):
+    """How many pods of a task are in each phase."""
+
+    phase: Mapping[str, int] = {}
+
+
+class JobCondition(Wire, frozen=True, kw_only=True):
+    """A phase that the Job reached, and when."""
+
+    status: str = ""
+    last_transition_time: str | None = None
+
+
+class JobStatus(Wire, frozen=True, kw_only=True):
+    """What a Job is."""
+
+    state: JobState = JobState()
+    min_available: int = 0
+    task_status_count: Mapping[str, TaskState] = {}
+    pending: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    terminating: int = 0
+    unknown: int = 0
+    version: int = 0
+    retry_count: int = 0
+    running_duration: str | None = None
+    controlled_resources: Mapping[str, str] = {}
+    conditions: tuple[JobCondition, ...] = ()
+    observed_generation: int = 0
+
+
+class Job(ObjectRecord, frozen=True, kw_only=True):
+    """A Job."""
+
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+class TemplateMeta(Wire, frozen=True, kw_only=True):
+    """Metadata of a template: only labels and annotations reach what is made from it."""
+
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+
+
+class JobTemplateSpec(Wire, frozen=True, kw_only=True):
+    """What the Jobs of a CronJob look like; `spec` is raw JSON, empty when absent."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: msgspec.Raw = msgspec.Raw()
+
+
+class CronJobSpec(Wire, frozen=True, kw_only=True):
+    """When a CronJob starts Jobs, and which."""
+
+    schedule: str = ""
+    time_zone: str | None = None
+    starting_deadline_seconds: int | None = None
+    concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.ALLOW
+    suspend: bool = False
+    job_template: JobTemplateSpec = JobTemplateSpec()
+    successful_jobs_history_limit: int = 3
+    failed_jobs_history_limit: int = 1
+
+
+class ObjectReference(Wire, frozen=True, kw_only=True):
+    """A reference to an object."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+
+class CronJobStatus(Wire, frozen=True, kw_only=True):
+    """What a CronJob has started."""
+
+    active: tuple[ObjectReference, ...] = ()
+    last_schedule_time: str | None = None
+    last_successful_time: str | None = None
+
+
+class CronJob(ObjectRecord, frozen=True, kw_only=True):
+    """A CronJob."""
+
+    spec: CronJobSpec = CronJobSpec()
+    status: CronJobStatus = CronJobStatus()
+
+
+class Command(ObjectRecord, frozen=True, kw_only=True):
+    """A one-shot order to a controller. `action` is free text on the wire."""
+
+    action: str = ""
+    target: OwnerReference | None = None
+    reason: str = ""
+    message: str = ""

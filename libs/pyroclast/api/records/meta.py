@@ -1,0 +1,94 @@
+"""What all records have in common: the base, metadata, owners and conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from pyroclast.api.types import Key
+
+__all__ = ["Condition", "Meta", "ObjectRecord", "OwnerReference", "Record", "Wire"]
+
+
+class Wire(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """Base of every record: an immutable part of an object, with the field names of the wire; unknown fields are not kept."""
+
+
+class OwnerReference(Wire, frozen=True, kw_only=True):
+    """One owner of an object. `controller` marks the one that manages it."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class Meta(Wire, frozen=True, kw_only=True):
+    """Metadata of an object. Times are RFC 3339 in UTC, as the server writes them, so that they compare as text."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether the object has been asked to go."""
+        return self.deletion_timestamp is not None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class ObjectRecord(Wire, frozen=True, kw_only=True):
+    """Base of the records that are whole objects."""
+
+    metadata: Meta = Meta()
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return self.metadata.key
+
+
+class Condition(Wire, frozen=True, kw_only=True):
+    """A condition in `status.conditions`."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class Record(Protocol):
+    """What informers and recorders need to know of any record."""
+
+    @property
+    def metadata(self) -> Meta:
+        """Metadata of the object."""
+        ...
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        ...

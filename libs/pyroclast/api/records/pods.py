@@ -1,0 +1,173 @@
+"""The record of a Pod: what controllers and the scheduler read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pyroclast.api.enums import PodPhase
+from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
+
+__all__ = [
+    "ClaimSource",
+    "Container",
+    "ContainerPort",
+    "ContainerState",
+    "ContainerStatus",
+    "Pod",
+    "PodSpec",
+    "PodStatus",
+    "Resources",
+    "SchedulingGate",
+    "Terminated",
+    "Toleration",
+    "Volume",
+    "Waiting",
+]
+
+
+class Resources(Wire, frozen=True, kw_only=True):
+    """What a container asks for and may use, and the claims it refers to."""
+
+    requests: Mapping[str, str | int] = {}
+    limits: Mapping[str, str | int] = {}
+    claims: tuple[Mapping[str, Any], ...] = ()
+
+
+class ContainerPort(Wire, frozen=True, kw_only=True):
+    """A port of a container; `host_port` 0 means none."""
+
+    name: str = ""
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Container(Wire, frozen=True, kw_only=True):
+    """A container. `restart_policy` "Always" makes an init container a sidecar."""
+
+    name: str = ""
+    image: str = ""
+    resources: Resources = Resources()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+
+class ClaimSource(Wire, frozen=True, kw_only=True):
+    """A volume that is a claim."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class Volume(Wire, frozen=True, kw_only=True):
+    """A volume, with the sources that matter for placement; of the others only the name is kept."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Mapping[str, Any] | None = None
+    csi: Mapping[str, Any] | None = None
+    gce_persistent_disk: Mapping[str, Any] | None = None
+    aws_elastic_block_store: Mapping[str, Any] | None = None
+    azure_disk: Mapping[str, Any] | None = None
+    iscsi: Mapping[str, Any] | None = None
+    rbd: Mapping[str, Any] | None = None
+
+
+class Toleration(Wire, frozen=True, kw_only=True):
+    """A taint that the pod puts up with. An empty operator means Equal; `toleration_seconds` None means for ever."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class SchedulingGate(Wire, frozen=True, kw_only=True):
+    """A gate that must be removed before the pod may be scheduled."""
+
+    name: str = ""
+
+
+class PodSpec(Wire, frozen=True, kw_only=True):
+    """Where a pod may run and what it needs. `affinity`, constraints and claims stay as they came."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    restart_policy: str = ""
+    host_network: bool = False
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    node_selector: Mapping[str, str] = {}
+    affinity: Mapping[str, Any] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[Mapping[str, Any], ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: Resources | None = None
+    overhead: Mapping[str, str | int] = {}
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[Mapping[str, Any], ...] = ()
+
+
+class Waiting(Wire, frozen=True, kw_only=True):
+    """Why a container does not run yet."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Terminated(Wire, frozen=True, kw_only=True):
+    """How a container ended."""
+
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class ContainerState(Wire, frozen=True, kw_only=True):
+    """One of waiting, terminated, or running when both are None."""
+
+    waiting: Waiting | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Wire, frozen=True, kw_only=True):
+    """What the node says of a container."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodStatus(Wire, frozen=True, kw_only=True):
+    """What the node and the scheduler say of a pod."""
+
+    phase: PodPhase = PodPhase.PENDING
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    nominated_node_name: str = ""
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    start_time: str | None = None
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    qos_class: str = ""
+
+
+class Pod(ObjectRecord, frozen=True, kw_only=True):
+    """A pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()

@@ -1,0 +1,147 @@
+"""The records of HyperNode, Numatopology and NodeShard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pyroclast.api.enums import MemberType
+from pyroclast.api.records.meta import ObjectRecord, Wire
+
+__all__ = [
+    "ContainerAllocation",
+    "CpuInfo",
+    "ExactMatch",
+    "HyperNode",
+    "HyperNodeMember",
+    "HyperNodeSpec",
+    "HyperNodeStatus",
+    "MemberSelector",
+    "NodeShard",
+    "NodeShardSpec",
+    "NodeShardStatus",
+    "NumaResource",
+    "Numatopology",
+    "NumatopologySpec",
+    "PodAllocation",
+    "RegexMatch",
+]
+
+
+class ExactMatch(Wire, frozen=True, kw_only=True):
+    """A member by name."""
+
+    name: str = ""
+
+
+class RegexMatch(Wire, frozen=True, kw_only=True):
+    """Members whose name matches a pattern."""
+
+    pattern: str = ""
+
+
+class MemberSelector(Wire, frozen=True, kw_only=True):
+    """Exactly one of its fields is given; `label_match` as it came."""
+
+    exact_match: ExactMatch | None = None
+    regex_match: RegexMatch | None = None
+    label_match: Mapping[str, Any] | None = None
+
+
+class HyperNodeMember(Wire, frozen=True, kw_only=True):
+    """Nodes or HyperNodes below a HyperNode."""
+
+    type: MemberType = MemberType.NODE
+    selector: MemberSelector | None = None
+
+
+class HyperNodeSpec(Wire, frozen=True, kw_only=True):
+    """A lower tier means closer together."""
+
+    tier: int = 0
+    tier_name: str = ""
+    members: tuple[HyperNodeMember, ...] = ()
+
+
+class HyperNodeStatus(Wire, frozen=True, kw_only=True):
+    """How many nodes are below."""
+
+    node_count: int = 0
+
+
+class HyperNode(ObjectRecord, frozen=True, kw_only=True):
+    """A part of the network."""
+
+    spec: HyperNodeSpec = HyperNodeSpec()
+    status: HyperNodeStatus = HyperNodeStatus()
+
+
+class NumaResource(Wire, frozen=True, kw_only=True):
+    """A resource by NUMA node; `allocatable` is a CPU set such as `0,2-4`."""
+
+    allocatable: str = ""
+    capacity: int = 0
+
+
+class CpuInfo(Wire, frozen=True, kw_only=True):
+    """Where a CPU sits."""
+
+    numa: int = 0
+    socket: int = 0
+    core: int = 0
+
+
+class ContainerAllocation(Wire, frozen=True, kw_only=True):
+    """What a container holds; the value of `cpu` is a CPU set, of the others a quantity."""
+
+    name: str = ""
+    allocations: Mapping[str, str] = {}
+
+
+class PodAllocation(Wire, frozen=True, kw_only=True):
+    """What the containers of a pod hold."""
+
+    uid: str = ""
+    name: str = ""
+    namespace: str = ""
+    container_allocations: tuple[ContainerAllocation, ...] = ()
+
+
+class NumatopologySpec(Wire, frozen=True, kw_only=True):
+    """The inside of a node."""
+
+    policies: Mapping[str, str] = {}
+    res_reserved: Mapping[str, str] = {}
+    numa_resources: Mapping[str, NumaResource] = msgspec.field(default_factory=dict, name="numares")
+    cpu_detail: Mapping[str, CpuInfo] = {}
+    pod_allocations: tuple[PodAllocation, ...] = ()
+
+
+class Numatopology(ObjectRecord, frozen=True, kw_only=True):
+    """The NUMA layout of the node of the same name."""
+
+    spec: NumatopologySpec = NumatopologySpec()
+
+
+class NodeShardSpec(Wire, frozen=True, kw_only=True):
+    """Nodes meant for a scheduler."""
+
+    nodes_desired: tuple[str, ...] = ()
+
+
+class NodeShardStatus(Wire, frozen=True, kw_only=True):
+    """Nodes that the scheduler uses, and what is still to change."""
+
+    last_update_time: str | None = None
+    nodes_in_use: tuple[str, ...] = ()
+    nodes_to_add: tuple[str, ...] = ()
+    nodes_to_remove: tuple[str, ...] = ()
+
+
+class NodeShard(ObjectRecord, frozen=True, kw_only=True):
+    """The nodes of the scheduler of the same name."""
+
+    spec: NodeShardSpec = NodeShardSpec()
+    status: NodeShardStatus = NodeShardStatus()
