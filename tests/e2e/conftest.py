@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,9 +33,11 @@ def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         with started("embedded", folder / "data" / "kubeconfig", audit_log, [*data, "--audit-log", str(audit_log)]) as running:
             yield running
         return
-    with _real(folder / "real") as (kubeconfig, audit_log):
-        with started("real", kubeconfig, audit_log, [*data, "--kubeconfig", str(kubeconfig)]) as running:
-            yield running
+    with (
+        _real(folder / "real") as (kubeconfig, audit_log),
+        started("real", kubeconfig, audit_log, [*data, "--kubeconfig", str(kubeconfig)]) as running,
+    ):
+        yield running
 
 
 @contextlib.contextmanager
@@ -59,7 +62,8 @@ def _real(folder: Path) -> Iterator[tuple[Path, Path]]:
 @pytest.fixture
 def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
     """A namespace of the test's own, deleted afterwards."""
-    name = request.node.name.split("[")[0].replace("_", "-")[:40] + f"-{abs(hash(request.node.nodeid)) % 10000}"
+    words = request.node.name.split("[")[0].removeprefix("test_").replace("_", "-")
+    name = f"{words[:40].strip('-')}-{secrets.token_hex(3)}"
     cluster.kubectl("create", "namespace", name)
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")
