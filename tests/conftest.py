@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 import pytest
+
+LOOP = pytest.StashKey[asyncio.AbstractEventLoop]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -14,6 +17,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="embedded",
         help="what the end-to-end tests run on: the embedded API server, or kube-apiserver and etcd built from source",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the main thread a loop that is closed at the end: looptime asks for one and would leave its own open."""
+    config.stash[LOOP] = asyncio.new_event_loop()
+    asyncio.set_event_loop(config.stash[LOOP])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if LOOP in config.stash:
+        config.stash[LOOP].close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

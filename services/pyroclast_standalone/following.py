@@ -71,7 +71,7 @@ def _tasks(pods: Iterable[Pod]) -> str:
     """`launcher 1 Running, worker 2 Running 1 Pending`: each task with how many pods are in which phase."""
     by_task: dict[str, Counter[str]] = {}
     for pod in pods:
-        task = pod.metadata.labels.get(keys.TASK_SPEC, "pods")
+        task = pod.metadata.annotations.get(keys.TASK_SPEC, "pods")
         by_task.setdefault(task, Counter())[pod.status.phase or "Pending"] += 1
     return ", ".join(
         f"{task} " + " ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))

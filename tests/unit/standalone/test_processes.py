@@ -1,0 +1,79 @@
+"""The supervisor with real child processes: restart after a kill, a refusal of settings, an orderly stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from pyroclast_standalone.directory import DataDirectory
+from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.processes import Program, Supervisor
+
+
+async def at_once() -> bool:
+    return True
+
+
+async def never() -> bool:
+    return False
+
+
+def pids(lines: list[str]) -> list[int]:
+    return [int(line.partition("pid=")[2]) for line in lines if "pid=" in line]
+
+
+async def until(lines: list[str], count: int) -> None:
+    async with asyncio.timeout(20):
+        while len(pids(lines)) < count:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_killed_process_is_started_again_and_stopped_at_the_end(tmp_path: Path) -> None:
+    lines: list[str] = []
+    supervisor = Supervisor(tmp_path, lines.append)
+    await supervisor.start(Program("clock", "http.server", ("--bind", "127.0.0.1", "0"), at_once))
+    watching = asyncio.create_task(supervisor.watch())
+    os.kill(pids(lines)[0], signal.SIGKILL)
+    await until(lines, 2)
+    assert "clock ended (killed by SIGKILL): starting it again in 0.5 s" in lines
+    await supervisor.stop()
+    await watching
+    for pid in pids(lines):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+async def test_a_process_that_ends_before_it_is_ready_is_told_by_its_last_line(tmp_path: Path) -> None:
+    supervisor = Supervisor(tmp_path, lambda _line: None)
+    with pytest.raises(CommandError, match=r"clock ended with status 1: .*No module named no_such_module"):
+        await supervisor.start(Program("clock", "no_such_module", (), never))
+
+
+async def test_a_process_that_refuses_its_settings_is_not_tried_for_ever(tmp_path: Path) -> None:
+    supervisor = Supervisor(tmp_path, lambda _line: None)
+    await supervisor.start(Program("clock", "http.server", ("--no-such-flag",), at_once))
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await supervisor.watch()
+    assert caught.group_contains(CommandError, match="clock refused its settings: .*no-such-flag")
+    await supervisor.stop()
+
+
+def test_one_control_plane_for_one_directory(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    directory.prepare()
+    assert directory.running_pid() is None
+    with directory.locked():
+        assert directory.running_pid() == os.getpid()
+        with pytest.raises(CommandError, match=f"a control plane runs here already \\(pid {os.getpid()}\\)"), directory.locked():
+            pass
+    assert directory.running_pid() is None
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CommandError, match="give a directory that can be written"):
+        DataDirectory(tmp_path / "file" / "data").prepare()
