@@ -11,7 +11,7 @@ run: setup
 
 test: setup
 	@$(BIN)/python -m pytest -q -n 2 --ignore tests/e2e tests
-	@$(BIN)/python -m pytest -q tests/e2e
+	@PYROCLAST_WHOLE_E2E=1 $(BIN)/python -m pytest -q tests/e2e
 
 setup: $(STAMP)
 
@@ -37,7 +37,7 @@ control-plane: setup  # kube-apiserver, etcd and helm from their Go modules: min
 	@$(BIN)/python -m tests.control_plane build
 
 test-real: control-plane
-	@$(BIN)/python -m pytest -q tests/e2e --control-plane=real
+	@PYROCLAST_WHOLE_E2E=1 $(BIN)/python -m pytest -q tests/e2e --control-plane=real
 
 up-real: control-plane
 	@$(BIN)/python -m tests.control_plane up --services --dir $${DIR:-$(VENV)/control-plane}

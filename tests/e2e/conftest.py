@@ -70,7 +70,8 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a program that is not there."""
+    """Leave out what needs a program that is not there, and put last what judges the whole run."""
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
     real = config.getoption("--control-plane") == "real"
     for item in items:
         fixtures = getattr(item, "fixturenames", ())

@@ -1,0 +1,104 @@
+"""The command `pyroclast` as a user runs it: what goes wrong is one clear line and a status other than 0."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+
+INVALID = "examples/invalid/queue-missing.yaml"
+
+
+def pyroclast(*arguments: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pyroclast_standalone", *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        pytest.param(["up", "--port", "99999"], "argument --port: '99999' is no port; give a number from 0 to 65535", id="port"),
+        pytest.param(["up", "--nodes", "many"], "argument --nodes: 'many' is no number of nodes; give 0 or more", id="nodes"),
+        pytest.param(["up", "--kubeconfig", "none"], "none: no such file; give the path of a kubeconfig", id="kubeconfig"),
+        pytest.param(["run", "none.yaml"], "none.yaml: No such file or directory; give the path of a manifest", id="manifest"),
+        pytest.param(["run"], "the following arguments are required: MANIFEST", id="no-manifest"),
+        pytest.param(["fly"], "invalid choice: 'fly'", id="verb"),
+        pytest.param(["down", "--data-dir", "none"], "--data-dir none: no control plane runs here", id="down"),
+    ],
+)
+def test_bad_input_is_one_clear_line(arguments: list[str], want: str) -> None:
+    done = pyroclast(*arguments)
+    assert done.returncode != 0
+    assert want in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stdout == ""
+
+
+def test_port_in_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        done = pyroclast("up", "--data-dir", str(tmp_path / "data"), "--port", str(port))
+    assert done.returncode == 1
+    assert f"--port {port}: something listens there already; give a free port" in done.stderr
+
+
+def test_a_damaged_data_directory(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "apiserver"
+    folder.mkdir(parents=True)
+    for name in ("state.db", "store.db", "objects.db", "data.db"):
+        (folder / name).write_bytes(b"this is no database" * 100)
+    done = pyroclast("up", "--data-dir", str(tmp_path / "data"))
+    assert done.returncode != 0
+    assert re.search(r"apiserver ended with status \d+: .*(damaged|not a database)", done.stderr), done.stderr
+
+
+def test_run_follows_a_job_to_its_end(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    manifest = tmp_path / "gang.yaml"
+    manifest.write_text(Path("examples/gang.yaml").read_text().replace("name: gang", f"name: gang\n  namespace: {namespace}", 1))
+    done = pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
+    assert done.returncode == 0, done.stdout + done.stderr
+    phases = re.findall(rf"{namespace}/gang  (\w+)", done.stdout)
+    assert list(dict.fromkeys(phases))[-2:] == ["Running", "Completed"]
+    again = pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
+    assert f"job {namespace}/gang is Completed from an earlier run: replacing it" in again.stdout
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_run_tells_what_the_server_refuses_and_leaves_nothing(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    good = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: first, namespace: {namespace}}}\n---\n"
+    bad = Path(INVALID).read_text().replace("metadata:", f"metadata:\n  namespace: {namespace}", 1)
+    manifest = tmp_path / "both.yaml"
+    manifest.write_text(good + bad)
+    done = pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
+    assert done.returncode == 1
+    assert "unable to find job queue" in done.stderr
+    assert "first" not in cluster.kubectl("get", "cm", "-n", namespace, "-o", "name")
+
+
+def test_run_ends_with_another_status_when_the_job_fails(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    text = Path("examples/gang.yaml").read_text().replace("name: gang", f"name: gang\n  namespace: {namespace}", 1)
+    text = text.replace("action: RestartJob", "action: TerminateJob").replace("sleep 2", "exit 7")
+    manifest = tmp_path / "failing.yaml"
+    manifest.write_text(text)
+    done = pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
+    assert done.returncode == 1, done.stdout
+    assert "Terminated" in done.stdout
+
+
+def test_crds_can_be_printed() -> None:
+    done = pyroclast("crds")
+    assert done.returncode == 0
+    assert "name: jobs.batch.volcano.sh" in done.stdout

@@ -1,0 +1,72 @@
+"""Least rights, judged from the audit log of the whole run: no service is denied anything, no role grants what is not used.
+
+Runs after all other end-to-end tests, as those are what the roles must be good for.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+
+ACCOUNTS = ["admission", "controllers", "jobflow", "nodes", "scheduler"]
+PREFIX = "system:serviceaccount:pyroclast-system:pyroclast-"
+
+pytestmark = pytest.mark.last
+
+Right = tuple[str, str, str]  # group, resource or resource/subresource, verb
+
+
+def used(cluster: Cluster, account: str) -> set[Right]:
+    rights = set()
+    for event in cluster.audit():
+        reference = event.get("objectRef")
+        if event["user"]["username"] != PREFIX + account or not reference:
+            continue
+        resource = "/".join(filter(None, [reference["resource"], reference.get("subresource")]))
+        rights.add((reference.get("apiGroup", ""), resource, event["verb"]))
+    return rights
+
+
+def granted(cluster: Cluster, account: str) -> set[Right]:
+    """What the roles bound to the account allow."""
+    rights = set()
+    for scope in ("clusterrole", "role"):
+        for binding in cluster.get(f"{scope}bindings", "-A" if scope == "role" else "--show-kind")["items"]:
+            if not any(subject["name"] == f"pyroclast-{account}" for subject in binding.get("subjects", [])):
+                continue
+            namespace = ["-n", binding["metadata"]["namespace"]] if scope == "role" else []
+            role = cluster.get(f"{scope}s", binding["roleRef"]["name"], *namespace)
+            for rule in role["rules"]:
+                for group in rule.get("apiGroups", []):
+                    rights |= {(group, resource, verb) for resource in rule["resources"] for verb in rule["verbs"]}
+    return rights
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_nothing_is_denied(cluster: Cluster, account: str) -> None:
+    denied = {
+        (event["verb"], event["requestURI"].partition("?")[0])
+        for event in cluster.audit()
+        if event["user"]["username"] == PREFIX + account and event["responseStatus"]["code"] == 403 and not _is_refusal(event)
+    }
+    assert denied == set()
+
+
+def _is_refusal(event: dict[str, object]) -> bool:
+    """403 is also the answer of a terminating namespace and of a full quota, which is no matter of rights."""
+    status = event["responseStatus"]
+    assert isinstance(status, dict)
+    message = str(status.get("message", ""))
+    return "being terminated" in message or "exceeded quota" in message
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_nothing_is_granted_in_vain(cluster: Cluster, account: str) -> None:
+    if not os.environ.get("PYROCLAST_WHOLE_E2E"):
+        pytest.skip("judged after a whole run of the end-to-end tests only: `make test`, `make test-real`")
+    rights = granted(cluster, account)
+    assert rights, f"no role is bound to pyroclast-{account}"
+    assert rights - used(cluster, account) == set()
