@@ -1,9 +1,13 @@
-"""Forms of names and keys: what may be a label, a DNS name, a port name; each check returns the sentences that apply."""
+"""Forms of names and keys: what may be a label, a DNS name, a port name; each check returns the sentences that apply.
+
+Answers are shared: do not change the lists.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 __all__ = [
@@ -75,6 +79,7 @@ def _at_most(value: str, length: int) -> list[str]:
     return [f"must be no more than {length} characters"] if len(value) > length else []
 
 
+@lru_cache(maxsize=4096)
 def label_value(value: str) -> list[str]:
     """What is wrong with `value` as the value of a label."""
     if _is_label_value(value) and len(value) <= 63:
@@ -85,6 +90,7 @@ def label_value(value: str) -> list[str]:
     return errors
 
 
+@lru_cache(maxsize=4096)
 def label_key(value: str) -> list[str]:
     """What is wrong with `value` as the key of a label, a qualified name: an optional DNS prefix, a slash and a name."""
     prefix, slash, name = value.rpartition("/")
@@ -103,6 +109,7 @@ def label_key(value: str) -> list[str]:
     return errors
 
 
+@lru_cache(maxsize=4096)
 def dns_label(value: str) -> list[str]:
     """What is wrong with `value` as a label of RFC 1123 (namespaces, containers)."""
     if _is_dns_label(value) and len(value) <= 63:
@@ -115,6 +122,7 @@ def dns_label(value: str) -> list[str]:
     return [*errors, regex_sentence(_LABEL_TEXT, _DNS_LABEL, "my-name", "123-abc")]
 
 
+@lru_cache(maxsize=4096)
 def dns_subdomain(value: str) -> list[str]:
     """What is wrong with `value` as a subdomain of RFC 1123 (most names of objects)."""
     if _is_dns_subdomain(value) and len(value) <= 253:

@@ -12,7 +12,9 @@ from typing import Any, Final, TypeAlias
 
 from pyroclast.api import builtin
 
-__all__ = ["ANY", "Node", "builtin_schema", "of_openapi"]
+from .values import Json
+
+__all__ = ["ANY", "Node", "builtin_schema", "definition_name", "description_of", "object_meta", "of_openapi"]
 
 Resolver: TypeAlias = Callable[[str], "Node"]
 
@@ -150,7 +152,9 @@ def _annotate(node: Node, schema: Mapping[str, Any]) -> None:
             node.keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
             items = node.item.fields if node.keys else {}
             node.defaults = {
-                key: items[key].source["default"] for key in node.keys if key in items and "default" in items[key].source
+                key: value
+                for key in node.keys
+                if key in items and (value := _key_default(items[key], key, node.item)) is not None
             }
         node.is_atomic = not (node.is_set or node.keys)
     elif schema.get("x-kubernetes-map-type") == "atomic":
@@ -160,6 +164,13 @@ def _annotate(node: Node, schema: Mapping[str, Any]) -> None:
     node.merge_key = schema.get("x-kubernetes-patch-merge-key", node.merge_key)
     if strategy := schema.get("x-kubernetes-patch-strategy"):
         node.strategies = frozenset(strategy.split(","))
+
+
+def _key_default(node: Node, key: str, holder: Node) -> Json:
+    """The value a key has when an item leaves it out."""
+    if "default" in node.source:
+        return node.source["default"]
+    return "TCP" if key == "protocol" and holder.name.endswith("Port") else None
 
 
 def _type_of(schema: Mapping[str, Any], name: str) -> str:
@@ -196,13 +207,31 @@ def _definition(name: str) -> Node:
     return _make(builtin.definitions()[name], _definition, name=name)
 
 
+_PACKAGES: Final = {
+    "": "io.k8s.api.core",
+    "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+    "meta.k8s.io": "io.k8s.apimachinery.pkg.apis.meta",
+}
+
+
+def definition_name(group: str, version: str, kind: str) -> str:
+    """The name of a built-in kind's definition: `io.k8s.api.apps.v1.Deployment`."""
+    package = _PACKAGES.get(group) or f"io.k8s.api.{group.partition('.')[0]}"
+    return f"{package}.{version}.{kind}"
+
+
 @cache
 def builtin_schema(group: str, version: str, kind: str) -> Node | None:
     """The schema of a built-in kind (the group of core kinds is empty), or None."""
-    definition = builtin.definition_of(group, version, kind)
-    if definition is None:
-        return None
-    return _make(definition, _definition, name=str(definition.get("x-kubernetes-name", "")) or kind)
+    name = definition_name(group, version, kind)
+    return _definition(name) if name in builtin.definitions() else None
+
+
+def description_of(field: str) -> str:
+    """The description of a field of a built-in definition, such as `io.k8s.api.core.v1.PodSpec.nodeName`."""
+    name, _, own = field.rpartition(".")
+    return str(builtin.definitions()[name]["properties"][own].get("description", ""))
 
 
 def of_openapi(schema: Mapping[str, Any]) -> Node:

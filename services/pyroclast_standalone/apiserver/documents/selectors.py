@@ -29,6 +29,7 @@ _TOKEN: Final = re.compile(r"\s*(==|!=|[=<>!(),]|[^\s=<>!(),]+|$)")
 _OPERATORS: Final = ("in", "notin", "=", "==", "!=", "gt", "lt")
 _SYMBOLS: Final = {"=": "=", "==": "=", "!=": "!=", ">": ">", "<": "<", "in": "in", "notin": "notin"}
 _PUNCTUATION: Final = {"==", "!=", "=", "<", ">", "!", "(", ")", ",", ""}
+_NO_START: Final = _PUNCTUATION - {"!"}
 
 
 def _labels_of(document: Mapping[str, Any]) -> Mapping[str, str]:
@@ -142,7 +143,7 @@ class _Reader:
     def requirements(self) -> list[_Test]:
         tests: list[_Test] = []
         while token := self.peek():
-            if token in _PUNCTUATION and token != "!":
+            if token in _NO_START:
                 raise MalformedSelector(f"found '{token}', expected: !, identifier, or 'end of string'")
             tests.append(self._requirement())
             after = self.take()
@@ -150,7 +151,7 @@ class _Reader:
                 break
             if after != ",":
                 raise MalformedSelector(f"found '{after}', expected: ',' or 'end of string'")
-            if (following := self.peek()) in _PUNCTUATION and following != "!":
+            if (following := self.peek()) in _NO_START:
                 raise MalformedSelector(f"found '{following}', expected: identifier after ','")
         return tests
 

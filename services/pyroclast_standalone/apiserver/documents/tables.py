@@ -6,18 +6,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from .schema import description_of
+
 __all__ = ["Column", "Printer", "custom_columns", "render"]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `priority` above 0 is shown only by `-o wide`."""
+    """A column; `priority` above 0 is shown only by `-o wide`.
+
+    `doc` names a field of a built-in definition (`io.k8s.api.core.v1.PodSpec.nodeName`) whose description is the column's.
+    """
 
     name: str
     type: str = "string"
     format: str = ""
     description: str = ""
     priority: int = 0
+    doc: str = ""
 
     def wire(self) -> dict[str, Any]:
         """The entry of `columnDefinitions`."""
@@ -25,7 +31,7 @@ class Column:
             "name": self.name,
             "type": self.type,
             "format": self.format,
-            "description": self.description,
+            "description": description_of(self.doc) if self.doc else self.description,
             "priority": self.priority,
         }
 

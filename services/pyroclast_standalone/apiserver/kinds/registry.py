@@ -1,20 +1,27 @@
-"""All built-in kinds that the server knows, and the strategy of a custom resource."""
+"""All built-in kinds whose rules are known; any other built-in kind gets the rules that all share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
+from .builtin import BuiltinStrategy
+from .pods import POD
+from .rules import Rules
 from .strategy import Strategy
 
-__all__ = ["BUILTIN", "custom_strategy", "strategy_of"]
+__all__ = ["custom_strategy", "strategy_of"]
 
-BUILTIN: Final[tuple[Strategy, ...]] = ()
+_RULES: Final[dict[tuple[str, str], Rules]] = {
+    ("", "Pod"): POD,
+}
 
 
-def strategy_of(group: str, version: str, kind: str) -> Strategy | None:
-    """The strategy of a built-in kind."""
-    return next((each for each in BUILTIN if (each.group, each.version, each.kind) == (group, version, kind)), None)
+@cache
+def strategy_of(group: str, version: str, kind: str) -> Strategy:
+    """The strategy of a built-in kind (the group of core kinds is empty)."""
+    return BuiltinStrategy(group, version, kind, _RULES.get((group, kind), Rules()))
 
 
 def custom_strategy(definition: Mapping[str, Any], version: str) -> Strategy:

@@ -1,4 +1,4 @@
-"""What the write pipeline asks a kind: one class that every kind fills in.
+"""What the write pipeline asks a kind: one class with two forms, for built-in kinds and for custom resources.
 
 The order of a create is decode → default → prepare_create → validate; of an update decode → default → prepare_update →
 validate_update. All of them work on plain JSON objects and change only what they are given first.
@@ -6,77 +6,55 @@ validate_update. All of them work on plain JSON objects and change only what the
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from pyroclast_standalone.apiserver.documents.schema import Node
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
 from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.documents.tables import Column
 
-__all__ = ["ALL_VERBS", "Strategy", "Subresource", "Verdict"]
-
-ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+__all__ = ["Strategy", "Verdict"]
 
 
-@dataclass(frozen=True, slots=True)
-class Subresource:
-    """A subresource as discovery lists it; the kind of what is sent and answered."""
-
-    name: str
-    kind: str
-    verbs: tuple[str, ...]
-    group: str = ""
-    version: str = ""
-
-
-@dataclass
-class Strategy:
+class Strategy(ABC):
     """A kind and its rules.
 
     Attributes:
         group: Empty for core kinds.
         namespaced: Whether objects live in a namespace.
+        schema: For strategic merge, apply and managedFields.
         fields: Selectable fields besides name and namespace; None where the kind has no list of its own.
-        has_generation: Whether `metadata.generation` is kept.
+        columns: Of tables.
+        is_custom: Whether the kind comes from a CustomResourceDefinition.
+        has_generation: Whether `metadata.generation` is kept: 1 on create, raised by `prepare_update`.
         has_status: Whether `/status` exists: the main endpoint leaves `status` alone, `/status` everything else.
         needs_version: Whether a PUT without resourceVersion is refused.
         deletes_to_object: Whether an immediate delete answers the object rather than a Status.
-        generates_names: Whether `generateName` is meant for this kind (all but review kinds).
-        schema: For strategic merge, apply and managedFields.
     """
 
     group: str
     version: str
     kind: str
-    plural: str
-    schema: Node
     namespaced: bool = True
-    singular: str = ""
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = ALL_VERBS
-    subresources: tuple[Subresource, ...] = ()
+    schema: Node
     fields: FieldReaders | None = None
+    columns: Sequence[Column] = ()
+    is_custom: bool = False
     has_generation: bool = False
     has_status: bool = False
     needs_version: bool = False
     deletes_to_object: bool = False
-    columns: Sequence[Column] = field(default_factory=tuple)
 
     @property
     def api_version(self) -> str:
         """What stands in `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
-    def is_custom(self) -> bool:
-        """Whether the kind comes from a CustomResourceDefinition."""
-        return False
-
+    @abstractmethod
     def decode(self, document: dict[str, Any]) -> list[str]:
-        """Brings a decoded body into the kind's form, in place; returns a sentence per dropped field (`unknown field "spec.x"`).
+        """Brings a parsed body into the kind's form, in place; returns a sentence per dropped field (`unknown field "spec.x"`).
 
         Built-in kinds lose unknown fields, nulls and empty values that the API does not keep, quantities become canonical.
         Custom resources are pruned.
@@ -84,36 +62,41 @@ class Strategy:
         Raises:
             Undecodable: a value of a wrong type.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def default(self, document: dict[str, Any]) -> None:
         """Fills in defaults, in place."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prepare_create(self, document: dict[str, Any]) -> None:
         """Clears what a client may not set on create (status), sets what only the server sets; not the common metadata."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prepare_update(self, new: dict[str, Any], old: Mapping[str, Any], *, subresource: str = "") -> None:
-        """Restores what this endpoint may not change, and raises `metadata.generation` when the kind says so."""
-        raise NotImplementedError
+        """Restores what this endpoint may not change, and raises `metadata.generation` where the kind says so."""
 
+    @abstractmethod
     def validate(self, document: dict[str, Any]) -> Verdict:
         """All violations of a new object, metadata included."""
-        raise NotImplementedError
 
+    @abstractmethod
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
-        """All violations of a change, metadata included."""
-        raise NotImplementedError
+        """All violations of a change, metadata included; `metadata.resourceVersion` is taken to be right."""
 
     def warnings(self, document: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
         """What is allowed but deserves a `Warning` header."""
-        raise NotImplementedError
+        del document, old
+        return []
 
+    @abstractmethod
     def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
-        """One cell per column."""
-        raise NotImplementedError
+        """One cell per column; `now` in seconds since the epoch."""
 
     def conditions(self, document: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Conditions of the table row."""
-        raise NotImplementedError
+        """Conditions of the table row: that a pod has completed."""
+        del document
+        return []
+
+    def field_values(self, document: Mapping[str, Any]) -> dict[str, str]:
+        """The selectable fields of an object, name and namespace excepted."""
+        return {name: read(document) for name, read in (self.fields or {}).items()}

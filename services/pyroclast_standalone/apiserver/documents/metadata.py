@@ -1,0 +1,123 @@
+"""Rules of `metadata` that hold for every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from . import names
+from .errors import FieldError, forbidden, go_quote, invalid, required, too_long
+
+__all__ = ["IMMUTABLE", "check_labels", "check_metadata", "check_metadata_update"]
+
+IMMUTABLE: Final = "field is immutable"
+_ANNOTATIONS_LIMIT: Final = 256 * 1024  # bytes of all keys and values together
+_ONLY_ONE: Final = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
+
+
+def check_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError]:
+    """What is wrong with a map of labels."""
+    errors = []
+    for key, value in (labels or {}).items():
+        errors += [invalid(path, key, sentence) for sentence in names.label_key(key)]
+        errors += [invalid(path, value, sentence) for sentence in names.label_value(value)]
+    return errors
+
+
+def _check_annotations(annotations: Mapping[str, str] | None, path: str) -> list[FieldError]:
+    errors = []
+    size = 0
+    for key, value in (annotations or {}).items():
+        size += len(key.encode()) + len(value.encode())
+        errors += [invalid(path, key, sentence) for sentence in names.label_key(key.lower())]
+    if size > _ANNOTATIONS_LIMIT:
+        errors.append(too_long(path, _ANNOTATIONS_LIMIT))
+    return errors
+
+
+def _check_owners(owners: list[dict[str, Any]], path: str) -> list[FieldError]:
+    errors = []
+    controller = ""
+    for owner in owners:
+        for name, text in (("apiVersion", "version must not be empty"), ("kind", ""), ("name", ""), ("uid", "")):
+            if not owner.get(name):
+                errors.append(invalid(f"{path}.{name}", owner.get(name, ""), text or "must not be empty"))
+        if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
+            errors.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        if owner.get("controller"):
+            own = f"{owner.get('kind')}/{owner.get('name')}"
+            if controller:
+                errors.append(invalid(path, owners, _ONLY_ONE.format(controller, own)))
+            controller = controller or own
+    return errors
+
+
+def _check_finalizers(finalizers: list[str], path: str) -> list[FieldError]:
+    errors = [invalid(path, each, sentence) for each in finalizers for sentence in names.label_key(each)]
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        errors.append(invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
+    return errors
+
+
+def check_metadata(
+    metadata: Mapping[str, Any], *, namespaced: bool, name_rule: names.NameRule, path: str = "metadata"
+) -> list[FieldError]:
+    """What is wrong with the metadata of an object, its name already generated."""
+    errors = []
+    if generated := metadata.get("generateName"):
+        errors += [invalid(f"{path}.generateName", generated, sentence) for sentence in name_rule(_masked(generated))]
+    name = metadata.get("name")
+    if not name:
+        errors.append(required(f"{path}.name", "name or generateName is required"))
+    else:
+        errors += [invalid(f"{path}.name", name, sentence) for sentence in name_rule(name)]
+    namespace = metadata.get("namespace")
+    if namespaced and not namespace:
+        errors.append(required(f"{path}.namespace"))
+    elif namespaced:
+        errors += [invalid(f"{path}.namespace", namespace, sentence) for sentence in names.dns_label(namespace or "")]
+    elif namespace:
+        errors.append(forbidden(f"{path}.namespace", "not allowed on this type"))
+    return [*errors, *_check_common(metadata, path)]
+
+
+def _check_common(metadata: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if (generation := metadata.get("generation") or 0) < 0:
+        errors.append(invalid(f"{path}.generation", generation, "must be greater than or equal to 0"))
+    if labels := metadata.get("labels"):
+        errors += check_labels(labels, f"{path}.labels")
+    if annotations := metadata.get("annotations"):
+        errors += _check_annotations(annotations, f"{path}.annotations")
+    if owners := metadata.get("ownerReferences"):
+        errors += _check_owners(owners, f"{path}.ownerReferences")
+    if finalizers := metadata.get("finalizers"):
+        errors += _check_finalizers(finalizers, f"{path}.finalizers")
+    return errors
+
+
+def _masked(prefix: str) -> str:
+    """A prefix as the name it may become: a dash at its end is no mistake."""
+    return f"{prefix[:-1]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+
+
+def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any], *, path: str = "metadata") -> list[FieldError]:
+    """What is wrong with changed metadata: identity never changes, a dying object gets no new finalizers."""
+    errors: list[FieldError] = []
+    if old.get("deletionTimestamp"):
+        extra = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+        if extra:
+            listed = ", ".join(map(go_quote, extra))
+            text = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}"
+            errors.append(forbidden(f"{path}.finalizers", text))
+    if (new.get("generation") or 0) < (old.get("generation") or 0):
+        errors.append(invalid(f"{path}.generation", new.get("generation") or 0, "must not be decremented"))
+    for name in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        mine, theirs = new.get(name), old.get(name)
+        if mine != theirs:
+            errors.append(invalid(f"{path}.{name}", mine if mine is not None else _nothing(name), IMMUTABLE))
+    return [*errors, *_check_common(new, path)]
+
+
+def _nothing(field: str) -> Any:  # noqa: ANN401  # the empty value as the API prints it
+    return None if field in {"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} else ""

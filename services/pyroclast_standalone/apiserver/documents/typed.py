@@ -1,0 +1,380 @@
+"""Built-in kinds as the API reads and writes them: unknown fields go, types must fit, empty values are kept or left out.
+
+Separate from schemas of custom resources, which are open: a built-in kind has a fixed set of fields whose wire form says what
+an empty text, a zero and a null mean. Decoders are compiled per message, once, into closures over field tables.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from functools import cache
+from typing import Final, TypeAlias
+
+from .errors import Undecodable
+from .scalars import canonical_duration, canonical_quantity, canonical_time
+from .values import Json, Object
+from .wire import Field, message_of
+from .wire.table import named_types
+
+__all__ = ["Codec", "codec_of"]
+
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_FREE: Final = {
+    "io.k8s.apimachinery.pkg.runtime.RawExtension",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
+    f"{_META}FieldsV1",
+}
+_INTEGERS: Final = {"int", "int16", "int32", "int64", "uint8", "uint32", "uint64", "byte"}
+_LIMITS: Final = {
+    "int": 2**63,
+    "int64": 2**63,
+    "int32": 2**31,
+    "int16": 2**15,
+    "byte": 2**8,
+    "uint8": 2**8,
+    "uint32": 2**32,
+    "uint64": 2**64,
+}
+_PYTHON: Final[dict[str, type]] = {"string": str, "bool": bool, "float64": float, **dict.fromkeys(_INTEGERS, int)}
+_ZEROS: Final[dict[str, Json]] = {"string": "", "bool": False, "float64": 0, **dict.fromkeys(_INTEGERS, 0)}
+
+
+class _Run:
+    """One decoding: where it is and what it dropped."""
+
+    __slots__ = ("path", "unknown")
+
+    def __init__(self) -> None:
+        self.path: list[str | int] = []
+        self.unknown: list[str] = []
+
+    def where(self) -> str:
+        text = ""
+        for step in self.path:
+            text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        return text
+
+    def drop(self, field: str) -> None:
+        at = self.where()
+        self.unknown.append(f'unknown field "{at}.{field}"' if at else f'unknown field "{field}"')
+
+
+Decoder: TypeAlias = Callable[[Json, _Run], Json]
+
+
+class _Mismatch(Exception):
+    """A value of a wrong type; the holder that knows its own name words it."""
+
+    def __init__(self, value: Json, wanted: str) -> None:
+        super().__init__()
+        self.value = value
+        self.wanted = wanted
+
+
+def _kind_of(value: Json) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case dict():
+            return "object"
+        case _:
+            return "array"
+
+
+def _mismatch(error: _Mismatch, run: _Run, holder: str, field: str) -> Undecodable:
+    steps = [step for step in run.path if isinstance(step, str)]
+    place = ".".join([*steps, field])
+    kind = _number_text(error) or _kind_of(error.value)
+    return Undecodable(f"json: cannot unmarshal {kind} into Go struct field {holder}.{place} of type {error.wanted}")
+
+
+def _number_text(error: _Mismatch) -> str:
+    if (
+        isinstance(error.value, int | float)
+        and not isinstance(error.value, bool)
+        and error.wanted.rpartition(".")[2] in _INTEGERS
+    ):
+        return f"number {error.value}"
+    return ""
+
+
+def _short(name: str) -> str:
+    return ".".join(name.split(".")[-2:])
+
+
+def _resolved(kind: str, container: str) -> tuple[str, str]:
+    """A field's type with named types replaced by what they stand for."""
+    named = named_types()
+    while kind in named:
+        kind, inner = named[kind]
+        container = inner or container
+    if kind in {"io.k8s.apimachinery.pkg.types.UID", "io.k8s.apimachinery.pkg.types.NodeName"}:
+        return "string", container
+    return kind, container
+
+
+def _scalar(kind: str, name: str) -> Decoder:
+    python = _PYTHON[kind]
+    limit = _LIMITS.get(kind, 0)
+    lowest = 0 if kind.startswith(("u", "b")) else -limit
+
+    def decode(value: Json, _run: _Run) -> Json:
+        own = value.__class__
+        if own is python:
+            if limit and not lowest <= value < limit:
+                raise _Mismatch(value, name)
+            return value
+        if python is float and own is int:
+            return value
+        raise _Mismatch(value, name)
+
+    return decode
+
+
+def _quantity(value: Json, _run: _Run) -> Json:
+    return canonical_quantity(value)
+
+
+def _time(value: Json, _run: _Run) -> Json:
+    if value.__class__ is not str:
+        raise Undecodable(f"json: cannot unmarshal {_kind_of(value)} into Go value of type string")
+    return canonical_time(value)
+
+
+def _micro_time(value: Json, _run: _Run) -> Json:
+    if value.__class__ is not str:
+        raise Undecodable(f"json: cannot unmarshal {_kind_of(value)} into Go value of type string")
+    return canonical_time(value, micro=True)
+
+
+def _duration(value: Json, _run: _Run) -> Json:
+    if value.__class__ is not str:
+        raise Undecodable(f"json: cannot unmarshal {_kind_of(value)} into Go value of type string")
+    return canonical_duration(value)
+
+
+def _int_or_string(value: Json, _run: _Run) -> Json:
+    if value.__class__ is str or (value.__class__ is int and -(2**31) <= value < 2**31):
+        return value
+    kind = f"number {value}" if _kind_of(value) == "number" else _kind_of(value)
+    raise Undecodable(f"json: cannot unmarshal {kind} into Go value of type int32")
+
+
+def _bytes(value: Json, _run: _Run) -> Json:
+    if value.__class__ is not str:
+        raise _Mismatch(value, "[]uint8")
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise Undecodable(f"illegal base64 data at input byte {_bad_byte(value)}") from None
+    return value
+
+
+def _bad_byte(text: str) -> int:
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    bare = text.rstrip("=")
+    return next((at for at, character in enumerate(bare) if character not in alphabet), max(len(text) - len(text) % 4, 0))
+
+
+def _free(value: Json, _run: _Run) -> Json:
+    return value
+
+
+_SPECIAL: Final[dict[str, Decoder]] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": _quantity,
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_string,
+    f"{_META}Time": _time,
+    f"{_META}MicroTime": _micro_time,
+    f"{_META}Duration": _duration,
+    "bytes": _bytes,
+    **dict.fromkeys(_FREE, _free),
+}
+_SPECIAL_ZEROS: Final[dict[str, Json]] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": "0",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": 0,
+    f"{_META}Duration": "0s",
+}
+
+
+def _list_of(item: Decoder, zero: Callable[[], Json], name: str) -> Decoder:
+    def decode(value: Json, run: _Run) -> Json:
+        if value.__class__ is not list:
+            raise _Mismatch(value, name)
+        path = run.path
+        path.append(0)
+        for index, each in enumerate(value):
+            path[-1] = index
+            new = zero() if each is None else item(each, run)
+            if new is not each:
+                value[index] = new
+        path.pop()
+        return value
+
+    return decode
+
+
+def _map_of(item: Decoder, zero: Callable[[], Json], name: str) -> Decoder:
+    def decode(value: Json, run: _Run) -> Json:
+        if value.__class__ is not dict:
+            raise _Mismatch(value, name)
+        for key, each in value.items():
+            new = zero() if each is None else item(each, run)
+            if new is not each:
+                value[key] = new
+        return value
+
+    return decode
+
+
+class Codec:
+    """Decodes one message. `_fill` makes the values of fields that the API writes even when nobody set them."""
+
+    __slots__ = ("_fields", "_fill", "name", "short")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.short = _short(name)
+        self._fields: dict[str, tuple[Decoder, type | None, bool, bool]] | None = None
+        self._fill: tuple[tuple[str, Callable[[], Json]], ...] = ()
+
+    def decode(self, document: Object) -> list[str]:
+        """Brings `document` into form, in place; returns a sentence per dropped field.
+
+        Raises:
+            Undecodable: a value of a wrong type.
+        """
+        run = _Run()
+        try:
+            self(document, run)
+        except _Mismatch as error:
+            raise Undecodable(f"json: cannot unmarshal {_kind_of(error.value)} into Go value of type {error.wanted}") from None
+        return run.unknown
+
+    def refill(self, document: Object) -> None:
+        """Puts back, in place, what the API writes even when nobody set it."""
+        for name, make in self._fill:
+            if name in document and isinstance(document[name], dict) and not document[name]:
+                document[name] = make()
+
+    def zero(self) -> Object:
+        """The message as the API writes it when nothing is set."""
+        if self._fields is None:
+            self._compile()
+        return {name: make() for name, make in self._fill}
+
+    def __call__(self, value: Json, run: _Run) -> Json:
+        """The value in form; see `decode`."""
+        if value.__class__ is not dict:
+            raise _Mismatch(value, self.short)
+        fields = self._fields if self._fields is not None else self._compile()
+        gone: list[str] = []
+        for name, each in value.items():
+            entry = fields.get(name)
+            if entry is None:
+                run.drop(name)
+                gone.append(name)
+                continue
+            if each is None:
+                gone.append(name)
+                continue
+            decoder, python, omits_empty, nests = entry
+            if python is not None and each.__class__ is python:
+                if omits_empty and not each:
+                    gone.append(name)
+                continue
+            new = self._decoded(decoder, name, each, run, nests=nests)
+            if omits_empty and not new:
+                gone.append(name)
+            elif new is not each:
+                value[name] = new
+        for name in gone:
+            del value[name]
+        for name, make in self._fill:
+            if name not in value:
+                value[name] = make()
+        return value
+
+    def _decoded(self, decoder: Decoder, name: str, value: Json, run: _Run, *, nests: bool) -> Json:
+        try:
+            if not nests:
+                return decoder(value, run)
+            run.path.append(name)
+            value = decoder(value, run)
+            run.path.pop()
+        except _Mismatch as error:
+            if nests:
+                steps = run.path
+                while steps and steps[-1] != name:
+                    steps.pop()
+                steps.pop()
+            raise _mismatch(error, run, self.short.rpartition(".")[2], name) from None
+        return value
+
+    def _compile(self) -> dict[str, tuple[Decoder, type | None, bool, bool]]:
+        fields: dict[str, tuple[Decoder, type | None, bool, bool]] = {}
+        fill: list[tuple[str, Callable[[], Json]]] = []
+        for field in _flat(self.name):
+            decoder, python = _decoder_of(field)
+            kind, container = _resolved(field.type, field.container)
+            is_message = not container and kind not in _SPECIAL and message_of(kind) is not None
+            omits = field.omits_empty and not field.is_pointer and not is_message and kind not in _FREE
+            fields[field.name] = (decoder, python, omits, bool(container) or is_message)
+            if is_message and not field.is_pointer:
+                fill.append((field.name, codec_of(kind).zero))
+            elif not field.omits_empty:
+                fill.append((field.name, _zero_of(field)))
+        self._fields, self._fill = fields, tuple(fill)
+        return fields
+
+
+def _flat(name: str) -> list[Field]:
+    message = message_of(name)
+    if message is None:
+        return []
+    return [flat for field in message.fields for flat in ([field] if field.name else _flat(field.type))]
+
+
+def _zero_of(field: Field) -> Callable[[], Json]:
+    kind, container = _resolved(field.type, field.container)
+    if field.is_pointer or container:
+        return lambda: None
+    value = _SPECIAL_ZEROS.get(kind, _ZEROS.get(kind))
+    return lambda: value
+
+
+def _decoder_of(field: Field) -> tuple[Decoder, type | None]:
+    """The decoder of a field's value, and the Python type that needs no decoding."""
+    kind, container = _resolved(field.type, field.container)
+    shown = _short(field.type) if "." in field.type else field.type
+    if kind in _SPECIAL:
+        item, python, zero = _SPECIAL[kind], None, lambda: _SPECIAL_ZEROS.get(kind)
+    elif kind in _PYTHON:
+        small = kind in {"string", "bool"}
+        item, python, zero = _scalar(kind, shown), _PYTHON[kind] if small else None, lambda: _ZEROS[kind]
+    else:
+        codec = codec_of(kind)
+        item, python, zero = codec, None, codec.zero
+    match container:
+        case "list":
+            return _list_of(item, zero, f"[]{shown}"), None
+        case "map":
+            named = shown if field.container != container else f"map[string]{shown}"
+            return _map_of(item, zero, named), None
+        case _:
+            return item, python
+
+
+@cache
+def codec_of(name: str) -> Codec:
+    """The codec of the message named as in the OpenAPI definitions (`io.k8s.api.core.v1.Pod`)."""
+    return Codec(name)

@@ -1,0 +1,106 @@
+"""The strategy of a built-in kind: what all of them share, with the kind's own rules called at their places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast_standalone.apiserver.documents import schema
+from pyroclast_standalone.apiserver.documents.metadata import check_metadata, check_metadata_update
+from pyroclast_standalone.apiserver.documents.structural import Verdict
+from pyroclast_standalone.apiserver.documents.tables import Column
+from pyroclast_standalone.apiserver.documents.typed import codec_of
+
+from .rules import NAME, Rules
+from .strategy import Strategy
+
+__all__ = ["BuiltinStrategy"]
+
+_CREATED_AT = Column("Created At", description="When the object was created.")
+_KEPT_BY_STATUS = ("labels", "annotations", "finalizers", "ownerReferences", "generateName", "generation")
+
+
+class BuiltinStrategy(Strategy):
+    """A kind whose fields are fixed."""
+
+    def __init__(self, group: str, version: str, kind: str, rules: Rules) -> None:
+        self.group, self.version, self.kind = group, version, kind
+        self.namespaced = rules.namespaced
+        self.fields = rules.fields
+        self.columns = rules.columns or (NAME, _CREATED_AT)
+        self.has_generation = rules.generation
+        self.has_status = rules.status
+        self.needs_version = rules.needs_version
+        self.deletes_to_object = rules.deletes_to_object
+        self.rules = rules
+        self._codec = codec_of(schema.definition_name(group, version, kind))
+
+    @property
+    def schema(self) -> schema.Node:  # type: ignore[override]  # read when first needed: the definitions are large
+        """The kind's schema."""
+        node = schema.builtin_schema(self.group, self.version, self.kind)
+        if node is None:
+            raise LookupError(f"{self.kind} of {self.api_version} has no definition")
+        return node
+
+    def decode(self, document: dict[str, Any]) -> list[str]:
+        """Brings a parsed body into the kind's form; see `Strategy`."""
+        return self._codec.decode(document)
+
+    def default(self, document: dict[str, Any]) -> None:
+        """Fills in defaults, in place."""
+        self.rules.default(document)
+
+    def prepare_create(self, document: dict[str, Any]) -> None:
+        """Clears the status where the kind has a status subresource, then does what the kind does."""
+        if self.has_status:
+            document["status"] = {}
+            self._codec.refill(document)
+        self.rules.prepare(document)
+
+    def prepare_update(self, new: dict[str, Any], old: Mapping[str, Any], *, subresource: str = "") -> None:
+        """Restores what this endpoint may not change and counts the generation."""
+        if subresource == "status":
+            for field in set(new) | set(old):
+                if field not in {"status", "metadata", "apiVersion", "kind"}:
+                    _restore(new, old, field)
+            return
+        if self.has_status:
+            _restore(new, old, "status")
+        if self.rules.prepare_update is not None:
+            self.rules.prepare_update(new, old)
+        if self.has_generation:
+            generation = old["metadata"].get("generation") or 0
+            new["metadata"]["generation"] = generation + (new.get("spec") != old.get("spec"))
+
+    def validate(self, document: dict[str, Any]) -> Verdict:
+        """All violations of a new object."""
+        rules = self.rules
+        errors = check_metadata(document["metadata"], namespaced=self.namespaced, name_rule=rules.name)
+        return Verdict([*errors, *rules.check(document)])
+
+    def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
+        """All violations of a change."""
+        errors = check_metadata_update(new["metadata"], old["metadata"])
+        if subresource == "status":
+            return Verdict([*errors, *self.rules.check_status(new, old)])
+        return Verdict([*errors, *self.rules.check_update(new, old)])
+
+    def warnings(self, document: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
+        """What deserves a `Warning` header."""
+        return self.rules.warnings(document, old) if self.rules.warnings else []
+
+    def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
+        """One cell per column."""
+        return self.rules.cells(document, now)
+
+    def conditions(self, document: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Conditions of the table row."""
+        return self.rules.conditions(document) if self.rules.conditions else []
+
+
+def _restore(new: dict[str, Any], old: Mapping[str, Any], field: str) -> None:
+    if field in old:
+        new[field] = old[field]
+    else:
+        new.pop(field, None)

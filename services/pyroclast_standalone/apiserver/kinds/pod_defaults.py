@@ -1,0 +1,148 @@
+"""Defaults of pods and of the pod templates of other kinds."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+__all__ = ["default_claim_spec", "default_pod", "default_pod_spec", "default_template", "pull_policy"]
+
+_MODE: Final = 0o644
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+def pull_policy(image: str) -> str:
+    """`Always` for images tagged latest or not at all, else `IfNotPresent`."""
+    if "@" in image:
+        return "IfNotPresent"
+    tag = image.rpartition("/")[2].partition(":")[2] or "latest"
+    return "Always" if tag == "latest" else "IfNotPresent"
+
+
+def _default_http(action: dict[str, Any] | None) -> None:
+    if action is not None:
+        action.setdefault("path", "/")
+        action.setdefault("scheme", "HTTP")
+
+
+def _default_probe(probe: dict[str, Any]) -> None:
+    probe.setdefault("timeoutSeconds", 1)
+    probe.setdefault("periodSeconds", 10)
+    probe.setdefault("successThreshold", 1)
+    probe.setdefault("failureThreshold", 3)
+    _default_http(probe.get("httpGet"))
+    if "grpc" in probe and probe["grpc"].get("service") is None:
+        probe["grpc"]["service"] = ""
+
+
+def _default_env(variables: list[dict[str, Any]]) -> None:
+    for variable in variables:
+        source = variable.get("valueFrom")
+        if source:
+            if "fieldRef" in source:
+                source["fieldRef"].setdefault("apiVersion", "v1")
+            if "resourceFieldRef" in source and source["resourceFieldRef"].get("divisor") is None:
+                source["resourceFieldRef"]["divisor"] = "0"
+
+
+def _default_container(container: dict[str, Any], *, host_network: bool) -> None:
+    if "imagePullPolicy" not in container:
+        container["imagePullPolicy"] = pull_policy(container.get("image", ""))
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    if ports := container.get("ports"):
+        for port in ports:
+            port.setdefault("protocol", "TCP")
+            if host_network and "hostPort" not in port and port.get("containerPort"):
+                port["hostPort"] = port["containerPort"]
+    if variables := container.get("env"):
+        _default_env(variables)
+    for name in _PROBES:
+        if name in container:
+            _default_probe(container[name])
+    if lifecycle := container.get("lifecycle"):
+        for hook in lifecycle.values():
+            if isinstance(hook, dict):
+                _default_http(hook.get("httpGet"))
+
+
+def _default_downward_items(items: list[dict[str, Any]]) -> None:
+    for item in items:
+        if "fieldRef" in item:
+            item["fieldRef"].setdefault("apiVersion", "v1")
+        if "resourceFieldRef" in item:
+            item["resourceFieldRef"].setdefault("divisor", "0")
+
+
+def _default_projected(volume: dict[str, Any]) -> None:
+    volume.setdefault("defaultMode", _MODE)
+    for source in volume.get("sources") or ():
+        if "serviceAccountToken" in source:
+            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+        if "downwardAPI" in source:
+            _default_downward_items(source["downwardAPI"].get("items") or [])
+
+
+def _default_volume(volume: dict[str, Any]) -> None:
+    if len(volume) == ("name" in volume):
+        volume["emptyDir"] = {}
+        return
+    for kind, source in volume.items():
+        match kind:
+            case "secret" | "configMap":
+                source.setdefault("defaultMode", _MODE)
+            case "downwardAPI":
+                source.setdefault("defaultMode", _MODE)
+                _default_downward_items(source.get("items") or [])
+            case "projected":
+                _default_projected(source)
+            case "hostPath":
+                source.setdefault("type", "")
+            case "ephemeral" if template := source.get("volumeClaimTemplate"):
+                default_claim_spec(template["spec"])
+            case "image":
+                source.setdefault("pullPolicy", pull_policy(source.get("reference", "")))
+
+
+def default_claim_spec(spec: dict[str, Any]) -> None:
+    """Defaults of the spec of a PersistentVolumeClaim."""
+    spec.setdefault("volumeMode", "Filesystem")
+
+
+def default_pod_spec(spec: dict[str, Any]) -> None:
+    """Defaults of a pod's spec, wherever it stands."""
+    host_network = bool(spec.get("hostNetwork"))
+    for list_name in ("containers", "initContainers", "ephemeralContainers"):
+        for container in spec.get(list_name) or ():
+            _default_container(container, host_network=host_network and list_name != "ephemeralContainers")
+    for volume in spec.get("volumes") or ():
+        _default_volume(volume)
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+
+
+def default_template(template: dict[str, Any]) -> None:
+    """Defaults of a PodTemplateSpec: those of its spec."""
+    default_pod_spec(template["spec"])
+
+
+def _requests_from_limits(container: dict[str, Any]) -> None:
+    limits = container["resources"].get("limits")
+    if limits:
+        requests = container["resources"].setdefault("requests", {})
+        for name, amount in limits.items():
+            requests.setdefault(name, amount)
+
+
+def default_pod(pod: dict[str, Any]) -> None:
+    """Defaults of a pod."""
+    spec = pod["spec"]
+    default_pod_spec(spec)
+    for list_name in ("containers", "initContainers"):
+        for container in spec.get(list_name) or ():
+            _requests_from_limits(container)
+    spec.setdefault("enableServiceLinks", True)

@@ -1,0 +1,133 @@
+"""What may change in a pod once it exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid
+
+from .diffs import diff
+from .pod_checks import check_pod
+
+__all__ = ["check_pod_status", "check_pod_update"]
+
+_UPDATABLE: Final = (
+    "`spec.containers[*].image`",
+    "`spec.initContainers[*].image`",
+    "`spec.activeDeadlineSeconds`",
+    "`spec.tolerations` (only additions to existing tolerations)",
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+)
+_FREE_FIELDS: Final = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
+_MAX_INT32: Final = 2**31 - 1
+
+
+def _check_deadline(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+    path = "spec.activeDeadlineSeconds"
+    deadline, before = new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")
+    if deadline is None:
+        return [] if before is None else [invalid(path, None, "must not update from a positive integer to nil value")]
+    if not 0 <= deadline <= _MAX_INT32:
+        return [invalid(path, deadline, f"must be between 0 and {_MAX_INT32}, inclusive")]
+    if before is not None and before < deadline:
+        return [invalid(path, deadline, "must be less than or equal to previous value")]
+    return []
+
+
+def _check_tolerations(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+    def settled(toleration: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    mine = [settled(each) for each in new.get("tolerations") or ()]
+    missing = [each for each in old.get("tolerations") or () if settled(each) not in mine]
+    if missing:
+        return [forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
+    return []
+
+
+def _check_gates(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+    before = {gate["name"] for gate in old.get("schedulingGates") or ()}
+    return [
+        forbidden(f"spec.schedulingGates[{index}].name", "only deletion is allowed, but found new scheduling gate '" + name + "'")
+        for index, gate in enumerate(new.get("schedulingGates") or ())
+        if (name := gate["name"]) not in before
+    ]
+
+
+def _with_old_images(containers: list[dict[str, Any]], old: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**mine, "image": theirs.get("image")} for mine, theirs in zip(containers, old, strict=True)]
+
+
+def _compared(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """`new` with everything that may change set back to what it was."""
+    result = dict(new)
+    for field in ("containers", "initContainers"):
+        if field in result:
+            result[field] = _with_old_images(result[field], old.get(field) or [])
+    free = list(_FREE_FIELDS)
+    if old.get("schedulingGates"):
+        free.append("nodeSelector")
+    for field in free:
+        if field in old:
+            result[field] = old[field]
+        else:
+            result.pop(field, None)
+    if old.get("schedulingGates"):
+        _free_node_affinity(result, old)
+    return result
+
+
+def _free_node_affinity(result: dict[str, Any], old: Mapping[str, Any]) -> None:
+    affinity = {key: value for key, value in (result.get("affinity") or {}).items() if key != "nodeAffinity"}
+    before = old.get("affinity")
+    if before and "nodeAffinity" in before:
+        affinity["nodeAffinity"] = before["nodeAffinity"]
+    if affinity or before is not None:
+        result["affinity"] = affinity
+    else:
+        result.pop("affinity", None)
+
+
+def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    """What is wrong with a change of a pod: little of its spec may change."""
+    mine, theirs = new["spec"], old["spec"]
+    if mine == theirs:
+        return []
+    errors = check_pod(new)
+    for field in ("containers", "initContainers"):
+        if len(mine.get(field) or ()) != len(theirs.get(field) or ()):
+            text = "pod updates may not add or remove containers"
+            return [*errors, forbidden(f"spec.{field}", text)]
+    errors += _check_deadline(mine, theirs)
+    errors += _check_tolerations(mine, theirs)
+    errors += _check_gates(mine, theirs)
+    compared = _compared(mine, theirs)
+    if compared != theirs:
+        text = f"pod updates may not change fields other than {','.join(_UPDATABLE)}\n{diff(theirs, compared)}"
+        errors.append(forbidden("spec", text))
+    return errors
+
+
+def check_pod_status(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    """What is wrong with a change of a pod's status."""
+    errors: list[FieldError] = []
+    status = new.get("status") or {}
+    quality, before = status.get("qosClass"), (old.get("status") or {}).get("qosClass")
+    if quality != before:
+        errors.append(invalid("status.qosClass", quality or "", "field is immutable"))
+    if new["spec"].get("restartPolicy") == "Never":
+        ended = {
+            each["name"]
+            for each in (old.get("status") or {}).get("containerStatuses") or ()
+            if "terminated" in (each.get("state") or {})
+        }
+        for each in status.get("containerStatuses") or ():
+            if each["name"] in ended and "terminated" not in (each.get("state") or {}):
+                text = "may not be transitioned to non-terminated state"
+                errors.append(forbidden(f"status.containerStatuses[{_index_of(status, each)}].state", text))
+    return errors
+
+
+def _index_of(status: Mapping[str, Any], wanted: Mapping[str, Any]) -> int:
+    return next(index for index, each in enumerate(status["containerStatuses"]) if each is wanted)

@@ -1,0 +1,111 @@
+"""Pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyroclast.resources import quantity
+from pyroclast_standalone.apiserver.documents.selectors import FieldReaders, read_field
+
+from .pod_checks import check_new_pod
+from .pod_defaults import default_pod
+from .pod_table import COLUMNS, pod_cells, pod_conditions
+from .pod_updates import check_pod_status, check_pod_update
+from .rules import Rules
+
+__all__ = ["POD", "quality_of_service"]
+
+
+def _addresses(pod: Mapping[str, Any]) -> str:
+    return ",".join(each.get("ip", "") for each in (pod.get("status") or {}).get("podIPs") or ())
+
+
+def _host_network(pod: Mapping[str, Any]) -> str:
+    return "true" if pod["spec"].get("hostNetwork") else "false"
+
+
+_FIELDS: Final[FieldReaders] = {
+    **{
+        path: read_field(path)
+        for path in (
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        )
+    },
+    "spec.host": read_field("spec.nodeName"),
+    "spec.hostNetwork": _host_network,
+    "status.podIPs": _addresses,
+}
+
+
+def _is_zero(amount: str) -> bool:
+    return amount == "0" or quantity.parse(amount).is_zero
+
+
+def quality_of_service(spec: Mapping[str, Any]) -> str:
+    """The class of service that requests and limits of all containers give a pod: Guaranteed, Burstable or BestEffort."""
+    guaranteed = True
+    some = False
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        resources = container.get("resources") or {}
+        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+        for name in ("cpu", "memory"):
+            limit, request = limits.get(name), requests.get(name)
+            some = some or any(amount is not None and not _is_zero(amount) for amount in (limit, request))
+            if limit is None or _is_zero(limit) or request != limit:
+                guaranteed = False
+    if not some:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _prepare(pod: dict[str, Any]) -> None:
+    spec = pod["spec"]
+    status: dict[str, Any] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
+    if spec.get("schedulingGates"):
+        text = "Scheduling is blocked due to non-empty scheduling gates"
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": text,
+                "lastProbeTime": None,
+                "lastTransitionTime": None,
+            }
+        ]
+    pod["status"] = status
+
+
+def _prepare_update(new: dict[str, Any], old: Mapping[str, Any]) -> None:
+    if old["spec"].get("schedulingGates") and not new["spec"].get("schedulingGates"):
+        status = dict(new.get("status") or {})
+        kept = [each for each in status.get("conditions") or () if each.get("reason") != "SchedulingGated"]
+        if kept:
+            status["conditions"] = kept
+        else:
+            status.pop("conditions", None)
+        new["status"] = status
+
+
+POD: Final = Rules(
+    default=default_pod,
+    check=check_new_pod,
+    check_update=check_pod_update,
+    check_status=check_pod_status,
+    prepare=_prepare,
+    prepare_update=_prepare_update,
+    fields=_FIELDS,
+    generation=True,
+    status=True,
+    deletes_to_object=True,
+    columns=COLUMNS,
+    cells=pod_cells,
+    conditions=pod_conditions,
+)

@@ -1,0 +1,85 @@
+"""The rules of a built-in kind as a value: what a module per API group fills in, and nothing that all kinds share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from pyroclast_standalone.apiserver.documents import names
+from pyroclast_standalone.apiserver.documents.durations import since
+from pyroclast_standalone.apiserver.documents.errors import FieldError
+from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
+from pyroclast_standalone.apiserver.documents.tables import Column
+
+__all__ = ["AGE", "NAME", "Cells", "Check", "Default", "Rules", "UpdateCheck", "age_of", "name_and_age"]
+
+Default: TypeAlias = Callable[[dict[str, Any]], None]
+Check: TypeAlias = Callable[[dict[str, Any]], list[FieldError]]
+UpdateCheck: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], list[FieldError]]
+Cells: TypeAlias = Callable[[Mapping[str, Any], float], list[Any]]
+
+NAME = Column(
+    "Name",
+    format="name",
+    doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.name",
+)
+AGE = Column("Age", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.creationTimestamp")
+
+
+def age_of(document: Mapping[str, Any], now: float) -> str:
+    """The cell of `AGE`."""
+    return since(document["metadata"].get("creationTimestamp"), now)
+
+
+def name_and_age(document: Mapping[str, Any], _now: float) -> list[Any]:
+    """The cells of a kind without columns of its own: name, and the creation time as the API's default table has it."""
+    metadata = document["metadata"]
+    return [metadata["name"], metadata.get("creationTimestamp")]
+
+
+def _nothing(_document: dict[str, Any]) -> None:
+    """No defaults."""
+
+
+def _no_errors(_document: dict[str, Any]) -> list[FieldError]:
+    return []
+
+
+def _no_change_errors(_new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What is special to a kind.
+
+    Attributes:
+        name: Form of names.
+        default: Fills in defaults.
+        check: Validates a new object, and a changed one unless `check_update` says more.
+        check_update: Validates a change of what the main endpoint may change.
+        check_status: Validates a change of status.
+        prepare: Sets what only the server sets on create.
+        fields: Selectable fields.
+        generation: Whether changes of `spec` are counted.
+        status: Whether there is a status subresource.
+    """
+
+    name: names.NameRule = names.dns_subdomain
+    default: Default = _nothing
+    check: Check = _no_errors
+    check_update: UpdateCheck = _no_change_errors
+    check_status: UpdateCheck = _no_change_errors
+    prepare: Default = _nothing
+    prepare_update: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
+    warnings: Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]] | None = None
+    fields: FieldReaders | None = None
+    namespaced: bool = True
+    generation: bool = False
+    status: bool = False
+    needs_version: bool = False
+    deletes_to_object: bool = False
+    columns: Sequence[Column] = field(default=())
+    cells: Cells = name_and_age
+    conditions: Callable[[Mapping[str, Any]], list[dict[str, Any]]] | None = None
