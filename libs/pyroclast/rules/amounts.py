@@ -1,0 +1,27 @@
+"""Amounts of resources in JSON: text or number, read once and remembered."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pyroclast.resources import quantity
+from pyroclast.rules.values import Json
+
+__all__ = ["amount"]
+
+_CACHED = 8192
+
+
+def amount(value: Json) -> quantity.Quantity | None:
+    """The quantity that a JSON value tells, None when it tells none."""
+    if type(value) is str:
+        return _read(value)
+    return _read(str(value)) if type(value) is int else None
+
+
+@lru_cache(_CACHED)
+def _read(text: str) -> quantity.Quantity | None:
+    try:
+        return quantity.parse(text)
+    except ValueError:
+        return None

@@ -1,0 +1,32 @@
+"""Finding a circle in a graph, in time linear in its edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["find_cycle"]
+
+
+def find_cycle(edges: Mapping[str, Sequence[str]]) -> list[str]:
+    """The names along one circle, the first one again at the end; empty when there is none. Unknown targets are passed over."""
+    finished: set[str] = set()
+    for start in edges:
+        if start in finished:
+            continue
+        path: list[str] = [start]
+        on_path = {start}
+        pending: list[Iterator[str]] = [iter(edges[start])]
+        while pending:
+            target = next(pending[-1], None)
+            if target is None:
+                pending.pop()
+                done = path.pop()
+                on_path.discard(done)
+                finished.add(done)
+            elif target in on_path:
+                return [*path[path.index(target) :], target]
+            elif target in edges and target not in finished:
+                path.append(target)
+                on_path.add(target)
+                pending.append(iter(edges[target]))
+    return []

@@ -1,0 +1,48 @@
+"""Durations as Go writes them (`90s`, `1h30m`): read with the error texts of Go."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from pyroclast.rules.errors import go_quote
+
+__all__ = ["DurationError", "nanoseconds"]
+
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_TERM = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
+_LIMIT = 1 << 63
+
+
+class DurationError(ValueError):
+    """The text is no duration; the message is Go's."""
+
+
+def nanoseconds(text: str) -> int:
+    """The duration that `text` tells, in nanoseconds.
+
+    Raises:
+        DurationError: The text is no duration, or one longer than 292 years.
+    """
+    rest = text[1:] if text[:1] in {"-", "+"} else text
+    if rest == "0":
+        return 0
+    total = Fraction(0)
+    if not rest:
+        raise DurationError(f"time: invalid duration {go_quote(text)}")
+    while rest:
+        match = _TERM.match(rest)
+        if match is None or not (match[1] or (match[2] or "").lstrip(".")):
+            raise DurationError(f"time: invalid duration {go_quote(text)}")
+        number, fraction, unit = match[1] or "0", (match[2] or "").lstrip("."), match[3]
+        if not unit:
+            raise DurationError(f"time: missing unit in duration {go_quote(text)}")
+        if unit not in _UNITS:
+            raise DurationError(f"time: unknown unit {go_quote(unit)} in duration {go_quote(text)}")
+        if len(number) > 20 or len(fraction) > 40:
+            raise DurationError(f"time: invalid duration {go_quote(text)}")
+        total += (int(number) + Fraction(int(fraction or "0"), 10 ** len(fraction))) * _UNITS[unit]
+        rest = rest[match.end() :]
+    if total >= _LIMIT:
+        raise DurationError(f"time: invalid duration {go_quote(text)}")
+    return -int(total) if text[0] == "-" else int(total)

@@ -1,0 +1,152 @@
+"""Field errors: what is wrong with a value, where it stands, in the words of Kubernetes.
+
+Separate from the rules because every rule, and whoever shows its findings, speaks this one form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Final
+
+import orjson
+
+from pyroclast.rules.values import Json
+
+__all__ = [
+    "MISSING",
+    "ErrorType",
+    "FieldError",
+    "duplicate",
+    "forbidden",
+    "go_quote",
+    "invalid",
+    "not_found",
+    "required",
+    "too_long",
+    "too_many",
+    "unsupported",
+]
+
+MISSING: Final = object()
+"""The value of an error that shows none."""
+
+MAX_SHOWN = 512
+"""Characters of a value that an error shows: enough to recognise it, not enough to flood a terminal."""
+
+
+class ErrorType(Enum):
+    """Text of the type, and the reason that a cause in a Status carries."""
+
+    REQUIRED = ("Required value", "FieldValueRequired")
+    INVALID = ("Invalid value", "FieldValueInvalid")
+    UNSUPPORTED = ("Unsupported value", "FieldValueNotSupported")
+    DUPLICATE = ("Duplicate value", "FieldValueDuplicate")
+    NOT_FOUND = ("Not found", "FieldValueNotFound")
+    FORBIDDEN = ("Forbidden", "FieldValueForbidden")
+    TOO_LONG = ("Too long", "FieldValueTooLong")
+    TOO_MANY = ("Too many", "FieldValueTooMany")
+
+    def __init__(self, text: str, reason: str) -> None:
+        self.text = text
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One fault: `path` of the field, what kind of fault, the value found (`MISSING`: none is shown), what would be right."""
+
+    path: str
+    type: ErrorType
+    detail: str = ""
+    value: Any = MISSING
+
+    @property
+    def body(self) -> str:
+        """The error without its path, as the `message` of a cause in a Status."""
+        parts = [self.type.text]
+        if self.value is not MISSING:
+            parts.append(_shown(self.value))
+        if self.detail:
+            parts.append(self.detail)
+        return ": ".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.body}"
+
+    def under(self, prefix: str) -> FieldError:
+        """The same error of an object that stands at `prefix` of a larger one."""
+        return replace(self, path=f"{prefix}.{self.path}")
+
+    def cause(self) -> dict[str, str]:
+        """The entry of `details.causes` in a Status."""
+        return {"reason": self.type.reason, "message": self.body, "field": self.path}
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    """Nothing stands where something must."""
+    return FieldError(path, ErrorType.REQUIRED, detail)
+
+
+def invalid(path: str, value: Json, detail: str) -> FieldError:
+    """The value breaks the rule told by `detail`."""
+    return FieldError(path, ErrorType.INVALID, detail, value)
+
+
+def unsupported(path: str, value: Json, supported: tuple[str, ...]) -> FieldError:
+    """The value is none of `supported`."""
+    names = ", ".join(go_quote(name) for name in sorted(supported))
+    return FieldError(path, ErrorType.UNSUPPORTED, f"supported values: {names}", value)
+
+
+def duplicate(path: str, value: Json) -> FieldError:
+    """The value stands there twice."""
+    return FieldError(path, ErrorType.DUPLICATE, "", value)
+
+
+def not_found(path: str, value: Json) -> FieldError:
+    """The value names something that is not there."""
+    return FieldError(path, ErrorType.NOT_FOUND, "", value)
+
+
+def forbidden(path: str, detail: str) -> FieldError:
+    """The field may not be set here."""
+    return FieldError(path, ErrorType.FORBIDDEN, detail)
+
+
+def too_long(path: str, limit: int) -> FieldError:
+    """The text has more than `limit` bytes."""
+    return FieldError(path, ErrorType.TOO_LONG, f"may not be more than {limit} bytes")
+
+
+def too_many(path: str, count: int, limit: int) -> FieldError:
+    """The list has `count` items, more than `limit`."""
+    return FieldError(path, ErrorType.TOO_MANY, f"must have at most {limit} items", count)
+
+
+def go_quote(text: str) -> str:
+    """`text` in double quotes with the escapes of Go's `%q`."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _escaped(c)) for c in text) + '"'
+
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+
+
+def _escaped(character: str) -> str:
+    point = ord(character)
+    if point < 0x80:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
+
+
+def _shown(value: Json) -> str:
+    if isinstance(value, str):
+        shown = go_quote(value)
+    else:
+        try:
+            shown = orjson.dumps(value).decode()
+        except orjson.JSONEncodeError:  # deeper than a value can be that somebody means
+            shown = f"<{type(value).__name__}>"
+    return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}…"

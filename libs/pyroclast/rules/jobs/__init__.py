@@ -1,0 +1,9 @@
+"""Rules of Job: defaults, and what speaks against creating or changing one."""
+
+from __future__ import annotations
+
+from pyroclast.rules.jobs.create import check_spec, validate_create
+from pyroclast.rules.jobs.defaults import default
+from pyroclast.rules.jobs.update import validate_update
+
+__all__ = ["check_spec", "default", "validate_create", "validate_update"]

@@ -1,0 +1,112 @@
+"""What speaks against a new Job, and against a spec that Jobs will be made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from pyroclast.rules.errors import invalid, required
+from pyroclast.rules.jobs.defaults import DEFAULT_QUEUE
+from pyroclast.rules.jobs.graph import check_dependencies
+from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins
+from pyroclast.rules.jobs.policies import check_policies
+from pyroclast.rules.jobs.queue import check_queue
+from pyroclast.rules.jobs.tasks import check_task, total_replicas
+from pyroclast.rules.jobs.timing import check_estimate
+from pyroclast.rules.jobs.volumes import check_volumes
+from pyroclast.rules.jobs.warnings import spec_warnings
+from pyroclast.rules.lookups import QueueLookup
+from pyroclast.rules.names import qualified_name
+from pyroclast.rules.topology import BOTH_TIERS, check_topology
+from pyroclast.rules.values import integer, mapping, mappings, text
+from pyroclast.rules.verdicts import Finding, Verdict, found, verdict_of
+
+__all__ = ["check_spec", "validate_create"]
+
+NO_TASKS = "No task specified in job spec"
+TOO_FEW_REPLICAS = "job 'minAvailable' should not be greater than total replicas in tasks"
+
+
+def validate_create(job: Mapping[str, Any], queues: QueueLookup, *, pod_level_resources: bool = True) -> Verdict:
+    """The verdict on a new Job; `pod_level_resources` tells whether the cluster knows resources of whole pods.
+
+    Every fault is named at once. What the original says, in its order, begins the message.
+    """
+    spec = mapping(job.get("spec"))
+    name = text(mapping(job.get("metadata")).get("name"))
+    findings = check_spec(spec, "spec", name=name, queues=queues, pod_level_resources=pod_level_resources)
+    queue = queues.get(text(spec.get("queue")) or DEFAULT_QUEUE)
+    return verdict_of(findings, warnings=tuple(spec_warnings(spec, "spec", queue)))
+
+
+def check_spec(
+    spec: Mapping[str, Any], path: str, *, name: str, queues: QueueLookup | None = None, pod_level_resources: bool = True
+) -> list[Finding]:
+    """Everything wrong with the spec of a Job at `path`, in the order of the original.
+
+    Without `queues` it is a template: rules that need the job's final name or its queue are left out.
+    """
+    tasks = [task for _, task in mappings(spec.get("tasks"))]
+    prelude: list[Finding] = []
+    if not tasks:
+        prelude.append(found(NO_TASKS, required(f"{path}.tasks", f"{NO_TASKS}; a job needs at least one")))
+    else:
+        prelude += check_mpi_master(spec.get("plugins"), tasks, f"{path}.plugins")
+    rest = chain(
+        _check_topology(spec, path),
+        _check_tasks(tasks, path, name, named=queues is not None, pod_level_resources=pod_level_resources),
+        _check_name(name) if queues is not None else (),
+        _check_total(spec, tasks, path),
+        check_policies(spec.get("policies"), f"{path}.policies", said_path="spec.policies"),
+        check_plugins(spec.get("plugins"), f"{path}.plugins"),
+        check_volumes(spec.get("volumes"), f"{path}.volumes"),
+        check_queue(text(spec.get("queue")) or DEFAULT_QUEUE, queues, f"{path}.queue") if queues is not None else (),
+        check_dependencies(tasks, f"{path}.tasks") if any("dependsOn" in task for task in tasks) else (),
+        check_estimate(spec, path),
+    )
+    return [*prelude, *(_extra(rest) if prelude else rest)]
+
+
+def _check_topology(spec: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    if error := check_topology(spec.get("networkTopology"), f"{path}.networkTopology"):
+        yield found(BOTH_TIERS, error)
+
+
+def _check_tasks(
+    tasks: list[Mapping[str, Any]], path: str, job_name: str, *, named: bool, pod_level_resources: bool
+) -> Iterator[Finding]:
+    """Findings per task. The original stops at the first name that stands there twice: what comes after is extra."""
+    first_with: dict[str, int] = {}
+    stopped = False
+    for index, task in enumerate(tasks):
+        where = f"{path}.tasks[{index}]"
+        name = text(task.get("name"))
+        findings = check_task(task, index, where, job_name, named=named, pod_level_resources=pod_level_resources)
+        if name in first_with:
+            sentence = f"duplicated task name {name}"
+            error = invalid(f"{where}.name", name, f"{sentence}; it is the name of task {first_with[name]} already")
+            twice = found(f" {sentence};", error)
+            yield replace(twice, extra=stopped)
+            stopped = True
+        first_with.setdefault(name, index)
+        yield from _extra(findings) if stopped else findings
+
+
+def _check_name(name: str) -> Iterator[Finding]:
+    if problems := qualified_name(name):
+        sentence = f"create job with name {name} validate failed [{' '.join(problems)}]"
+        yield found(sentence, invalid("metadata.name", name, sentence))
+
+
+def _check_total(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], path: str) -> Iterator[Finding]:
+    minimum, total = integer(spec.get("minAvailable")), total_replicas(tasks)
+    if tasks and total < minimum:
+        yield found(
+            f" {TOO_FEW_REPLICAS};", invalid(f"{path}.minAvailable", minimum, f"{TOO_FEW_REPLICAS}; there are {total} replicas")
+        )
+
+
+def _extra(findings: Iterator[Finding]) -> Iterator[Finding]:
+    return (replace(finding, extra=True) for finding in findings)

@@ -1,0 +1,90 @@
+"""Defaults of a new Job, as targeted patches: nothing that the user wrote is written again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.rules.values import Json, integer, items, mapping, mappings
+from pyroclast.rules.verdicts import Patch
+
+__all__ = ["DEFAULT_MAX_RETRY", "DEFAULT_QUEUE", "DEFAULT_SCHEDULER", "default", "task_minimum"]
+
+DEFAULT_QUEUE = "default"
+DEFAULT_SCHEDULER = "volcano"
+DEFAULT_MAX_RETRY = 3
+
+_NEEDS_SERVICE = ("tensorflow", "mpi", "pytorch", "ray")
+_NEEDS_SSH = ("mpi",)
+
+
+def default(job: Mapping[str, Any], *, scheduler_name: str = DEFAULT_SCHEDULER) -> Patch:
+    """The operations that give `job` its defaults; none for a job without spec, which validation refuses.
+
+    Values of a wrong type are left alone: the schema names them. A negative one counts as it stands, so that the schema
+    names also what was worked out from it.
+    """
+    if not isinstance(job.get("spec"), dict):
+        return []
+    spec = mapping(job["spec"])
+    patch: Patch = []
+    if _unset(spec.get("queue"), ""):
+        patch.append(_add("/spec/queue", DEFAULT_QUEUE))
+    if _unset(spec.get("schedulerName"), ""):
+        patch.append(_add("/spec/schedulerName", scheduler_name))
+    if _unset(spec.get("maxRetry"), 0):
+        patch.append(_add("/spec/maxRetry", DEFAULT_MAX_RETRY))
+    for index, task in enumerate(items(spec.get("tasks"))):
+        if isinstance(task, dict):
+            patch += _default_task(f"/spec/tasks/{index}", index, task)
+    if _unset(spec.get("minAvailable"), 0):
+        patch.append(_add("/spec/minAvailable", sum(task_minimum(task) for _, task in mappings(spec.get("tasks")))))
+    patch += _default_plugins(spec.get("plugins"))
+    return patch
+
+
+def task_minimum(task: Mapping[str, Any]) -> int:
+    """How many pods of the task must be there: as set, else what its partitions need, else all."""
+    given = task.get("minAvailable")
+    if given is not None:
+        return integer(given)
+    partitions = mapping(task.get("partitionPolicy"))
+    minimum = integer(partitions.get("minPartitions"))
+    return minimum * integer(partitions.get("partitionSize")) if minimum > 0 else integer(task.get("replicas"))
+
+
+def _default_task(path: str, index: int, task: Mapping[str, Any]) -> Patch:
+    patch: Patch = []
+    if _unset(task.get("name"), ""):
+        patch.append(_add(f"{path}/name", f"default{index}"))
+    pod = mapping(mapping(task.get("template")).get("spec"))
+    if pod.get("hostNetwork") is True and _unset(pod.get("dnsPolicy"), ""):
+        patch.append(_add(f"{path}/template/spec/dnsPolicy", "ClusterFirstWithHostNet"))
+    if task.get("minAvailable") is None and _is_count(task.get("replicas")):
+        patch.append(_add(f"{path}/minAvailable", task_minimum(task)))
+    if _unset(task.get("maxRetry"), 0):
+        patch.append(_add(f"{path}/maxRetry", DEFAULT_MAX_RETRY))
+    return patch
+
+
+def _default_plugins(plugins: Json) -> Patch:
+    if not isinstance(plugins, dict):
+        return []
+    patch: Patch = []
+    if "svc" not in plugins and any(name in plugins for name in _NEEDS_SERVICE):
+        patch.append(_add("/spec/plugins/svc", []))
+    if "ssh" not in plugins and any(name in plugins for name in _NEEDS_SSH):
+        patch.append(_add("/spec/plugins/ssh", []))
+    return patch
+
+
+def _unset(value: Json, zero: str | int) -> bool:
+    return value is None or (type(value) is type(zero) and value == zero)
+
+
+def _is_count(value: Json) -> bool:
+    return value is None or type(value) is int
+
+
+def _add(path: str, value: Json) -> dict[str, Any]:
+    return {"op": "add", "path": path, "value": value}

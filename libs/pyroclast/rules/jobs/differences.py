@@ -1,0 +1,38 @@
+"""Which fields of a Job's spec differ that may not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.rules.meaning import same_meaning
+from pyroclast.rules.values import Json, mappings
+
+__all__ = ["changed_fields"]
+
+_FREE = frozenset({"minAvailable", "priorityClassName", "tasks", "volumes"})
+_FREE_IN_TASK = frozenset({"replicas", "minAvailable"})
+
+
+def changed_fields(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
+    """Paths of the fields that differ in meaning, of those that may not. Both specs have the same number of tasks."""
+    changed = [f"spec.{key}" for key in _changed(spec, old, free=_FREE)]
+    before = dict(mappings(old.get("tasks")))
+    for index, task in mappings(spec.get("tasks")):
+        changed += [f"spec.tasks[{index}].{key}" for key in _changed(task, before[index], free=_FREE_IN_TASK)]
+    if not same_meaning(_without_made_names(spec.get("volumes")), _without_made_names(old.get("volumes"))):
+        changed.append("spec.volumes")
+    return changed
+
+
+def _changed(new: Mapping[str, Any], old: Mapping[str, Any], *, free: frozenset[str]) -> list[str]:
+    keys = sorted((new.keys() | old.keys()) - free)
+    return [key for key in keys if not same_meaning(new.get(key), old.get(key))]
+
+
+def _without_made_names(volumes: Json) -> list[dict[str, Any]]:
+    """The volumes without the claim names that the controller fills in where it makes the claim."""
+    return [
+        {key: value for key, value in volume.items() if key != "volumeClaimName" or "volumeClaim" not in volume}
+        for _, volume in mappings(volumes)
+    ]

@@ -1,0 +1,58 @@
+"""Dependencies between the tasks of a Job: they must form a directed acyclic graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyroclast.rules.cycles import find_cycle
+from pyroclast.rules.errors import FieldError, invalid
+from pyroclast.rules.values import Json, mapping, mappings, string_items, text
+from pyroclast.rules.verdicts import Finding, found
+
+__all__ = ["check_dependencies", "dependency_warnings"]
+
+NOT_A_GRAPH = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
+_ITERATIONS = ("", "any", "all", "IterationAny", "IterationAll")
+
+
+def check_dependencies(tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[Finding]:
+    """The finding of tasks at `path` whose dependencies name no task or go in a circle.
+
+    A name listed twice is one dependency. Of several tasks with one name only the first counts: the others are reported
+    as duplicates.
+    """
+    edges: dict[str, tuple[str, ...]] = {}
+    positions: dict[str, int] = {}
+    for index, task in enumerate(tasks):
+        name = text(task.get("name"))
+        if name not in edges:
+            edges[name] = tuple(dict.fromkeys(_prerequisites(task)))
+            positions[name] = index
+    errors: list[FieldError] = []
+    for name, prerequisites in edges.items():
+        for prerequisite in prerequisites:
+            if prerequisite not in edges:
+                where = f"{path}[{positions[name]}].dependsOn.name"
+                errors.append(invalid(where, prerequisite, f"{NOT_A_GRAPH}; no task has this name"))
+    if cycle := find_cycle(edges):
+        where = f"{path}[{positions[cycle[0]]}].dependsOn.name"
+        errors.append(invalid(where, cycle[1], f"{NOT_A_GRAPH}; {' waits for '.join(cycle)}"))
+    if errors:
+        yield found(f" {NOT_A_GRAPH};", *errors)
+
+
+def dependency_warnings(tasks: Json, path: str) -> Iterator[str]:
+    """Dependencies that do not mean what they say."""
+    for index, task in mappings(tasks):
+        given = mapping(task.get("dependsOn"))
+        iteration = text(given.get("iteration"))
+        if iteration not in _ITERATIONS:
+            yield f'{path}[{index}].dependsOn.iteration: "{iteration}" is neither any nor all, all is taken'
+        names = _prerequisites(task)
+        if len(set(names)) < len(names):
+            yield f"{path}[{index}].dependsOn.name: a task named twice is one dependency"
+
+
+def _prerequisites(task: Mapping[str, Any]) -> list[str]:
+    return string_items(mapping(task.get("dependsOn")).get("name"))

@@ -1,0 +1,64 @@
+"""The queue that a Job is submitted to: it must be there, open, and a leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyroclast.rules.amounts import amount
+from pyroclast.rules.errors import forbidden, invalid
+from pyroclast.rules.jobs.defaults import task_minimum
+from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
+from pyroclast.rules.values import mapping, mappings
+from pyroclast.rules.verdicts import Finding, found
+
+__all__ = ["check_queue", "is_open", "queue_warnings"]
+
+SHOWN_CHILDREN = 3
+
+
+def is_open(queue: QueueView) -> bool:
+    """Whether jobs may enter. A queue that was made a moment ago has no state yet: it is about to open."""
+    return queue.state in ("", "Open")
+
+
+def check_queue(name: str, queues: QueueLookup, path: str) -> Iterator[Finding]:
+    """What speaks against submitting a job to the queue that the field at `path` names."""
+    queue = queues.get(name)
+    if queue is None:
+        sentence = f"unable to find job queue: {queue_not_found(name)}"
+        yield found(f" {sentence};", invalid(path, name, f"{sentence}; create the queue first or name another one"))
+        return
+    if not is_open(queue):
+        sentence = f"can only submit job to queue with state `Open`, queue `{name}` status is `{queue.state}`"
+        yield replace(found(f" {sentence};", forbidden(path, sentence)), about_fields=False)
+    if name == ROOT_QUEUE:
+        sentence = "can not submit job to root queue"
+        yield found(f" {sentence};", invalid(path, name, f"{sentence}; name a queue below it"))
+        return
+    if children := queues.children(name):
+        sentence = f"can only submit job to leaf queue, queue `{name}` has {len(children)} child queues"
+        names = ", ".join(child.name for child in children[:SHOWN_CHILDREN])
+        yield found(f" {sentence};", invalid(path, name, f"{sentence}; name one below it, such as {names}"))
+
+
+def queue_warnings(spec: Mapping[str, Any], queue: QueueView | None) -> Iterator[str]:
+    """A queue whose capability is below what the gang needs: the job waits for ever."""
+    if queue is None:
+        return
+    for resource, limit in queue.capability.items():
+        most = amount(limit)
+        needed = sum(_of_task(task, resource) for _, task in mappings(spec.get("tasks")))
+        if most is not None and needed > most.millis:
+            yield f"spec.queue: the job needs more {resource} to start than queue {queue.name} may ever use ({limit})"
+
+
+def _of_task(task: Mapping[str, Any], resource: str) -> int:
+    """What the task's minimum of pods asks for, in thousandths. Init containers are left out: this errs towards silence."""
+    total = 0
+    for _, container in mappings(mapping(mapping(task.get("template")).get("spec")).get("containers")):
+        requests = mapping(mapping(container.get("resources")).get("requests"))
+        asked = amount(requests.get(resource))
+        total += asked.millis if asked is not None else 0
+    return total * max(task_minimum(task), 0)

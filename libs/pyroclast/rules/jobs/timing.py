@@ -1,0 +1,30 @@
+"""Durations in the spec of a Job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyroclast.rules.durations import DurationError, nanoseconds
+from pyroclast.rules.errors import FieldError, invalid
+from pyroclast.rules.values import Json
+from pyroclast.rules.verdicts import Finding
+
+__all__ = ["check_duration", "check_estimate"]
+
+
+def check_duration(value: Json, path: str) -> FieldError | None:
+    """The error of a text at `path` that is no duration."""
+    if not isinstance(value, str):
+        return None
+    try:
+        nanoseconds(value)
+    except DurationError as error:
+        return invalid(path, value, f"{error}; write it like 90s or 1h30m")
+    return None
+
+
+def check_estimate(spec: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    """`runningEstimate` must be a duration."""
+    if error := check_duration(spec.get("runningEstimate"), f"{path}.runningEstimate"):
+        yield Finding(f"{error.detail.partition(';')[0]};", (error,), extra=True)

@@ -1,0 +1,80 @@
+"""What speaks against changing a Job: it may be scaled and given another priority, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from pyroclast.rules.errors import invalid
+from pyroclast.rules.jobs.differences import changed_fields
+from pyroclast.rules.jobs.partitions import check_partitions
+from pyroclast.rules.jobs.tasks import total_replicas
+from pyroclast.rules.topology import BOTH_TIERS, check_topology
+from pyroclast.rules.values import integer, mapping, mappings, optional_integer, text
+from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, denied, first_only, found, verdict_of
+
+__all__ = ["validate_update"]
+
+TASKS_CHANGED = "job updates may not add or remove tasks"
+FIELDS_CHANGED = (
+    "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
+)
+SHOWN_FIELDS = 5
+
+
+def validate_update(job: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
+    """The verdict on changing `old` to `job`. Metadata and status are free, and nothing is said of an unchanged spec."""
+    spec, before = mapping(job.get("spec")), mapping(old.get("spec"))
+    if spec == before:
+        return ALLOWED
+    tasks = [task for _, task in mappings(spec.get("tasks"))]
+    name = text(mapping(job.get("metadata")).get("name"))
+    findings = list(
+        chain(*(_check_task(task, f"spec.tasks[{n}]", name) for n, task in enumerate(tasks)), _check_spec(spec, tasks, before))
+    )
+    verdict = verdict_of(first_only(findings), trim=False)
+    if not verdict.allowed:
+        return verdict
+    if len(tasks) != sum(1 for _ in mappings(before.get("tasks"))):
+        return denied(TASKS_CHANGED)
+    changed = changed_fields(spec, before)
+    if not changed:
+        return ALLOWED
+    more = f" and {len(changed) - SHOWN_FIELDS} more" if len(changed) > SHOWN_FIELDS else ""
+    return denied(f"{FIELDS_CHANGED}; changed: {', '.join(changed[:SHOWN_FIELDS])}{more}")
+
+
+def _check_task(task: Mapping[str, Any], path: str, job_name: str) -> Iterator[Finding]:
+    name, replicas = text(task.get("name")), integer(task.get("replicas"))
+    available = optional_integer(task.get("minAvailable"))
+    if replicas < 0:
+        sentence = f"'replicas' must be >= 0 in task: {name}"
+        yield found(sentence, invalid(f"{path}.replicas", replicas, sentence))
+    if available is not None and available < 0:
+        sentence = f"'minAvailable' must be >= 0 in task: {name}"
+        yield found(sentence, invalid(f"{path}.minAvailable", available, sentence))
+    if available is not None and available > replicas:
+        sentence = f"'minAvailable' must be <= 'replicas' in task: {name}"
+        yield found(sentence, invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas"))
+    yield from check_partitions(task, path, job_name)
+
+
+def _check_spec(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], before: Mapping[str, Any]) -> Iterator[Finding]:
+    minimum, total = integer(spec.get("minAvailable")), total_replicas(tasks)
+    if minimum > total:
+        sentence = "job 'minAvailable' must not be greater than total replicas"
+        yield found(sentence, invalid("spec.minAvailable", minimum, f"{sentence}; there are {total} replicas"))
+    if minimum < 0:
+        sentence = "job 'minAvailable' must be >= 0"
+        yield found(sentence, invalid("spec.minAvailable", minimum, sentence))
+    if minimum == 0 and total > 0 and not _has_no_minimum(before):
+        sentence = "job 'minAvailable' must be > 0 unless all replicas are 0"
+        yield found(sentence, invalid("spec.minAvailable", minimum, sentence))
+    if error := check_topology(spec.get("networkTopology"), "spec.networkTopology"):
+        yield found(BOTH_TIERS, error)
+
+
+def _has_no_minimum(spec: Mapping[str, Any]) -> bool:
+    """Whether the job was taken with a minimum of 0 (as creation allows): then it may keep it."""
+    return not integer(spec.get("minAvailable")) and total_replicas(task for _, task in mappings(spec.get("tasks"))) > 0

@@ -1,0 +1,47 @@
+"""Volumes of a Job: where they are mounted, and which claim they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyroclast.rules.errors import invalid, required
+from pyroclast.rules.names import dns_subdomain
+from pyroclast.rules.values import Json, mappings, text
+from pyroclast.rules.verdicts import Finding, first_only, found
+
+__all__ = ["check_volumes", "volume_warnings"]
+
+_CONFLICT = (
+    "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
+    "If you want to create a new PVC, you do not need to specify VolumeClaimName"
+)
+
+
+def check_volumes(volumes: Json, path: str) -> list[Finding]:
+    """Everything wrong with the volumes at `path`; the original names the first fault only."""
+    return first_only(_check(volumes, path))
+
+
+def volume_warnings(volumes: Json, path: str) -> Iterator[str]:
+    """Volumes without a claim: each pod gets its own empty one, which keeps nothing."""
+    for index, volume in mappings(volumes):
+        if not text(volume.get("volumeClaimName")) and not isinstance(volume.get("volumeClaim"), dict):
+            yield f"{path}[{index}]: no claim given, each pod gets an emptyDir"
+
+
+def _check(volumes: Json, path: str) -> Iterator[Finding]:
+    mounted: set[str] = set()
+    for index, volume in mappings(volumes):
+        where = f"{path}[{index}]"
+        mount, name = text(volume.get("mountPath")), text(volume.get("volumeClaimName"))
+        if not mount:
+            yield found(" mountPath is required;", required(f"{where}.mountPath", "mountPath is required"))
+        elif mount in mounted:
+            sentence = f"duplicated mountPath: {mount}"
+            yield found(f" {sentence};", invalid(f"{where}.mountPath", mount, f"{sentence}; each volume needs its own"))
+        mounted.add(mount)
+        if name and isinstance(volume.get("volumeClaim"), dict):
+            yield found(_CONFLICT, invalid(f"{where}.volumeClaimName", name, _CONFLICT))
+        elif name and (problems := dns_subdomain(name)):
+            sentence = f"invalid VolumeClaimName {name} : [{' '.join(problems)}]"
+            yield found(sentence, invalid(f"{where}.volumeClaimName", name, sentence))

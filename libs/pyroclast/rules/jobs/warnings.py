@@ -1,0 +1,44 @@
+"""What is legal in a Job but surely not meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyroclast.rules.jobs.defaults import task_minimum
+from pyroclast.rules.jobs.graph import dependency_warnings
+from pyroclast.rules.jobs.policies import policy_warnings
+from pyroclast.rules.jobs.queue import queue_warnings
+from pyroclast.rules.jobs.tasks import total_replicas
+from pyroclast.rules.jobs.volumes import volume_warnings
+from pyroclast.rules.lookups import QueueView
+from pyroclast.rules.values import mapping, mappings, optional_integer
+
+__all__ = ["spec_warnings"]
+
+
+def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = None) -> Iterator[str]:
+    """A line per oddity of the spec at `path`; with `queue`, also whether the job can ever run there."""
+    tasks = [task for _, task in mappings(spec.get("tasks"))]
+    total = total_replicas(tasks)
+    if total > 0 and sum(task_minimum(task) for task in tasks) == 0 and not spec.get("minAvailable"):
+        yield f"{path}.minAvailable: it is 0, so the job counts as started before any pod runs"
+    least = optional_integer(spec.get("minSuccess"))
+    if least is not None and least > total > 0:
+        yield f"{path}.minSuccess: {least} pods shall succeed, but there are only {total}"
+    if optional_integer(spec.get("ttlSecondsAfterFinished")) == 0:
+        yield f"{path}.ttlSecondsAfterFinished: the job is removed the moment it finishes, its outcome may never be seen"
+    yield from policy_warnings(spec.get("policies"), f"{path}.policies")
+    for index, task in enumerate(tasks):
+        yield from _task_warnings(task, f"{path}.tasks[{index}]")
+    yield from volume_warnings(spec.get("volumes"), f"{path}.volumes")
+    yield from dependency_warnings(spec.get("tasks"), f"{path}.tasks")
+    yield from queue_warnings(spec, queue)
+
+
+def _task_warnings(task: Mapping[str, Any], path: str) -> Iterator[str]:
+    yield from policy_warnings(task.get("policies"), f"{path}.policies")
+    partitions = mapping(task.get("partitionPolicy"))
+    least, total = optional_integer(partitions.get("minPartitions")), optional_integer(partitions.get("totalPartitions"))
+    if least is not None and total is not None and least > total:
+        yield f"{path}.partitionPolicy.minPartitions: {least} partitions shall run, but there are only {total}"

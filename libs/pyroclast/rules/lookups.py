@@ -1,0 +1,87 @@
+"""What rules must know of other objects, as ports: whoever calls a rule brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pyroclast.rules.values import integer, mapping, text
+
+__all__ = ["ROOT_QUEUE", "FlowLookup", "FlowView", "QueueLookup", "QueueView", "queue_not_found"]
+
+ROOT_QUEUE = "root"
+
+HIERARCHY = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """What rules see of a Queue. Resource lists are as on the wire: name to quantity."""
+
+    name: str
+    parent: str = ""
+    state: str = ""
+    hierarchy: str = ""
+    hierarchy_weights: str = ""
+    capability: Mapping[str, Any] = field(default_factory=dict)
+    deserved: Mapping[str, Any] = field(default_factory=dict)
+    guarantee: Mapping[str, Any] = field(default_factory=dict)
+    allocated_pods: int = 0
+
+    @classmethod
+    def of(cls, queue: Mapping[str, Any], *, name: str = "") -> QueueView:
+        """The view of a Queue object; `name` where the object has none (a deletion)."""
+        metadata, spec, status = mapping(queue.get("metadata")), mapping(queue.get("spec")), mapping(queue.get("status"))
+        annotations = mapping(metadata.get("annotations"))
+        pods = mapping(status.get("allocated")).get("pods")
+        return cls(
+            name=text(metadata.get("name")) or name,
+            parent=text(spec.get("parent")),
+            state=text(status.get("state")),
+            hierarchy=text(annotations.get(HIERARCHY)),
+            hierarchy_weights=text(annotations.get(HIERARCHY_WEIGHTS)),
+            capability=mapping(spec.get("capability")),
+            deserved=mapping(spec.get("deserved")),
+            guarantee=mapping(mapping(spec.get("guarantee")).get("resource")),
+            allocated_pods=int(pods) if isinstance(pods, str) and pods.isdecimal() else integer(pods),
+        )
+
+
+class QueueLookup(Protocol):
+    """The queues of the cluster."""
+
+    def get(self, name: str) -> QueueView | None:
+        """The queue of that name."""
+        ...
+
+    def children(self, name: str) -> Sequence[QueueView]:
+        """The queues whose parent has that name, ordered by name."""
+        ...
+
+    def all(self) -> Sequence[QueueView]:
+        """Every queue."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FlowView:
+    """What rules see of a JobFlow: the names of its entries (templates) and its phase."""
+
+    name: str
+    entries: tuple[str, ...] = ()
+    phase: str = ""
+
+
+class FlowLookup(Protocol):
+    """The flows that use a template."""
+
+    def using(self, namespace: str, template: str) -> Sequence[FlowView]:
+        """The JobFlows of the namespace with an entry of that name."""
+        ...
+
+
+def queue_not_found(name: str) -> str:
+    """What the API server says of a queue that is not there."""
+    return f'queue.scheduling.volcano.sh "{name}" not found'

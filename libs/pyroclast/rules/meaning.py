@@ -1,0 +1,57 @@
+"""Whether two JSON values mean the same: absent equals empty, quantities and durations go by value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyroclast.rules.amounts import amount
+from pyroclast.rules.durations import DurationError, nanoseconds
+from pyroclast.rules.values import Json
+
+__all__ = ["same_meaning"]
+
+_QUANTITY_LISTS = frozenset({"requests", "limits", "overhead", "capacity", "capability", "deserved", "resource"})
+_QUANTITIES = frozenset({"sizeLimit", "divisor"})
+_DURATIONS = frozenset({"timeout", "runningEstimate"})
+_CONTAINERS = (dict, list)
+_ABSENT: tuple[Any, ...] = (None, {}, [])
+
+
+def same_meaning(one: Json, other: Json) -> bool:
+    """Whether both mean the same. Works on a stack of its own: a value may be nested deeper than calls can be."""
+    pending = [(one, other, "")]
+    while pending:
+        left, right, key = pending.pop()
+        if left is right:
+            continue
+        if type(left) is dict and type(right) is dict:
+            inside = "quantity" if key in _QUANTITY_LISTS else ""
+            pending += [(left.get(name), right.get(name), inside or name) for name in left.keys() | right.keys()]
+        elif type(left) is list and type(right) is list:
+            if len(left) != len(right):
+                return False
+            pending += [(a, b, "") for a, b in zip(left, right, strict=True)]
+        elif type(left) in _CONTAINERS or type(right) in _CONTAINERS:
+            if not (_is_absent(left) and _is_absent(right)):
+                return False
+        elif not _same_leaf(left, right, key):
+            return False
+    return True
+
+
+def _is_absent(value: Json) -> bool:
+    return value in _ABSENT
+
+
+def _same_leaf(left: Json, right: Json, key: str) -> bool:
+    if left == right and (type(left) is bool) == (type(right) is bool):
+        return True
+    if key == "quantity" or key in _QUANTITIES:
+        one, other = amount(left), amount(right)
+        return one is not None and one == other
+    if key in _DURATIONS and isinstance(left, str) and isinstance(right, str):
+        try:
+            return nanoseconds(left) == nanoseconds(right)
+        except DurationError:
+            return False
+    return False

@@ -1,0 +1,140 @@
+"""Containers and init containers of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
+from pyroclast.rules.names import dns_label
+from pyroclast.rules.podtemplates.environment import check_environment
+from pyroclast.rules.podtemplates.mounts import check_devices, check_mounts
+from pyroclast.rules.podtemplates.ports import check_host_port_conflicts, check_ports
+from pyroclast.rules.podtemplates.probes import check_lifecycle, check_liveness, check_readiness, check_startup
+from pyroclast.rules.podtemplates.requirements import check_requirements
+from pyroclast.rules.podtemplates.security import check_security_context
+from pyroclast.rules.values import Json, mappings, text
+
+__all__ = ["Surroundings", "check_containers", "check_init_containers"]
+
+_TERMINATION = ("FallbackToLogsOnError", "File")
+_PULL = ("Always", "IfNotPresent", "Never")
+_PROBES = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What containers may refer to in their pod. `volumes` maps the name of each sound volume to its source's kind."""
+
+    volumes: Mapping[str, str]
+    claims: AbstractSet[str]
+    grace_seconds: int
+
+
+def check_containers(containers: Json, path: str, errors: list[FieldError], around: Surroundings) -> set[str]:
+    """The regular containers at `path`; gives their names."""
+    names: set[str] = set()
+    if not containers:
+        errors.append(required(path))
+        return names
+    for index, container in mappings(containers):
+        where = f"{path}[{index}]"
+        _check_common(container, where, errors, around)
+        _check_unique(container, where, errors, names)
+        _check_probes(container, where, errors, around)
+        if container.get("restartPolicy") is not None:
+            errors.append(forbidden(f"{where}.restartPolicy", "may not be set for non-init containers"))
+    check_host_port_conflicts(containers, path, errors)
+    return names
+
+
+def check_init_containers(containers: Json, path: str, errors: list[FieldError], around: Surroundings, names: set[str]) -> None:
+    """The init containers at `path`; `names` are those of the regular ones."""
+    for index, container in mappings(containers):
+        where = f"{path}[{index}]"
+        _check_common(container, where, errors, around)
+        policy = container.get("restartPolicy")
+        restarts = policy == "Always"
+        if policy is not None and not restarts:
+            errors.append(unsupported(f"{where}.restartPolicy", policy, ("Always",)))
+        _check_unique(container, where, errors, names)
+        if restarts:
+            _check_probes(container, where, errors, around)
+        else:
+            errors += (
+                forbidden(f"{where}.{key}", "may not be set for init containers without restartPolicy=Always")
+                for key in _PROBES
+                if container.get(key) is not None
+            )
+            if container.get("resizePolicy"):
+                errors.append(invalid(f"{where}.resizePolicy", container["resizePolicy"], "must not be set for init containers"))
+        check_host_port_conflicts([container], path, errors)
+
+
+def _check_common(container: Mapping[str, Any], where: str, errors: list[FieldError], around: Surroundings) -> None:
+    name = text(container.get("name"))
+    if not name:
+        errors.append(required(f"{where}.name"))
+    elif problems := dns_label(name):
+        errors += (invalid(f"{where}.name", name, problem) for problem in problems)
+    if not container.get("image"):
+        errors.append(required(f"{where}.image"))
+    policy = container.get("terminationMessagePolicy")
+    if policy and policy not in _TERMINATION:
+        errors.append(unsupported(f"{where}.terminationMessagePolicy", policy, _TERMINATION))
+    if ports := container.get("ports"):
+        check_ports(ports, f"{where}.ports", errors)
+    check_environment(container, where, errors)
+    mounts, devices = container.get("volumeMounts"), container.get("volumeDevices")
+    if mounts:
+        check_mounts(container, f"{where}.volumeMounts", errors, around.volumes)
+    if devices:
+        check_devices(container, f"{where}.volumeDevices", errors, around.volumes)
+    pull = container.get("imagePullPolicy")
+    if pull and pull not in _PULL:
+        errors.append(unsupported(f"{where}.imagePullPolicy", pull, _PULL))
+    if resources := container.get("resources"):
+        check_requirements(resources, f"{where}.resources", errors, around.claims)
+    if resize := container.get("resizePolicy"):
+        _check_resize(resize, f"{where}.resizePolicy", errors)
+    if context := container.get("securityContext"):
+        check_security_context(context, f"{where}.securityContext", errors)
+
+
+def _check_unique(container: Mapping[str, Any], where: str, errors: list[FieldError], names: set[str]) -> None:
+    name = text(container.get("name"))
+    if name in names:
+        errors.append(duplicate(f"{where}.name", name))
+    elif name:
+        names.add(name)
+
+
+def _check_probes(container: Mapping[str, Any], where: str, errors: list[FieldError], around: Surroundings) -> None:
+    if (lifecycle := container.get("lifecycle")) is not None:
+        check_lifecycle(lifecycle, f"{where}.lifecycle", errors, around.grace_seconds)
+    if (probe := container.get("livenessProbe")) is not None:
+        check_liveness(probe, f"{where}.livenessProbe", errors)
+    if (probe := container.get("readinessProbe")) is not None:
+        check_readiness(probe, f"{where}.readinessProbe", errors)
+    if (probe := container.get("startupProbe")) is not None:
+        check_startup(probe, f"{where}.startupProbe", errors)
+
+
+def _check_resize(policies: Json, path: str, errors: list[FieldError]) -> None:
+    seen: set[str] = set()
+    for index, policy in mappings(policies):
+        where = f"{path}[{index}]"
+        resource, restart = text(policy.get("resourceName")), text(policy.get("restartPolicy"))
+        if resource in seen:
+            errors.append(duplicate(where, policy))
+        seen.add(resource)
+        if not resource:
+            errors.append(required(f"{where}.resourceName"))
+        elif resource not in ("cpu", "memory"):
+            errors.append(unsupported(f"{where}.resourceName", resource, ("cpu", "memory")))
+        if not restart:
+            errors.append(required(f"{where}.restartPolicy"))
+        elif restart not in ("NotRequired", "RestartContainer"):
+            errors.append(unsupported(f"{where}.restartPolicy", restart, ("NotRequired", "RestartContainer")))

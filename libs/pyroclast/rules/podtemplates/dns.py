@@ -1,0 +1,68 @@
+"""How a pod resolves names."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.rules.errors import FieldError, invalid, required, unsupported
+from pyroclast.rules.names import dns_subdomain
+from pyroclast.rules.values import mapping, mappings, string_items
+
+__all__ = ["check_dns"]
+
+MAX_NAMESERVERS = 3
+MAX_SEARCHES = 32
+MAX_SEARCH_CHARACTERS = 2048
+
+_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+
+
+def check_dns(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    """`dnsPolicy` and `dnsConfig` of the pod at `path`."""
+    policy, config = spec.get("dnsPolicy"), spec.get("dnsConfig")
+    if policy and policy not in _POLICIES:
+        errors.append(unsupported(f"{path}.dnsPolicy", policy, _POLICIES))
+    if policy == "None":
+        if config is None:
+            errors.append(required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None"))
+            return
+        if not mapping(config).get("nameservers"):
+            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            errors.append(required(f"{path}.dnsConfig.nameservers", detail))
+            return
+    if config is not None:
+        _check_config(mapping(config), f"{path}.dnsConfig", errors)
+    for index, alias in mappings(spec.get("hostAliases")):
+        for name in string_items(alias.get("hostnames")):
+            errors += (invalid(f"{path}.hostAliases[{index}].hostnames", name, problem) for problem in dns_subdomain(name))
+
+
+def _check_config(config: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    servers, searches = string_items(config.get("nameservers")), string_items(config.get("searches"))
+    if len(servers) > MAX_NAMESERVERS:
+        errors.append(invalid(f"{path}.nameservers", servers, f"must not have more than {MAX_NAMESERVERS} nameservers"))
+    for index, server in enumerate(servers):
+        if not _is_address(server):
+            detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            errors.append(invalid(f"{path}.nameservers[{index}]", server, detail))
+    if len(searches) > MAX_SEARCHES:
+        errors.append(invalid(f"{path}.searches", searches, f"must not have more than {MAX_SEARCHES} search paths"))
+    if len(" ".join(searches)) > MAX_SEARCH_CHARACTERS:
+        detail = f"must not have more than {MAX_SEARCH_CHARACTERS} characters (including spaces) in the search list"
+        errors.append(invalid(f"{path}.searches", searches, detail))
+    for index, search in enumerate(searches):
+        name = search.removesuffix(".")
+        errors += (invalid(f"{path}.searches[{index}]", search, problem) for problem in (dns_subdomain(name) if name else ()))
+    for index, option in mappings(config.get("options")):
+        if not option.get("name"):
+            errors.append(required(f"{path}.options[{index}]", "must not be empty"))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,160 @@
+"""Environment variables of a container, and where their values come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from pyroclast.rules.amounts import amount
+from pyroclast.rules.errors import FieldError, invalid, required, unsupported
+from pyroclast.rules.names import qualified_name
+from pyroclast.rules.values import mapping, mappings, text
+
+__all__ = ["check_environment", "check_field_ref", "check_resource_field_ref"]
+
+ENV_FIELDS = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+RESOURCES = tuple(f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "memory", "ephemeral-storage"))
+HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
+CPU_DIVISORS = ("1", "1m")
+BYTE_DIVISORS = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
+
+_KNOWN_FIELDS = frozenset(
+    {*ENV_FIELDS, "metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"}
+)
+_SUBSCRIPT = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)
+_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_BAD_NAME = (
+    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with "
+    "a digit (e.g. 'my.env-name',  or 'MY_ENV.NAME',  or 'MyEnvName1', regex used for validation is '[-._a-zA-Z][-._a-zA-Z0-9]*')"
+)
+_BAD_KEY = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_ONE_OF = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+_ONE_ONLY = "may not have more than one field specified at a time"
+
+
+def check_environment(container: Mapping[str, Any], where: str, errors: list[FieldError]) -> None:
+    """`env` and `envFrom` of the container at `where`."""
+    for index, variable in mappings(container.get("env")):
+        name, source = text(variable.get("name")), variable.get("valueFrom")
+        if not name:
+            errors.append(required(f"{where}.env[{index}].name"))
+        elif problems := _name_problems(name):
+            errors += (invalid(f"{where}.env[{index}].name", name, problem) for problem in problems)
+        if source is not None:
+            _check_source(mapping(source), f"{where}.env[{index}].valueFrom", errors, has_value=bool(variable.get("value")))
+    for index, source in mappings(container.get("envFrom")):
+        _check_bulk_source(source, f"{where}.envFrom", index, errors)
+
+
+@lru_cache(4096)
+def _name_problems(name: str) -> tuple[str, ...]:
+    bad = () if _NAME.fullmatch(name) else (_BAD_NAME,)
+    return (*bad, *_dots(name))
+
+
+def _dots(name: str) -> tuple[str, ...]:
+    if name in (".", ".."):
+        return (f"must not be '{name}'",)
+    return ("must not start with '..'",) if name.startswith("..") else ()
+
+
+def _check_source(source: Mapping[str, Any], path: str, errors: list[FieldError], *, has_value: bool) -> None:
+    count = 0
+    for key, check in _SOURCES:
+        if (given := source.get(key)) is not None:
+            count += 1
+            check(mapping(given), f"{path}.{key}", errors)
+    count += source.get("fileKeyRef") is not None
+    if count == 0:
+        errors.append(invalid(path, "", _ONE_OF))
+    elif has_value:
+        errors.append(invalid(path, "", "may not be specified when `value` is not empty"))
+    elif count > 1:
+        errors.append(invalid(path, "", _ONE_ONLY))
+
+
+def _check_bulk_source(source: Mapping[str, Any], path: str, index: int, errors: list[FieldError]) -> None:
+    if prefix := text(source.get("prefix")):
+        errors += (invalid(f"{path}[{index}].prefix", prefix, problem) for problem in _name_problems(prefix))
+    given = [key for key in ("configMapRef", "secretRef") if source.get(key) is not None]
+    errors += (required(f"{path}[{index}].{key}.name") for key in given if not mapping(source[key]).get("name"))
+    if not given:
+        errors.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+    elif len(given) > 1:
+        errors.append(invalid(path, "", _ONE_ONLY))
+
+
+def check_field_ref(
+    reference: Mapping[str, Any], path: str, errors: list[FieldError], fields: tuple[str, ...] = ENV_FIELDS
+) -> None:
+    """A reference to a field of the pod; `fields` are those that may be named here."""
+    version, field = text(reference.get("apiVersion")) or "v1", text(reference.get("fieldPath"))
+    if not field:
+        errors.append(required(f"{path}.fieldPath"))
+        return
+    if version != "v1":
+        errors.append(invalid(f"{path}.fieldPath", field, f"error converting fieldPath: unsupported pod version: {version}"))
+        return
+    subscripted = _SUBSCRIPT.fullmatch(field)
+    if subscripted and subscripted[1] in ("metadata.annotations", "metadata.labels"):
+        key = subscripted[2].lower() if subscripted[1] == "metadata.annotations" else subscripted[2]
+        errors += (invalid(path, subscripted[2], problem) for problem in qualified_name(key))
+    elif subscripted or field not in _KNOWN_FIELDS:
+        errors.append(invalid(f"{path}.fieldPath", field, f"error converting fieldPath: field label not supported: {field}"))
+    elif field not in fields:
+        errors.append(unsupported(f"{path}.fieldPath", field, fields))
+
+
+def check_resource_field_ref(reference: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    """A reference to a request or limit of a container."""
+    resource = text(reference.get("resource"))
+    if not resource:
+        errors.append(required(f"{path}.resource"))
+    elif resource not in RESOURCES and not resource.startswith(HUGE_PAGES):
+        errors.append(unsupported(f"{path}.resource", resource, RESOURCES))
+    divisor = amount(reference.get("divisor"))
+    if divisor is None or divisor.millis == 0:
+        return
+    allowed = CPU_DIVISORS if resource.endswith(".cpu") else BYTE_DIVISORS
+    if (resource in RESOURCES or resource.startswith(HUGE_PAGES)) and str(divisor) not in allowed:
+        errors.append(unsupported(f"{path}.divisor", resource, allowed))
+
+
+def _check_key_ref(reference: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    key = text(reference.get("key"))
+    if not reference.get("name"):
+        errors.append(required(f"{path}.name"))
+    if not key:
+        errors.append(required(f"{path}.key"))
+    else:
+        errors += (invalid(f"{path}.key", key, problem) for problem in _key_problems(key))
+
+
+def _key_problems(key: str) -> tuple[str, ...]:
+    long = ("must be no more than 253 bytes",) if len(key) > 253 else ()
+    bad = () if _KEY.fullmatch(key) else (_BAD_KEY,)
+    return (*long, *bad, *_dots(key))
+
+
+_SOURCES = (
+    ("fieldRef", check_field_ref),
+    ("resourceFieldRef", check_resource_field_ref),
+    ("configMapKeyRef", _check_key_ref),
+    ("secretKeyRef", _check_key_ref),
+)

@@ -1,0 +1,44 @@
+"""Labels, and the selectors that choose by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.rules.errors import FieldError, forbidden, invalid, required
+from pyroclast.rules.names import label_value, qualified_name
+from pyroclast.rules.values import Json, items, mapping, mappings, string_items, text
+
+__all__ = ["check_label_key", "check_label_selector", "check_labels"]
+
+
+def check_labels(labels: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    """Keys and values of labels."""
+    for key, value in labels.items():
+        check_label_key(key, path, errors)
+        errors += (invalid(path, value, problem) for problem in label_value(text(value)))
+
+
+def check_label_key(key: str, path: str, errors: list[FieldError]) -> None:
+    """One key of a label."""
+    errors += (invalid(path, key, problem) for problem in qualified_name(key))
+
+
+def check_label_selector(selector: Json, path: str, errors: list[FieldError]) -> None:
+    """`matchLabels` and `matchExpressions`."""
+    given = mapping(selector)
+    check_labels(mapping(given.get("matchLabels")), f"{path}.matchLabels", errors)
+    for index, expression in mappings(given.get("matchExpressions")):
+        where = f"{path}.matchExpressions[{index}]"
+        operator, values = text(expression.get("operator")), items(expression.get("values"))
+        if operator in ("In", "NotIn"):
+            if not values:
+                errors.append(required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                errors.append(forbidden(f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+        else:
+            errors.append(invalid(f"{where}.operator", operator, "not a valid selector operator"))
+        check_label_key(text(expression.get("key")), f"{where}.key", errors)
+        for position, value in enumerate(string_items(values)):
+            errors += (invalid(f"{where}.values[{position}]", value, problem) for problem in label_value(value))

@@ -1,0 +1,102 @@
+"""What else steers where and when a pod runs: tolerations, spreading, gates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.rules.errors import FieldError, duplicate, invalid, required, unsupported
+from pyroclast.rules.names import label_value, qualified_name
+from pyroclast.rules.podtemplates.labels import check_label_key, check_label_selector
+from pyroclast.rules.values import Json, integer, mappings, string_items, text
+
+__all__ = ["check_gates", "check_spread", "check_tolerations"]
+
+NOT_POSITIVE = "must be greater than zero"
+
+_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
+_INCLUSION = ("Honor", "Ignore")
+
+
+def check_tolerations(tolerations: Json, path: str, errors: list[FieldError]) -> None:
+    """`tolerations` of a pod at `path`."""
+    for index, toleration in mappings(tolerations):
+        where = f"{path}[{index}]"
+        key, operator, value = (text(toleration.get(name)) for name in ("key", "operator", "value"))
+        effect = text(toleration.get("effect"))
+        if key:
+            check_label_key(key, f"{where}.key", errors)
+        elif operator != "Exists":
+            errors.append(
+                invalid(
+                    f"{where}.operator",
+                    operator,
+                    'operator must be Exists when `key` is empty, which means "match all values and all keys"',
+                )
+            )
+        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+            errors.append(invalid(f"{where}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+        if operator in ("", "Equal"):
+            errors += (invalid(f"{where}.operator", value, problem) for problem in label_value(value))
+        elif operator == "Exists":
+            if value:
+                errors.append(invalid(f"{where}.operator", toleration, "value must be empty when `operator` is 'Exists'"))
+        else:
+            errors.append(unsupported(f"{where}.operator", operator, ("Equal", "Exists")))
+        if effect and effect not in _EFFECTS:
+            errors.append(unsupported(f"{where}.effect", effect, _EFFECTS))
+
+
+def check_spread(constraints: Json, path: str, errors: list[FieldError]) -> None:
+    """`topologySpreadConstraints` of a pod at `path`."""
+    seen: set[tuple[str, str]] = set()
+    for index, constraint in mappings(constraints):
+        where = f"{path}[{index}]"
+        skew, topology = integer(constraint.get("maxSkew")), text(constraint.get("topologyKey"))
+        action = text(constraint.get("whenUnsatisfiable"))
+        if skew <= 0:
+            errors.append(invalid(f"{where}.maxSkew", skew, NOT_POSITIVE))
+        if not topology:
+            errors.append(required(f"{where}.topologyKey", "can not be empty"))
+        else:
+            check_label_key(topology, f"{where}.topologyKey", errors)
+        if action not in _UNSATISFIABLE:
+            errors.append(unsupported(f"{where}.whenUnsatisfiable", action, _UNSATISFIABLE))
+        if (topology, action) in seen:
+            errors.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{topology}, {action}}}"))
+        seen.add((topology, action))
+        _check_domains(constraint, action, where, errors)
+        for key in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            policy = constraint.get(key)
+            if policy is not None and policy not in _INCLUSION:
+                errors.append(unsupported(f"{where}.{key}", policy, _INCLUSION))
+        check_label_selector(constraint.get("labelSelector"), f"{where}.labelSelector", errors)
+        for position, key in enumerate(string_items(constraint.get("matchLabelKeys"))):
+            check_label_key(key, f"{where}.matchLabelKeys[{position}]", errors)
+
+
+def _check_domains(constraint: Mapping[str, Any], action: str, where: str, errors: list[FieldError]) -> None:
+    domains = constraint.get("minDomains")
+    if domains is None:
+        return
+    if integer(domains) <= 0:
+        errors.append(invalid(f"{where}.minDomains", domains, NOT_POSITIVE))
+    if action != "DoNotSchedule":
+        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        errors.append(invalid(f"{where}.minDomains", domains, detail))
+
+
+def check_gates(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    """Readiness gates and scheduling gates of the pod at `path`."""
+    for index, gate in mappings(spec.get("readinessGates")):
+        condition = text(gate.get("conditionType"))
+        where = f"{path}.readinessGates[{index}].conditionType"
+        errors += (invalid(where, condition, problem) for problem in qualified_name(condition))
+    seen: set[str] = set()
+    for index, gate in mappings(spec.get("schedulingGates")):
+        name, where = text(gate.get("name")), f"{path}.schedulingGates[{index}]"
+        errors += (invalid(where, name, problem) for problem in qualified_name(name))
+        if name in seen:
+            errors.append(duplicate(where, name))
+        seen.add(name)

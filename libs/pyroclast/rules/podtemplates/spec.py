@@ -1,0 +1,107 @@
+"""The spec of a pod as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.rules.amounts import amount
+from pyroclast.rules.errors import FieldError, duplicate, invalid, required, unsupported
+from pyroclast.rules.names import dns_label, dns_subdomain, qualified_name
+from pyroclast.rules.podtemplates.affinity import check_affinity
+from pyroclast.rules.podtemplates.containers import Surroundings, check_containers, check_init_containers
+from pyroclast.rules.podtemplates.dns import check_dns
+from pyroclast.rules.podtemplates.labels import check_labels
+from pyroclast.rules.podtemplates.platform import check_host_users, check_platform
+from pyroclast.rules.podtemplates.podresources import check_pod_resources
+from pyroclast.rules.podtemplates.requirements import check_amount
+from pyroclast.rules.podtemplates.scheduling import check_gates, check_spread, check_tolerations
+from pyroclast.rules.podtemplates.security import check_pod_security
+from pyroclast.rules.podtemplates.volumes import check_volumes
+from pyroclast.rules.values import Json, integer, mapping, mappings, text
+
+__all__ = ["check_pod_spec"]
+
+DEFAULT_GRACE_SECONDS = 30
+DEADLINE_RANGE = "must be between 1 and 2147483647, inclusive"
+
+_RESTART = ("Always", "Never", "OnFailure")
+_PREEMPTION = ("Never", "PreemptLowerPriority")
+_NAMES = (
+    ("serviceAccountName", dns_subdomain),
+    ("nodeName", dns_subdomain),
+    ("hostname", dns_label),
+    ("subdomain", dns_label),
+    ("priorityClassName", dns_subdomain),
+    ("runtimeClassName", dns_subdomain),
+)
+
+
+def check_pod_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError], *, pod_level_resources: bool) -> None:
+    """Everything wrong with the spec of a pod at `path`."""
+    volumes = check_volumes(spec.get("volumes"), f"{path}.volumes", errors)
+    grace = spec.get("terminationGracePeriodSeconds")
+    around = Surroundings(
+        volumes=volumes,
+        claims=_check_claims(spec.get("resourceClaims"), f"{path}.resourceClaims", errors),
+        grace_seconds=DEFAULT_GRACE_SECONDS if grace is None else integer(grace),
+    )
+    names = check_containers(spec.get("containers"), f"{path}.containers", errors, around)
+    if spec.get("initContainers"):
+        check_init_containers(spec["initContainers"], f"{path}.initContainers", errors, around, names)
+    if pod_level_resources and spec.get("resources"):
+        check_pod_resources(spec, path, errors)
+    restart = spec.get("restartPolicy")
+    if restart and restart not in _RESTART:
+        errors.append(unsupported(f"{path}.restartPolicy", restart, _RESTART))
+    check_dns(spec, path, errors)
+    if spec.get("nodeSelector"):
+        check_labels(mapping(spec["nodeSelector"]), f"{path}.nodeSelector", errors)
+    check_pod_security(spec, path, errors)
+    if spec.get("affinity"):
+        check_affinity(spec["affinity"], f"{path}.affinity", errors)
+    check_gates(spec, path, errors)
+    if spec.get("topologySpreadConstraints"):
+        check_spread(spec["topologySpreadConstraints"], f"{path}.topologySpreadConstraints", errors)
+    if spec.get("hostUsers") is False:
+        check_host_users(spec, path, errors)
+    _check_rest(spec, path, errors)
+
+
+def _check_rest(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    for key, check in _NAMES:
+        if name := text(spec.get(key)):
+            errors += (invalid(f"{path}.{key}", name, problem) for problem in check(name))
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= integer(deadline) < 2**31:
+        errors.append(invalid(f"{path}.activeDeadlineSeconds", deadline, DEADLINE_RANGE))
+    if spec.get("tolerations"):
+        check_tolerations(spec["tolerations"], f"{path}.tolerations", errors)
+    preemption = spec.get("preemptionPolicy")
+    if preemption is not None and preemption not in _PREEMPTION:
+        errors.append(unsupported(f"{path}.preemptionPolicy", preemption, _PREEMPTION))
+    for name, value in mapping(spec.get("overhead")).items():
+        check_amount(name, amount(value), f"{path}.overhead", errors)
+        errors += (invalid(f"{path}.overhead", name, problem) for problem in qualified_name(name))
+    if spec.get("os") is not None:
+        check_platform(spec, path, errors)
+
+
+def _check_claims(claims: Json, path: str, errors: list[FieldError]) -> frozenset[str]:
+    names: set[str] = set()
+    for index, claim in mappings(claims):
+        where, name = f"{path}[{index}]", text(claim.get("name"))
+        if not name:
+            errors.append(required(f"{where}.name"))
+        else:
+            errors += (invalid(f"{where}.name", name, problem) for problem in dns_label(name))
+        if name in names:
+            errors.append(duplicate(f"{where}.name", name))
+        names.add(name)
+        by_name, by_template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
+        if by_name is not None and by_template is not None:
+            detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            errors.append(invalid(where, claim, detail))
+        elif by_name is None and by_template is None:
+            errors.append(invalid(where, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"))
+    return frozenset(names)

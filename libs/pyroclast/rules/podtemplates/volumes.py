@@ -1,0 +1,237 @@
+"""Volumes of a pod: one source each, and what each kind of source needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyroclast.rules.amounts import amount
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
+from pyroclast.rules.names import dns_label
+from pyroclast.rules.podtemplates.environment import check_field_ref, check_resource_field_ref
+from pyroclast.rules.podtemplates.mounts import check_descending, has_backsteps
+from pyroclast.rules.values import Json, integer, mapping, mappings, text
+
+__all__ = ["check_volumes"]
+
+MODE_RANGE = "must be a number between 0 and 0777 (octal), both inclusive"
+VOLUME_FIELDS = ("metadata.name", "metadata.namespace", "metadata.uid")
+
+_HOST_PATH_TYPES = ("BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+_NO_SOURCE = "emptyDir"
+"""What a volume without source is."""
+
+
+def check_volumes(volumes: Json, path: str, errors: list[FieldError]) -> dict[str, str]:
+    """The volumes at `path`. Gives the kind of source of each sound one: containers may mount only those."""
+    sound: dict[str, str] = {}
+    for index, volume in mappings(volumes):
+        where = f"{path}[{index}]"
+        found: list[FieldError] = []
+        kind = _check_sources(volume, where, found)
+        name = text(volume.get("name"))
+        if not name:
+            found.append(required(f"{where}.name"))
+        else:
+            found += (invalid(f"{where}.name", name, problem) for problem in dns_label(name))
+        if name in sound:
+            found.append(duplicate(f"{where}.name", name))
+        if found:
+            errors += found
+        else:
+            sound[name] = kind
+    return sound
+
+
+def _check_sources(volume: Mapping[str, Any], path: str, errors: list[FieldError]) -> str:
+    kinds = [kind for kind, source in volume.items() if kind != "name" and source is not None]
+    for position, kind in enumerate(sorted(kinds, key=_order)):
+        if position:
+            errors.append(forbidden(f"{path}.{kind}", "may not specify more than 1 volume type"))
+        else:
+            source = mapping(volume[kind])
+            errors += (required(f"{path}.{kind}.{key}") for key in _REQUIRED.get(kind, ()) if not source.get(key))
+            if check := _CHECKS.get(kind):
+                check(source, f"{path}.{kind}", errors)
+    return kinds[0] if kinds else _NO_SOURCE
+
+
+def _check_empty_dir(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    limit = amount(source.get("sizeLimit"))
+    if limit is not None and limit.millis < 0:
+        errors.append(forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity"))
+
+
+def _check_host_path(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    at, kind = text(source.get("path")), text(source.get("type"))
+    if has_backsteps(at):
+        errors.append(invalid(f"{path}.path", at, "must not contain '..'"))
+    if kind and kind not in _HOST_PATH_TYPES:
+        errors.append(unsupported(f"{path}.type", kind, ("", *_HOST_PATH_TYPES)))
+
+
+def _check_files(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    _check_mode(source.get("defaultMode"), f"{path}.defaultMode", errors)
+    _check_keys(source.get("items"), f"{path}.items", errors)
+
+
+def _check_keys(keys: Json, path: str, errors: list[FieldError]) -> None:
+    for index, item in mappings(keys):
+        where = f"{path}[{index}]"
+        if not item.get("key"):
+            errors.append(required(f"{where}.key"))
+        _check_file_path(item, where, errors)
+        _check_mode(item.get("mode"), f"{where}.mode", errors)
+
+
+def _check_file_path(item: Mapping[str, Any], where: str, errors: list[FieldError]) -> None:
+    at = text(item.get("path"))
+    if not at:
+        errors.append(required(f"{where}.path"))
+    check_descending(at, f"{where}.path", errors)
+    if at.startswith("..") and not at.startswith("../"):
+        errors.append(invalid(f"{where}.path", at, "must not start with '..'"))
+
+
+def _check_mode(mode: Json, path: str, errors: list[FieldError]) -> None:
+    if mode is not None and not 0 <= integer(mode) <= 0o777:
+        errors.append(invalid(path, mode, MODE_RANGE))
+
+
+def _check_downward(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    _check_mode(source.get("defaultMode"), f"{path}.defaultMode", errors)
+    for index, item in mappings(source.get("items")):
+        where = f"{path}[{index}]"
+        _check_file_path(item, where, errors)
+        field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
+        if field is not None:
+            check_field_ref(mapping(field), f"{where}.fieldRef", errors, VOLUME_FIELDS)
+            if resource is not None:
+                errors.append(invalid(where, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
+        elif resource is not None:
+            if not mapping(resource).get("containerName"):
+                errors.append(required(f"{where}.resourceFieldRef.containerName"))
+            else:
+                check_resource_field_ref(mapping(resource), f"{where}.resourceFieldRef", errors)
+        else:
+            errors.append(required(where, "one of fieldRef and resourceFieldRef is required"))
+        _check_mode(item.get("mode"), f"{where}.mode", errors)
+
+
+def _check_projected(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    _check_mode(source.get("defaultMode"), f"{path}.defaultMode", errors)
+    for index, projection in mappings(source.get("sources")):
+        where = f"{path}.sources[{index}]"
+        kinds = [kind for kind, given in projection.items() if given is not None]
+        for position, kind in enumerate(kinds):
+            given = mapping(projection[kind])
+            if position:
+                errors.append(forbidden(where, "may not specify more than 1 volume type"))
+            elif kind in ("secret", "configMap"):
+                if not given.get("name"):
+                    errors.append(required(f"{where}.{kind}.name"))
+                _check_keys(given.get("items"), f"{where}.{kind}.items", errors)
+            elif kind == "downwardAPI":
+                _check_downward(given, f"{where}.{kind}", errors)
+            elif kind == "serviceAccountToken":
+                _check_token(given, f"{where}.{kind}", errors)
+        if not kinds:
+            errors.append(required(where, "must specify a volume type"))
+
+
+def _check_token(token: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    seconds = token.get("expirationSeconds")
+    if seconds is not None and integer(seconds) < 10 * 60:
+        errors.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
+    if seconds is not None and integer(seconds) > 1 << 32:
+        errors.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
+    if not token.get("path"):
+        errors.append(required(f"{path}.path"))
+
+
+def _check_nfs(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    at = text(source.get("path"))
+    if at and not at.startswith("/"):
+        errors.append(invalid(f"{path}.path", at, "must be an absolute path"))
+
+
+_REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "hostPath": ("path",),
+    "gitRepo": ("repository",),
+    "gcePersistentDisk": ("pdName",),
+    "awsElasticBlockStore": ("volumeID",),
+    "secret": ("secretName",),
+    "nfs": ("server", "path"),
+    "iscsi": ("targetPortal", "iqn"),
+    "glusterfs": ("endpoints", "path"),
+    "persistentVolumeClaim": ("claimName",),
+    "rbd": ("monitors", "image"),
+    "cinder": ("volumeID",),
+    "cephfs": ("monitors",),
+    "azureFile": ("secretName", "shareName"),
+    "configMap": ("name",),
+    "flexVolume": ("driver",),
+    "vsphereVolume": ("volumePath",),
+    "azureDisk": ("diskName", "diskURI"),
+    "photonPersistentDisk": ("pdID",),
+    "portworxVolume": ("volumeID",),
+    "scaleIO": ("gateway", "system", "volumeName"),
+    "ephemeral": ("volumeClaimTemplate",),
+    "csi": ("driver",),
+    "quobyte": ("registry", "volume"),
+}
+"""Keys that a source cannot do without."""
+
+_CHECKS: Mapping[str, Callable[[Mapping[str, Any], str, list[FieldError]], None]] = {
+    "emptyDir": _check_empty_dir,
+    "hostPath": _check_host_path,
+    "secret": _check_files,
+    "configMap": _check_files,
+    "downwardAPI": _check_downward,
+    "projected": _check_projected,
+    "nfs": _check_nfs,
+}
+
+
+def _order(kind: str) -> int:
+    """Kinds are looked at in the order of the API server, so that the same one counts as the first."""
+    return _ORDER.get(kind, len(_ORDER))
+
+
+_ORDER = {
+    kind: position
+    for position, kind in enumerate(
+        (
+            "emptyDir",
+            "hostPath",
+            "gitRepo",
+            "gcePersistentDisk",
+            "awsElasticBlockStore",
+            "secret",
+            "nfs",
+            "iscsi",
+            "glusterfs",
+            "flocker",
+            "persistentVolumeClaim",
+            "rbd",
+            "cinder",
+            "cephfs",
+            "quobyte",
+            "downwardAPI",
+            "fc",
+            "flexVolume",
+            "configMap",
+            "azureFile",
+            "vsphereVolume",
+            "photonPersistentDisk",
+            "portworxVolume",
+            "azureDisk",
+            "storageos",
+            "projected",
+            "scaleIO",
+            "csi",
+            "ephemeral",
+            "image",
+        )
+    )
+}

@@ -1,0 +1,19 @@
+"""Network topology of a Job, a partition or a PodGroup: one limit, told by number or by name."""
+
+from __future__ import annotations
+
+from pyroclast.rules.errors import FieldError, invalid
+from pyroclast.rules.values import Json, mapping, text
+
+__all__ = ["BOTH_TIERS", "check_topology"]
+
+BOTH_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
+
+
+def check_topology(topology: Json, path: str) -> FieldError | None:
+    """The error of a topology (at `path`) that tells its limit twice."""
+    given = mapping(topology)
+    name = text(given.get("highestTierName"))
+    if given.get("highestTierAllowed") is None or not name:
+        return None
+    return invalid(f"{path}.highestTierName", name, f"{BOTH_TIERS}; keep one of them")
