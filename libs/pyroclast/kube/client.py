@@ -1,19 +1,39 @@
-"""Requests to the API server: raw JSON in and out, retried where that is safe."""
+"""Requests to the API server: raw JSON in and out, retried where that is safe.
+
+Here are the verbs of the API; how a call is made is in `caller`, how one HTTP exchange goes in `transport`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Final, Self, TypeAlias
+from urllib.parse import quote, urlencode
+
+import msgspec
+import orjson
 
 from pyroclast.api.types import Key, ResourceType
+from pyroclast.kube.caller import Call, Caller
 from pyroclast.kube.config import ClusterConfig
 from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import ConnectionFailed
 from pyroclast.kube.observer import SILENT, Observer
+from pyroclast.kube.paging import Page, read_pages
+from pyroclast.kube.retry import Repeat
+from pyroclast.kube.transport import Request
 
 __all__ = ["Client", "Json", "PatchKind"]
 
-Json = dict[str, Any]
+Json: TypeAlias = dict[str, Any]
+Items: TypeAlias = list[Json]
+Lines: TypeAlias = list[bytes]
+
+READ_SECONDS: Final = 10.0  # one attempt of a read: a hung connection must not eat the whole deadline
+JSON_TYPE: Final = "application/json"
+VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+SAFE: Final = "/:@!$&'()*+,;=~%"  # characters of a path that stay as they are
 
 
 class PatchKind(StrEnum):
@@ -26,7 +46,18 @@ class PatchKind(StrEnum):
 
 
 class Client:
-    """An async context manager; all methods raise `pyroclast.kube.errors`."""
+    """An async context manager; all methods raise `pyroclast.kube.errors`.
+
+    A call is tried again after connection errors, 5xx, and 429 with Retry-After, until its `deadline` (30 seconds from now by
+    default), unless doing it twice could do harm. Bodies may contain msgspec structs and raw JSON.
+
+    Args:
+        config: where and who.
+        max_in_flight: requests at the same time; watches do not count. More than 48 only makes the server drop watches.
+        qps: requests per second, 0 for no limit; `burst` of them at once.
+        user_agent: who we are, for the server's logs.
+        observer: told of each request.
+    """
 
     def __init__(
         self,
@@ -40,22 +71,35 @@ class Client:
     ) -> None:
         self.config = config
         self.observer = observer
+        self._caller = Caller(config, observer, max_in_flight=max_in_flight, qps=qps, burst=burst, user_agent=user_agent)
 
     async def __aenter__(self) -> Self:
+        await self._caller.transport.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        raise NotImplementedError
+        await self._caller.transport.close()
 
     async def get(self, kind: ResourceType, key: Key, *, subresource: str = "", deadline: Deadline | None = None) -> Json:
         """Read one object."""
-        raise NotImplementedError
+        request = _request("GET", kind.path(key.namespace, key.name, subresource))
+        return _object(await self._caller.call(Call(request, "get", _label(kind, subresource), seconds=READ_SECONDS), deadline))
 
     async def list(
         self, kind: ResourceType, namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
-    ) -> tuple[list[Json], str]:
-        """All objects (every page) and the resourceVersion of the list."""
-        raise NotImplementedError
+    ) -> tuple[Items, str]:
+        """All objects and the resourceVersion of the list, read in pages of `limit` (0: in one piece)."""
+
+        async def fetch(query: dict[str, str]) -> Page[Json]:
+            body = _object(await self.list_page(kind, namespace, query))
+            meta = body.get("metadata") or {}
+            return Page(body.get("items") or [], meta.get("resourceVersion", ""), meta.get("continue", ""))
+
+        return await read_pages(fetch, selectors(label_selector, field_selector), limit)
+
+    async def list_page(self, kind: ResourceType, namespace: str, query: Mapping[str, str]) -> bytes:
+        """One page of a list, undecoded."""
+        return await self._caller.call(Call(_request("GET", kind.path(namespace), query), "list", kind.qualified))
 
     async def create(
         self,
@@ -69,14 +113,31 @@ class Client:
         field_manager: str = "",
         deadline: Deadline | None = None,
     ) -> Json:
-        """Create an object, or post to a subresource of `name`."""
-        raise NotImplementedError
+        """Create an object, or post to a subresource of `name`.
+
+        A create with a name whose answer is lost is sent again; the AlreadyExists that may follow has `after_lost_answer` set.
+        One with generateName is never sent again unless it certainly did not reach the server.
+        """
+        metadata = body.get("metadata") or {}
+        query = {"dryRun": "All"} if dry_run else {}
+        if field_manager:
+            query["fieldManager"] = field_manager
+        path = kind.path(namespace or str(metadata.get("namespace") or ""), name, subresource)
+        repeat = Repeat.HARMLESS if metadata.get("name") or name else Repeat.DOUBLES
+        call = Call(_request("POST", path, query, encode(body)), "create", _label(kind, subresource), repeat)
+        return _object(await self._caller.call(call, deadline))
 
     async def update(
         self, kind: ResourceType, body: Mapping[str, Any], *, subresource: str = "", deadline: Deadline | None = None
     ) -> Json:
-        """Replace an object (PUT)."""
-        raise NotImplementedError
+        """Replace an object; its resourceVersion, if it has one, must be current."""
+        metadata = body["metadata"]
+        path = kind.path(metadata.get("namespace") or "", metadata["name"], subresource)
+        return _object(
+            await self._caller.call(
+                Call(_request("PUT", path, None, encode(body)), "update", _label(kind, subresource)), deadline
+            )
+        )
 
     async def patch(
         self,
@@ -90,8 +151,13 @@ class Client:
         force: bool = False,
         deadline: Deadline | None = None,
     ) -> Json:
-        """Change an object in part."""
-        raise NotImplementedError
+        """Change an object in part. `force` is for APPLY: take over fields that others manage."""
+        query = {"fieldManager": field_manager} if field_manager else {}
+        if force:
+            query["force"] = "true"
+        request = _request("PATCH", kind.path(key.namespace, key.name, subresource), query, encode(body), content_type=how.value)
+        repeat = Repeat.DOUBLES if how is PatchKind.JSON else Repeat.HARMLESS
+        return _object(await self._caller.call(Call(request, "patch", _label(kind, subresource), repeat), deadline))
 
     async def delete(
         self,
@@ -104,8 +170,20 @@ class Client:
         propagation: str = "",
         deadline: Deadline | None = None,
     ) -> Json:
-        """Delete an object, if it still is the one of `uid` and `resource_version` where given."""
-        raise NotImplementedError
+        """Delete an object, if it still is the one of `uid` and `resource_version` where given (else Conflict).
+
+        `grace_seconds` is how long its processes may take to stop, None for what the object says; `propagation` is Background,
+        Foreground or Orphan.
+        """
+        options: Json = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if preconditions := {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}:
+            options["preconditions"] = preconditions
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if propagation:
+            options["propagationPolicy"] = propagation
+        request = _request("DELETE", kind.path(key.namespace, key.name), None, encode(options))
+        return _object(await self._caller.call(Call(request, "delete", kind.qualified), deadline))
 
     async def request(
         self,
@@ -115,12 +193,74 @@ class Client:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
+        content_type: str = JSON_TYPE,
         deadline: Deadline | None = None,
     ) -> bytes:
-        """Any request; the answer's body."""
-        raise NotImplementedError
+        """Any request; the answer's body. A POST is not sent again unless it certainly did not reach the server."""
+        request = _request(method, path, query, body, content_type=content_type, headers=headers)
+        repeat = Repeat.DOUBLES if method == "POST" else Repeat.HARMLESS
+        return await self._caller.call(Call(request, VERBS[method], repeat=repeat), deadline)
 
-    def stream(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
-        """The lines of a long answer (a watch, a log that is followed), as they come."""
-        raise NotImplementedError
+    async def stream(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[bytes]:
+        """The lines of a long answer (a log that is followed, a watch), as they come."""
+        async with aclosing(self._caller.line_batches(_request("GET", path, query), "", silence=0.0)) as batches:
+            async for lines in batches:
+                for line in lines:
+                    yield line
+
+    def watch(self, kind: ResourceType, namespace: str, query: Mapping[str, str], *, silence: float) -> AsyncGenerator[Lines]:
+        """The events of a watch as undecoded lines, as many at a time as arrived together; first an empty batch once it is open.
+
+        Not repeated. A stream that is cut, or brings no byte for `silence` seconds, raises ConnectionFailed.
+        """
+        request = _request("GET", kind.path(namespace), {**query, "watch": "true"})
+        return self._caller.line_batches(request, kind.qualified, silence=silence)
+
+
+def selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+    """The query parameters of a selection."""
+    named = (("labelSelector", label_selector), ("fieldSelector", field_selector))
+    return {name: value for name, value in named if value}
+
+
+def encode(value: Any) -> bytes:  # noqa: ANN401 - a JSON value
+    """`value` as JSON; msgspec structs and raw JSON may be anywhere in it."""
+    return orjson.dumps(value, default=_part)
+
+
+def _part(value: object) -> object:
+    match value:
+        case msgspec.Raw():
+            return orjson.Fragment(bytes(value))
+        case msgspec.Struct():
+            return orjson.Fragment(msgspec.json.encode(value))
+        case Mapping():
+            return dict(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _request(
+    method: str,
+    path: str,
+    query: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    *,
+    content_type: str = JSON_TYPE,
+    headers: Mapping[str, str] | None = None,
+) -> Request:
+    all_headers = dict(headers or ())
+    if body is not None:
+        all_headers["Content-Type"] = content_type
+    return Request(method, quote(path, SAFE), f"?{urlencode(query)}" if query else "", body, all_headers)
+
+
+def _label(kind: ResourceType, subresource: str) -> str:
+    return f"{kind.qualified}/{subresource}" if subresource else kind.qualified
+
+
+def _object(body: bytes) -> Json:
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ConnectionFailed(f"the answer is not JSON: {error}") from error
+    return value if isinstance(value, dict) else {}

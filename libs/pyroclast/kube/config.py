@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import base64
+import binascii
+import contextlib
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pyroclast.kube.certificates import NO_PEM, Pem, load_identity
+from pyroclast.kube.credentials import Anonymous, Credentials, Fixed, TokenFile
 
 __all__ = ["ClusterConfig", "ConfigError", "load_config"]
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class ConfigError(Exception):
@@ -13,15 +27,184 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """One cluster and one identity. `server` is its URL without a trailing slash."""
+    """One cluster and one identity.
+
+    Attributes:
+        server: its URL, without a trailing slash.
+        authority: the CA that signed the server's certificate; empty means those of the system.
+        server_name: the name the certificate must be for, when it is not the host of `server`.
+        insecure: do not check the server's certificate.
+        certificate: our client certificate, with its `key`; empty for none.
+        credentials: the source of Authorization headers.
+        namespace: what the context names as its default.
+        proxy: URL of an HTTP proxy; empty for none.
+    """
 
     server: str
+    authority: Pem = NO_PEM
+    server_name: str = ""
+    insecure: bool = False
+    certificate: Pem = NO_PEM
+    key: Pem = NO_PEM
+    credentials: Credentials = field(default_factory=Anonymous)
+    namespace: str = "default"
+    proxy: str = ""
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """A new client context with the certificates as they are now; None when `server` is not https.
+
+        Raises:
+            ConfigError: a file is missing or is not what it should be.
+        """
+        if not self.server.startswith("https:"):
+            return None
+        if self.insecure:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        else:
+            context = self._verifying_context()
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self.certificate:
+            try:
+                load_identity(context, self.certificate.read(), self.key.read())
+            except (OSError, ssl.SSLError) as error:
+                raise ConfigError(f"client certificate for {self.server}: {_why(error)}") from error
+        return context
+
+    def renew(self, context: ssl.SSLContext) -> None:
+        """Take up a client certificate that was replaced on disk; what is unusable just now is left for the next time."""
+        if self.certificate.path is not None:
+            with contextlib.suppress(OSError):  # SSLError is one
+                load_identity(context, self.certificate.read(), self.key.read())
+
+    def _verifying_context(self) -> ssl.SSLContext:
+        if not self.authority:
+            return ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context.load_verify_locations(cadata=self.authority.read().decode("ascii"))
+        except (OSError, ValueError) as error:  # SSLError is an OSError
+            raise ConfigError(f"certificate authority for {self.server}: {_why(error)}") from error
+        return context
 
 
 def load_config(kubeconfig: str = "", *, master: str = "") -> ClusterConfig:
     """The configuration of a kubeconfig file, or of the service account of this pod when both arguments are empty.
 
+    `master` is the URL of the API server; it overrides that of the file.
+
     Raises:
         ConfigError: nothing usable there.
     """
-    raise NotImplementedError
+    if master:
+        _check_url(master, "--master")
+    if kubeconfig:
+        return _from_file(Path(kubeconfig).expanduser(), master)
+    if master:
+        return ClusterConfig(master.rstrip("/"))
+    return _in_cluster(SERVICE_ACCOUNT, os.environ)
+
+
+def _in_cluster(account: Path, environ: Mapping[str, str]) -> ClusterConfig:
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise ConfigError("no --kubeconfig is given and this is not a pod of a cluster (KUBERNETES_SERVICE_HOST is not set)")
+    token = account / "token"
+    if not token.is_file():
+        raise ConfigError(f"service account: {token} does not exist; set automountServiceAccountToken or give --kubeconfig")
+    namespace = account / "namespace"
+    return ClusterConfig(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        authority=Pem(path=account / "ca.crt"),
+        credentials=TokenFile(token),
+        namespace=namespace.read_text().strip() if namespace.is_file() else "default",
+    )
+
+
+def _from_file(path: Path, master: str) -> ClusterConfig:
+    document = _read(path)
+    context = _named(document, "contexts", "context", str(document.get("current-context") or ""), path)
+    cluster = _named(document, "clusters", "cluster", str(context.get("cluster") or ""), path)
+    user_name = str(context.get("user") or "")
+    user = _named(document, "users", "user", user_name, path) if user_name else {}
+    server = master or str(cluster.get("server") or "")
+    _check_url(server, f"kubeconfig {path}: the server of cluster {context.get('cluster')}")
+    return ClusterConfig(
+        server=server.rstrip("/"),
+        authority=_pem(cluster, "certificate-authority", path),
+        server_name=str(cluster.get("tls-server-name") or ""),
+        insecure=cluster.get("insecure-skip-tls-verify") is True,
+        certificate=_pem(user, "client-certificate", path),
+        key=_pem(user, "client-key", path),
+        credentials=_credentials(user, path, str(document["current-context"])),
+        namespace=str(context.get("namespace") or "default"),
+        proxy=str(cluster.get("proxy-url") or ""),
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import yaml  # noqa: PLC0415 - a pod in a cluster never needs it
+
+    try:
+        document = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    except OSError as error:
+        raise ConfigError(f"kubeconfig {path}: {_why(error)}") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise ConfigError(f"kubeconfig {path}: not YAML: {getattr(error, 'problem', None) or 'unreadable'}{where}") from error
+    if not isinstance(document, dict):
+        raise ConfigError(f"kubeconfig {path}: empty, or not a mapping")
+    if not document.get("current-context"):
+        raise ConfigError(f"kubeconfig {path}: current-context is not set; `kubectl config use-context NAME` sets it")
+    return document
+
+
+def _named(document: Mapping[str, Any], section: str, item: str, name: str, path: Path) -> Mapping[str, Any]:
+    """The cluster, user or context of that name."""
+    for entry in document.get(section) or ():
+        if isinstance(entry, dict) and entry.get("name") == name:
+            value = entry.get(item) or {}
+            if not isinstance(value, dict):
+                break
+            return value
+    raise ConfigError(f'kubeconfig {path}: {section} has no usable entry "{name}"')
+
+
+def _pem(section: Mapping[str, Any], name: str, path: Path) -> Pem:
+    """`NAME-data` (base64) or the file `NAME`, which is relative to the kubeconfig."""
+    if data := section.get(f"{name}-data"):
+        try:
+            return Pem(data=base64.b64decode(str(data), validate=False))
+        except binascii.Error as error:
+            raise ConfigError(f"kubeconfig {path}: {name}-data is not base64") from error
+    if file := section.get(name):
+        return Pem(path=path.parent / str(file))
+    return NO_PEM
+
+
+def _credentials(user: Mapping[str, Any], path: Path, context: str) -> Credentials:
+    if file := user.get("tokenFile"):
+        return TokenFile(path.parent / str(file))
+    if token := user.get("token"):
+        return Fixed.token(str(token))
+    if "username" in user and "password" in user:
+        return Fixed.password(str(user["username"]), str(user["password"]))
+    if "exec" in user or "auth-provider" in user:
+        from pyroclast.kube.cloud_credentials import CloudCredentials  # noqa: PLC0415 - 0.5 s and 70 MB that few need
+
+        return CloudCredentials(path, context)
+    return Anonymous()
+
+
+def _check_url(url: str, what: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ConfigError(f'{what} is "{url}", which is not a URL such as https://10.0.0.1:6443')
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError) or not isinstance(error, OSError):
+        return "not a usable PEM certificate or key"
+    return f"{error.filename or ''}: {error.strerror}".removeprefix(": ")

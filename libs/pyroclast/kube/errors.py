@@ -46,7 +46,17 @@ class KubeError(Exception):
 
 
 class ConnectionFailed(KubeError):
-    """No usable answer came back; whether the request was carried out is unknown."""
+    """No usable answer came back.
+
+    `sent` is False when the request certainly never reached the server; otherwise whether it was carried out is unknown.
+    """
+
+    def __init__(self, message: str, *, sent: bool = True, verb: str = "", path: str = "") -> None:
+        super().__init__(message, verb=verb, path=path)
+        self.sent = sent
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.path}: {self.message}".strip()
 
 
 class ApiError(KubeError):
@@ -110,7 +120,13 @@ class Conflict(ApiError):
 
 
 class AlreadyExists(Conflict):
-    """An object of that name is there already."""
+    """An object of that name is there already.
+
+    `after_lost_answer` tells that an earlier attempt of the same create got no answer, so the object may well be the one asked
+    for: the caller knows its own by reading it (owner, labels).
+    """
+
+    after_lost_answer: bool = False
 
 
 class Expired(ApiError):

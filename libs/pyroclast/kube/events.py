@@ -2,63 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
-from pyroclast.api.types import ResourceType
-from pyroclast.kube.client import Client
+import structlog
+
+from pyroclast.api.types import EVENTS, Key
+from pyroclast.kube.backoff import Backoff
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.correlator import Correlator, Emission, Occurrence, Reference
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import ApiError, ConnectionFailed, NotFound
 
 __all__ = ["EventRecorder", "Reference"]
 
+log = structlog.get_logger()
 
-class _Meta(Protocol):
-    @property
-    def namespace(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def uid(self) -> str: ...
-
-    @property
-    def resource_version(self) -> str: ...
-
-
-class _Record(Protocol):
-    @property
-    def metadata(self) -> _Meta: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """Which object an event is about."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str = ""
-
-    @classmethod
-    def of(cls, record: _Record, kind: ResourceType) -> Self:
-        """The reference to a record of an informer."""
-        meta = record.metadata
-        return cls(kind.api_version, kind.kind, meta.namespace, meta.name, meta.uid, meta.resource_version)
+LONGEST_BACKLOG: Final = 1000  # events; a server that is away must not cost memory
+SEND_SECONDS: Final = 10.0
+FLUSH_SECONDS: Final = 2.0
 
 
 class EventRecorder:
-    """Aggregates like client-go's correlator and sends in the background."""
+    """Records events and sends them in the background; `run` must be running.
 
-    def __init__(self, client: Client, component: str) -> None:
+    Repeated events are counted, similar ones combined and floods cut as client-go does, and what is counted up while it waits is sent
+    once. Events are best effort: none is worth stopping for.
+    """
+
+    def __init__(self, client: Client, component: str, *, now: Callable[[], float] = time.time) -> None:
         self.component = component
+        self._client = client
+        self._now = now
+        self._correlator = Correlator(component)
+        self._backlog: dict[Key, Emission] = {}
+        self._more = asyncio.Event()
 
     def event(self, regarding: Mapping[str, Any] | Reference, type_: str, reason: str, message: str) -> None:
-        """Record that something happened; `type_` is Normal or Warning. Never blocks, never raises."""
-        raise NotImplementedError
+        """Record that something happened to an object; `type_` is Normal or Warning. Never blocks, never raises."""
+        reference = regarding if isinstance(regarding, Reference) else Reference.to(regarding)
+        emission = self._correlator.take(Occurrence(reference, type_, reason, message), self._now())
+        if emission is None:
+            return
+        waiting = self._backlog.get(emission.key)
+        if waiting is None and len(self._backlog) >= LONGEST_BACKLOG:
+            self._client.observer.incident(EVENTS.qualified, "dropped")
+            return
+        self._backlog[emission.key] = replace(emission, is_new=True) if waiting is not None and waiting.is_new else emission
+        self._more.set()
 
     async def run(self) -> None:
         """Send what was recorded, until cancelled; what is left then is sent within two seconds or dropped."""
-        raise NotImplementedError
+        try:
+            backoff = Backoff(0.5, 30.0)
+            while True:
+                await self._more.wait()
+                await self._send_all(backoff)
+        finally:
+            try:
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await self._send_all(Backoff(FLUSH_SECONDS, FLUSH_SECONDS, jitter=0.0))
+            except TimeoutError:
+                log.warning("events.dropped", count=len(self._backlog))
+
+    async def _send_all(self, backoff: Backoff) -> None:
+        while self._backlog:
+            emission = self._backlog.pop(next(iter(self._backlog)))
+            try:
+                await self._send(emission)
+                backoff.reset()
+            except ApiError as error:  # the namespace is going, or we may not: the next event may fare better
+                self._client.observer.incident(EVENTS.qualified, "refused")
+                log.debug("event.refused", event=str(emission.key), error=str(error))
+            except ConnectionFailed:
+                self._backlog.setdefault(emission.key, emission)
+                await asyncio.sleep(backoff.next())
+        self._more.clear()
+
+    async def _send(self, emission: Emission) -> None:
+        deadline = Deadline.after(SEND_SECONDS)
+        if not emission.is_new:
+            try:
+                await self._client.patch(EVENTS, emission.key, emission.patch, PatchKind.MERGE, deadline=deadline)
+            except NotFound:
+                log.debug("event.expired", event=str(emission.key))  # the server keeps them for an hour
+            else:
+                return
+        await self._client.create(EVENTS, emission.body, deadline=deadline)

@@ -2,36 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Generic, Protocol, TypeVar
+import asyncio
+import math
+import random
+from collections.abc import Collection, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
+import structlog
+
+from pyroclast.api.records.meta import Record
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.client import Client
+from pyroclast.kube.backoff import Backoff
+from pyroclast.kube.client import Client, selectors
+from pyroclast.kube.decode import Bookmark, Decoder, Undecodable
+from pyroclast.kube.errors import ApiError, ConnectionFailed, Expired, KubeError
+from pyroclast.kube.paging import Page, read_pages
+from pyroclast.kube.store import Handler, Indexer, Store
 
-__all__ = ["Informer"]
+__all__ = ["Informer", "Timing"]
 
+log = structlog.get_logger()
 
-class _Meta(Protocol):
-    @property
-    def resource_version(self) -> str: ...
+T = TypeVar("T", bound=Record)
 
-    @property
-    def uid(self) -> str: ...
-
-
-class _Record(Protocol):
-    @property
-    def key(self) -> Key: ...
-
-    @property
-    def metadata(self) -> _Meta: ...
+PAGE: Final = 500  # objects: decoded in a few milliseconds, so that the loop is never held up
 
 
-T = TypeVar("T", bound=_Record)
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long an informer waits for what, in seconds.
+
+    Attributes:
+        watch: the server is asked to end each watch after a random time between these, so that a dead one is noticed.
+        slack: how much later than that the watch is given up from our side.
+        list_timeout: how long a page of the list may take, attempts and all.
+        short: a watch that ended sooner and brought nothing counts as a failure.
+        first_pause: before trying again after a failure; doubles up to `longest_pause`.
+        longest_pause: see there.
+    """
+
+    watch: tuple[float, float] = (120.0, 240.0)
+    slack: float = 15.0
+    list_timeout: float = 30.0
+    short: float = 1.0
+    first_pause: float = 0.2
+    longest_pause: float = 30.0
 
 
 class Informer(Generic[T]):
-    """Typed records of one kind by key, with indexes."""
+    """Typed records of one kind by key, with indexes.
+
+    Reading it costs no request. An object that does not decode is left out, said in the log once per fault, and counted; it never
+    stops the others. `run` must be running, as a supervised task, for the copy to follow the server.
+
+    Args:
+        client: the API server.
+        kind: what to list and watch.
+        record: the type the objects are decoded into.
+        namespace: only this one; empty for all.
+        label_selector: only objects with these labels.
+        field_selector: only objects with these fields.
+        indexers: for each name, a pure function from a record to the values under which `by_index` finds it.
+        timing: for tests.
+    """
 
     def __init__(
         self,
@@ -42,39 +77,223 @@ class Informer(Generic[T]):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        indexers: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
+        indexers: Mapping[str, Indexer[T]] | None = None,
+        timing: Timing | None = None,
     ) -> None:
         self.kind = kind
+        self._client = client
+        self._namespace = namespace
+        self._selectors = selectors(label_selector, field_selector)
+        self._decoder = Decoder(record)
+        self._store: Store[T] = Store(indexers or {}, on_error=lambda: self._incident("handler_error"))
+        self._timing = timing or Timing()
+        self._synced = asyncio.Event()
+        self._version = ""  # where in the server's history we are; empty: the list must be read (anew)
+        self._number = -1  # the same as a number, for servers that count
+        self._doubtful = False  # the connection was lost: does the server still know what we know?
+        self._faults: dict[Key, str] = {}
+        self._refusal = ""
+        self._overdue_at: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._store)
 
     def get(self, key: Key) -> T | None:
         """The object of that key."""
-        raise NotImplementedError
+        return self._store.get(key)
 
     def values(self) -> Collection[T]:
-        """All objects."""
-        raise NotImplementedError
+        """All objects; a live view."""
+        return self._store.values()
 
     def by_index(self, name: str, value: str) -> list[T]:
         """The objects for which indexer `name` gave `value`."""
-        raise NotImplementedError
+        return self._store.by_index(name, value)
 
-    def on_change(self, handler: Callable[[T | None, T | None], None]) -> None:
-        """Call `handler(old, new)` for each add (old None), update and delete (new None), synchronously."""
-        raise NotImplementedError
+    def on_change(self, handler: Handler[T]) -> None:
+        """Call `handler(old, new)` for each add (old None), update and delete (new None), also those that a relist finds.
+
+        Called synchronously, in the order of the server's history; at once for what is here already. It should only note keys.
+        """
+        self._store.on_change(handler)
 
     @property
     def has_synced(self) -> bool:
         """Whether the first list is complete."""
-        raise NotImplementedError
+        return self._synced.is_set()
 
     async def synced(self) -> None:
         """Wait until the first list is complete."""
-        raise NotImplementedError
+        await self._synced.wait()
+
+    @property
+    def undecodable(self) -> Mapping[Key, str]:
+        """The objects that are left out, and why."""
+        return self._faults
 
     def stalled_for(self) -> float:
-        """Seconds without any progress of list and watch, for liveness."""
-        raise NotImplementedError
+        """Seconds for which progress of list and watch has been overdue; the silence of an idle watch is not a stall."""
+        if self._overdue_at is None:
+            return 0.0
+        return max(0.0, asyncio.get_running_loop().time() - self._overdue_at)
 
     async def run(self) -> None:
         """Keep the copy current, until cancelled."""
-        raise NotImplementedError
+        backoff = Backoff(self._timing.first_pause, self._timing.longest_pause)
+        try:
+            while True:
+                pause = await self._follow(backoff)
+                self._expect_within(pause)
+                await asyncio.sleep(pause)
+        finally:
+            self._overdue_at = None
+
+    async def _follow(self, backoff: Backoff) -> float:
+        """One list (if needed) and one watch; seconds to wait before the next."""
+        try:
+            if self._doubtful:
+                await self._check_history()
+            if not self._version:
+                await self._list()
+                backoff.reset()
+                self._accepted()
+            return 0.0 if await self._watch(backoff) else backoff.next()
+        except Expired:
+            self._incident("relist")
+            self._version = ""
+        except ApiError as error:
+            self._refused(error)
+            return max(backoff.next(), error.retry_after or 0.0)
+        except (ConnectionFailed, TimeoutError) as error:
+            self._incident("stall" if isinstance(error, TimeoutError) else "reconnect")
+            self._doubtful = bool(self._version)
+        return backoff.next()
+
+    async def _list(self) -> None:
+        async def fetch(query: dict[str, str]) -> Page[T | Undecodable]:
+            self._expect_within(self._timing.list_timeout)
+            return self._decoder.page(await self._client.list_page(self.kind, self._namespace, query))
+
+        items, version = await read_pages(fetch, self._selectors, PAGE)
+        records: dict[Key, T] = {}
+        faults: dict[Key, Undecodable] = {}
+        for item in items:
+            if isinstance(item, Undecodable):
+                faults[item.key] = item
+            else:
+                records[item.key] = item
+        for key in self._faults.keys() - faults.keys():
+            del self._faults[key]
+        for fault in faults.values():
+            self._leave_out(fault)
+        for _ in self._store.replace(records):
+            await asyncio.sleep(0)
+        self._version, self._number = version, _number(version)
+        self._synced.set()
+
+    async def _watch(self, backoff: Backoff) -> bool:
+        """Follow one watch to its end; whether it was of any use."""
+        seconds = random.uniform(*self._timing.watch)  # noqa: S311 - not a secret
+        query = {
+            **self._selectors,
+            "resourceVersion": self._version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(math.ceil(seconds)),
+        }
+        loop = asyncio.get_running_loop()
+        began, useful = loop.time(), False
+        limit = seconds + self._timing.slack
+        async with (
+            asyncio.timeout(limit),
+            aclosing(self._client.watch(self.kind, self._namespace, query, silence=limit)) as batches,
+        ):
+            self._expect_within(limit)
+            async for lines in batches:
+                if not lines:
+                    self._accepted()
+                    continue
+                for line in lines:
+                    self._take(line)
+                self._client.observer.events(self.kind.qualified, len(lines))
+                useful = True
+                backoff.reset()
+        return useful or loop.time() - began >= self._timing.short
+
+    def _take(self, line: bytes) -> None:
+        change = self._decoder.change(line)
+        if isinstance(change, Bookmark):
+            self._bookmark(change.resource_version)
+            return
+        record = change.object
+        if not self._advance(record.metadata.resource_version):
+            return
+        if isinstance(record, Undecodable):
+            self._store.drop(record.key)
+            if change.type == "DELETED":
+                self._faults.pop(record.key, None)
+            else:
+                self._leave_out(record)
+            return
+        if self._faults:
+            self._faults.pop(record.key, None)
+        if change.type == "DELETED":
+            self._store.drop(record.key, record)
+        else:
+            self._store.put(record)
+
+    def _advance(self, version: str) -> bool:
+        """Move on to `version`; False for what we have seen already, or something older."""
+        number = _number(version)
+        if 0 <= number <= self._number:
+            self._incident("stale")
+            return False
+        if version:
+            self._version, self._number = version, number
+        return True
+
+    def _bookmark(self, version: str) -> None:
+        number = _number(version)
+        if 0 <= number < self._number:
+            raise Expired(410, "Expired", f"the server's history went back from {self._version} to {version}")
+        if version:
+            self._version, self._number = version, number
+
+    async def _check_history(self) -> None:
+        """After a lost connection: if the server lost its latest history too (restored, replaced), start from a list.
+
+        A watch from a version that the server has not reached would stay silent for ever.
+        """
+        self._expect_within(self._timing.list_timeout)
+        page = self._decoder.page(await self._client.list_page(self.kind, self._namespace, {**self._selectors, "limit": "1"}))
+        if 0 <= _number(page.resource_version) < self._number:
+            self._incident("relist")
+            self._version = ""
+        self._doubtful = False
+
+    def _leave_out(self, fault: Undecodable) -> None:
+        if self._faults.get(fault.key) != fault.error:
+            self._faults[fault.key] = fault.error
+            self._incident("undecodable")
+            log.error("informer.undecodable", kind=self.kind.kind, key=str(fault.key), error=fault.error)
+
+    def _refused(self, error: KubeError) -> None:
+        """Say why nothing comes, once per reason."""
+        self._incident("refused")
+        if str(error) != self._refusal:
+            self._refusal = str(error)
+            log.warning("informer.refused", kind=self.kind.kind, error=self._refusal)
+
+    def _accepted(self) -> None:
+        if self._refusal:
+            self._refusal = ""
+            log.info("informer.resumed", kind=self.kind.kind)
+
+    def _incident(self, what: str) -> None:
+        self._client.observer.incident(self.kind.qualified, what)
+
+    def _expect_within(self, seconds: float) -> None:
+        self._overdue_at = asyncio.get_running_loop().time() + seconds
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isdecimal() else -1

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
-from pyroclast.api.types import Key
+import structlog
+
+from pyroclast.api.types import LEASES, Key
 from pyroclast.kube.client import Client
+from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.lease import Lease, LeaseLost, LeaseTiming
+from pyroclast.kube.shards import shard_of
 
 __all__ = ["LeaseLost", "ShardLeases", "shard_of"]
 
-
-class LeaseLost(Exception):
-    """Another replica may have taken over: the work of the shard was stopped."""
-
-
-def shard_of(key: Key, shards: int) -> int:
-    """The shard of `key` among `shards`: FNV-32a of namespace/name."""
-    if shards <= 1:
-        return 0
-    digest = 2166136261
-    for byte in f"{key.namespace}/{key.name}".encode():
-        digest = (digest ^ byte) * 16777619 & 0xFFFFFFFF
-    return digest % shards
+log = structlog.get_logger()
 
 
 class ShardLeases:
-    """Campaigns for the Leases of all shards."""
+    """Campaigns for the Leases of all shards: `name` when there is one, else `name-0`, `name-1`, ….
+
+    Args:
+        client: the API server.
+        name: of the Lease.
+        namespace: of the Lease.
+        identity: who we are, unique among replicas.
+        shards: into how many parts the work is divided; the same for all replicas.
+        lease_duration: seconds after our last renewal until others take over.
+        renew_deadline: seconds after it until we stop by ourselves.
+        retry_period: seconds between renewals.
+        recorder: tells on the Lease who leads.
+        now: wall clock, for the times in the Lease that people read.
+    """
 
     def __init__(
         self,
@@ -38,18 +46,66 @@ class ShardLeases:
         lease_duration: float = 15.0,
         renew_deadline: float = 10.0,
         retry_period: float = 2.0,
+        recorder: EventRecorder | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        timing = LeaseTiming(lease_duration, renew_deadline, retry_period)
+        self.identity = identity
         self.shards = shards
+        self._recorder = recorder
+        names = [name] if shards <= 1 else [f"{name}-{shard}" for shard in range(shards)]
+        self._leases = [Lease(client, Key(namespace, each), identity, timing, now) for each in names]
+        self._held: set[int] = set()
 
     @property
     def held(self) -> frozenset[int]:
         """The shards whose Lease is held now."""
-        raise NotImplementedError
+        return frozenset(self._held)
 
-    async def run(self, lead: Callable[[int], Awaitable[None]]) -> None:
-        """Run `lead(shard)` while that shard's Lease is held; release on stop.
+    def holder(self, shard: int) -> str:
+        """Who held the Lease of `shard` when it was last looked at; empty for nobody or unknown."""
+        return self._leases[shard].observed
+
+    async def run(self, lead: Callable[[int], Awaitable[object]]) -> None:
+        """Run `lead(shard)` while that shard's Lease is held, until all have returned; what is held is released on the way out.
 
         Raises:
-            LeaseLost: a Lease could not be renewed in time; everything that was led has been cancelled.
+            LeaseLost: a Lease could not be kept; everything that was led has been cancelled and has ended.
+            Exception: what `lead` raised.
         """
-        raise NotImplementedError
+        try:
+            async with asyncio.TaskGroup() as group:
+                for shard in range(len(self._leases)):
+                    group.create_task(self._campaign(shard, lead))
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from None
+
+    async def _campaign(self, shard: int, lead: Callable[[int], Awaitable[object]]) -> None:
+        lease = self._leases[shard]
+        await lease.acquire()
+        self._held.add(shard)
+        log.info("lease.acquired", lease=str(lease.key), identity=self.identity)
+        self._tell(lease, "became leader")
+        try:
+            async with asyncio.TaskGroup() as group:
+                keeping = group.create_task(lease.keep())
+                await lead(shard)
+                keeping.cancel()
+        finally:
+            self._held.discard(shard)
+            log.info("lease.given_up", lease=str(lease.key), identity=self.identity)
+            self._tell(lease, "stopped leading")
+            await lease.release()
+
+    def _tell(self, lease: Lease, what: str) -> None:
+        if self._recorder is not None:
+            about = Reference(LEASES.api_version, LEASES.kind, lease.key.namespace, lease.key.name, lease.uid)
+            self._recorder.event(about, "Normal", "LeaderElection", f"{self.identity} {what}")
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first single exception in a tree of groups."""
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -6,17 +6,12 @@ import asyncio
 import heapq
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-import structlog
-
-from pyroclast.kube.errors import KubeError
 from pyroclast.kube.observer import SILENT, QueueObserver
 
-__all__ = ["QueueClosed", "WorkQueue", "run_workers"]
-
-log = structlog.get_logger()
+__all__ = ["QueueClosed", "WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -28,8 +23,8 @@ class QueueClosed(Exception):
 class WorkQueue(Generic[K]):
     """Keys to work on, each at most once at a time and at most once in the queue.
 
-    A key that is added while somebody works on it is queued again when that work is done, so no change is missed and no key is worked on
-    twice at once. Belongs to one event loop; other threads go through `loop.call_soon_threadsafe`.
+    A key that is added while somebody works on it is queued again when that work is done, so no change is missed and no key is
+    worked on twice at once. Belongs to one event loop; other threads go through `loop.call_soon_threadsafe`.
 
     Args:
         name: for logs and metrics.
@@ -152,9 +147,10 @@ class WorkQueue(Generic[K]):
         self._observer.depth(self.name, len(self._waiting))
         return key
 
-    def done(self, key: K) -> None:
-        """The work on `key` has ended, well or not."""
-        self._in_work.pop(key, None)
+    def done(self, key: K, *, failed: bool = False) -> None:
+        """The work on `key` has ended; `failed` is only for the observer."""
+        began = self._in_work.pop(key)
+        self._observer.finished(self.name, _time() - began, failed)
         since = self._again.pop(key, None)
         if since is not None:
             self._enqueue(key, since)
@@ -207,11 +203,3 @@ class WorkQueue(Generic[K]):
 
 def _time() -> float:
     return asyncio.get_running_loop().time()
-
-
-async def run_workers(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[None]], workers: int) -> None:
-    """Work on the keys of `queue` with so many at a time, until it is closed and empty, or this is cancelled."""
-    raise NotImplementedError
-
-
-_ = (KubeError, Awaitable)

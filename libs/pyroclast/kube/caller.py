@@ -1,0 +1,114 @@
+"""Calls to the API server: bounded in number, repeated where that is safe, counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+
+from pyroclast.kube.backoff import Backoff
+from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import AlreadyExists, ApiError, ConnectionFailed, KubeError
+from pyroclast.kube.lines import LineSplitter
+from pyroclast.kube.observer import Observer
+from pyroclast.kube.ratelimit import TokenBucket
+from pyroclast.kube.retry import MAX_ATTEMPTS, Repeat, pause_before_retry
+from pyroclast.kube.transport import CONNECT_SECONDS, Request, Transport
+
+__all__ = ["Call", "Caller"]
+
+CALL_SECONDS: Final = 30.0  # a write may pass several webhooks of up to 10 s each
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request and how to go about it.
+
+    Attributes:
+        request: what is sent.
+        verb: as RBAC and metrics call it.
+        resource: `plural.group[/subresource]`, for metrics.
+        repeat: what sending it twice would do.
+        seconds: how long one attempt may take.
+    """
+
+    request: Request
+    verb: str
+    resource: str = ""
+    repeat: Repeat = Repeat.HARMLESS
+    seconds: float = CALL_SECONDS
+
+
+class Caller:
+    """Carries out calls for a client."""
+
+    def __init__(
+        self, config: ClusterConfig, observer: Observer, *, max_in_flight: int, qps: float, burst: int, user_agent: str
+    ) -> None:
+        self.transport = Transport(config, user_agent)
+        self._observer = observer
+        self._slots = asyncio.Semaphore(max_in_flight)
+        self._bucket = TokenBucket(qps, max(burst, 1)) if qps > 0 else None
+
+    async def call(self, call: Call, deadline: Deadline | None = None) -> bytes:
+        """The body of the answer, after as many attempts as are allowed and fit before `deadline`."""
+        deadline = deadline or Deadline.after(CALL_SECONDS)
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        lost = False
+        while True:
+            try:
+                return await self._attempt(call, min(call.seconds, max(deadline.left(), 0.001)))
+            except KubeError as error:
+                lost = lost or (isinstance(error, ConnectionFailed) and error.sent)
+                if isinstance(error, AlreadyExists):
+                    error.after_lost_answer = lost
+                pause = pause_before_retry(error, call.repeat, backoff)
+                if pause is None or pause >= deadline.left() or backoff.failures >= MAX_ATTEMPTS:
+                    raise
+            await asyncio.sleep(pause)
+
+    async def line_batches(self, request: Request, resource: str, *, silence: float) -> AsyncGenerator[list[bytes]]:
+        """The lines of a long answer, all that arrived together at a time; first an empty batch, when the server has accepted.
+
+        The request is not repeated. A stream that is cut raises ConnectionFailed; one that ends in order just ends.
+        `silence` is the number of seconds without a byte after which the stream counts as dead; 0 for never.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence or None)
+        loop = asyncio.get_running_loop()
+        began, status = loop.time(), 0
+        try:
+            async with self.transport.exchange(request, timeout) as response:
+                status = response.status
+                yield []
+                splitter = LineSplitter()
+                while chunk := await response.content.readany():
+                    if lines := splitter.feed(chunk):
+                        yield lines
+                if splitter.rest:
+                    raise ConnectionFailed("the stream ended within a line", verb=request.method, path=request.path)
+        except ApiError as error:
+            status = error.status
+            raise
+        finally:
+            self._observer.request("watch", resource, status, loop.time() - began)
+
+    async def _attempt(self, call: Call, seconds: float) -> bytes:
+        if self._bucket is not None:
+            await self._bucket.wait()
+        loop = asyncio.get_running_loop()
+        async with self._slots:
+            began, status = loop.time(), 0
+            try:
+                status, answer = await self.transport.send(call.request, seconds)
+            except ApiError as error:
+                status = error.status
+                raise
+            finally:
+                self._observer.request(call.verb, call.resource, status, loop.time() - began)
+            return answer

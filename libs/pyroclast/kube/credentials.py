@@ -1,0 +1,79 @@
+"""Who we are to the API server: what goes into the Authorization header."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+from pyroclast.kube.errors import ConnectionFailed
+
+__all__ = ["Anonymous", "Credentials", "Fixed", "TokenFile"]
+
+TOKEN_FILE_CHECK_SECONDS: Final = 10.0  # a projected token is replaced minutes before the old one ends
+
+
+class Credentials(Protocol):
+    """A source of Authorization headers."""
+
+    async def authorization(self, *, refresh: bool = False) -> str:
+        """The value of the header, empty for none; `refresh` says that the server has just refused the last one."""
+
+
+class Fixed:
+    """A header that never changes."""
+
+    def __init__(self, header: str) -> None:
+        self._header = header
+
+    async def authorization(self, *, refresh: bool = False) -> str:  # noqa: ARG002 - there is no other
+        """The header."""
+        return self._header
+
+    @classmethod
+    def token(cls, token: str) -> Fixed:
+        """A bearer token."""
+        return cls(f"Bearer {token}")
+
+    @classmethod
+    def password(cls, user: str, password: str) -> Fixed:
+        """HTTP basic authentication."""
+        return cls("Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
+
+
+class Anonymous(Fixed):
+    """No header: a client certificate, or nothing at all."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+
+class TokenFile:
+    """A bearer token in a file that is replaced from time to time."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._checked = float("-inf")
+        self._modified = 0
+        self._header = ""
+
+    async def authorization(self, *, refresh: bool = False) -> str:
+        """The header of the token in the file now, or of the last one read if the file cannot be read just now."""
+        now = self._clock()
+        if refresh or now - self._checked >= TOKEN_FILE_CHECK_SECONDS:
+            self._checked = now
+            self._read()
+        return self._header
+
+    def _read(self) -> None:
+        try:
+            modified = self._path.stat().st_mtime_ns
+            if modified != self._modified:
+                self._header = f"Bearer {self._path.read_text().strip()}"
+                self._modified = modified
+        except OSError as error:
+            if not self._header:
+                raise ConnectionFailed(f"token file {self._path}: {error.strerror}", sent=False) from error

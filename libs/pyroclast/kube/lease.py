@@ -1,0 +1,170 @@
+"""One Lease: taking it, keeping it, giving it back."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from pyroclast.api.types import LEASES, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.lease_record import LeaseView, Watcher, held_by, released
+
+__all__ = ["Lease", "LeaseLost", "LeaseTiming"]
+
+log = structlog.get_logger()
+
+RELEASE_SECONDS: Final = 3.0
+ATTEMPTS_PER_DEADLINE: Final = 3  # so that one request that hangs does not cost the Lease
+
+
+class LeaseLost(Exception):
+    """Another replica may have taken over: the work was stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTiming:
+    """Seconds.
+
+    Attributes:
+        duration: how long the others wait after our last renewal before they take over.
+        renew_deadline: how long after it we stop by ourselves; less than `duration`, to leave time for stopping.
+        retry_period: between two renewals, and between two looks at a Lease that another holds.
+    """
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry_period < self.renew_deadline < self.duration:
+            raise ValueError(
+                f"lease duration ({self.duration:g} s) must be longer than the renew deadline ({self.renew_deadline:g} s), "
+                f"and that longer than the retry period ({self.retry_period:g} s)"
+            )
+
+
+class Lease:
+    """One Lease object as one identity sees it. `observed` is who held it when it was last read."""
+
+    def __init__(self, client: Client, key: Key, identity: str, timing: LeaseTiming, now: Callable[[], datetime]) -> None:
+        self.key = key
+        self.observed = ""
+        self._client = client
+        self._identity = identity
+        self._timing = timing
+        self._now = now
+        self._watcher = Watcher(timing.duration)
+        self._lease = LeaseView({}, "", 0.0, 0, "")
+        self._renewed = 0.0
+
+    @property
+    def uid(self) -> str:
+        """Of the object, as last read or written."""
+        return str((self._lease.body.get("metadata") or {}).get("uid") or "")
+
+    async def acquire(self) -> None:
+        """Return as soon as the Lease is ours."""
+        while not await self._try_to_take():
+            await asyncio.sleep(self._timing.retry_period * random.uniform(1.0, 1.2))  # noqa: S311 - not a secret
+
+    async def keep(self) -> None:
+        """Renew the Lease for ever.
+
+        Raises:
+            LeaseLost: it could not be renewed in time, or somebody else holds it.
+        """
+        while True:
+            await asyncio.sleep(self._timing.retry_period)
+            if self._left() <= 0:  # the process was stopped for a while: what happened meanwhile is unknown
+                raise self._lost(f"not renewed for {self._timing.renew_deadline:g} s")
+            await self._renew()
+
+    async def release(self) -> None:
+        """Give the Lease back, so that another replica need not wait until it expires; best effort."""
+        if self._left() <= 0:
+            return
+        try:
+            await self._client.update(LEASES, released(self._lease, self._now()), deadline=Deadline.after(RELEASE_SECONDS))
+        except KubeError as error:
+            log.warning("lease.not_released", lease=str(self.key), error=str(error))
+
+    async def _try_to_take(self) -> bool:
+        began = _time()
+        try:
+            lease = await self._read()
+            self.observed = lease.holder
+            if lease.holder != self._identity and not self._watcher.is_free(lease, _time()):
+                return False
+            await self._write(lease)
+        except Conflict:
+            return False  # another was faster
+        except KubeError as error:
+            log.warning("lease.unavailable", lease=str(self.key), error=str(error))
+            return False
+        self._renewed = began
+        return True
+
+    async def _renew(self) -> None:
+        """One renewal; failures that may pass are left to the next."""
+        began = _time()
+        try:
+            await self._write(self._lease)
+        except NotFound:
+            raise self._lost("deleted by somebody") from None
+        except Conflict:
+            await self._resolve_conflict()
+        except KubeError as error:
+            log.warning("lease.not_renewed", lease=str(self.key), error=str(error), seconds_left=round(self._left(), 1))
+        else:
+            self._renewed = began
+
+    async def _resolve_conflict(self) -> None:
+        """Somebody wrote the Lease, perhaps we ourselves in a renewal whose answer was lost."""
+        try:
+            self._lease = await self._read()
+        except KubeError as error:
+            log.warning("lease.not_renewed", lease=str(self.key), error=str(error), seconds_left=round(self._left(), 1))
+            return
+        self.observed = self._lease.holder
+        if self._lease.holder != self._identity:
+            raise self._lost(f"taken over by {self._lease.holder}" if self._lease.holder else "given up by somebody else")
+
+    def _lost(self, why: str) -> LeaseLost:
+        self._renewed = float("-inf")  # there is nothing left to release
+        return LeaseLost(f"lease {self.key}: {why}")
+
+    async def _read(self) -> LeaseView:
+        try:
+            return LeaseView.of(await self._client.get(LEASES, self.key, deadline=self._patience()))
+        except NotFound:
+            return LeaseView({}, "", 0.0, 0, "")
+
+    async def _write(self, lease: LeaseView) -> None:
+        body = held_by(lease, self._identity, self._timing.duration, self._now())
+        if lease.resource_version:
+            answer = await self._client.update(LEASES, body, deadline=self._patience())
+        else:
+            body |= {"apiVersion": LEASES.api_version, "kind": LEASES.kind}
+            body["metadata"] = {"namespace": self.key.namespace, "name": self.key.name}
+            answer = await self._client.create(LEASES, body, deadline=self._patience())
+        self._lease = LeaseView.of(answer)
+        self.observed = self._lease.holder
+
+    def _patience(self) -> Deadline:
+        return Deadline.after(self._timing.renew_deadline / ATTEMPTS_PER_DEADLINE)
+
+    def _left(self) -> float:
+        """Seconds until we must stop by ourselves."""
+        return self._renewed + self._timing.renew_deadline - _time()
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()

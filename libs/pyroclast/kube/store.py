@@ -1,0 +1,131 @@
+"""What an informer holds: records by key, with indexes, and who is told of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final, Generic, TypeVar
+
+import structlog
+
+from pyroclast.api.records.meta import Record
+from pyroclast.api.types import Key
+
+__all__ = ["Handler", "Indexer", "Store"]
+
+log = structlog.get_logger()
+
+T = TypeVar("T", bound=Record)
+
+BATCH: Final = 500  # records between two chances for others to run: a few milliseconds
+
+Handler = Callable[[T | None, T | None], None]
+Indexer = Callable[[T], Iterable[str]]
+
+
+class Store(Generic[T]):
+    """Records of one kind. Every change goes through `put`, `drop` or `replace`, which keep the indexes and tell the handlers."""
+
+    def __init__(self, indexers: Mapping[str, Indexer[T]], on_error: Callable[[], None]) -> None:
+        self._records: dict[Key, T] = {}
+        self._indexers = dict(indexers)
+        self._indexes: dict[str, dict[str, dict[Key, T]]] = {name: {} for name in indexers}
+        self._handlers: list[Handler[T]] = []
+        self._on_error = on_error
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def get(self, key: Key) -> T | None:
+        """The record of that key."""
+        return self._records.get(key)
+
+    def values(self) -> Collection[T]:
+        """All records; a live view."""
+        return self._records.values()
+
+    def by_index(self, name: str, value: str) -> list[T]:
+        """The records for which indexer `name` gave `value`."""
+        return list(self._indexes[name].get(value, {}).values())
+
+    def on_change(self, handler: Handler[T]) -> None:
+        """Tell `handler` of every change from now on, and of what is there already as added."""
+        self._handlers.append(handler)
+        for record in list(self._records.values()):
+            self._call(handler, None, record)
+
+    def put(self, record: T) -> None:
+        """Add or update a record. One with another uid than before is a deletion and an addition."""
+        key = record.key
+        old = self._records.get(key)
+        if old is not None and old.metadata.uid != record.metadata.uid:
+            self.drop(key)
+            old = None
+        self._records[key] = record
+        if self._indexers:
+            self._reindex(key, old, record)
+        self._tell(old, record)
+
+    def drop(self, key: Key, last: T | None = None) -> None:
+        """Remove a record; handlers see `last`, its final state, if that is known."""
+        old = self._records.pop(key, None)
+        if old is None:
+            return
+        if self._indexers:
+            self._reindex(key, old, None)
+        self._tell(last or old, None)
+
+    def replace(self, records: Mapping[Key, T]) -> Iterator[None]:
+        """Become exactly `records`; handlers are told of the differences, deletions first.
+
+        Yields now and then, so that the caller can let others run; it must go on to the end, and change nothing meanwhile.
+        """
+        gone = [key for key in self._records if key not in records]
+        for done, key in enumerate(gone):
+            self.drop(key)
+            if done % BATCH == BATCH - 1:
+                yield
+        for done, (key, record) in enumerate(records.items()):
+            if done % BATCH == BATCH - 1:
+                yield
+            old = self._records.get(key)
+            if old is None or _identity(old) != _identity(record):
+                self.put(record)
+
+    def _reindex(self, key: Key, old: T | None, new: T | None) -> None:
+        for name, indexer in self._indexers.items():
+            index = self._indexes[name]
+            before = self._terms(name, indexer, old)
+            after = self._terms(name, indexer, new)
+            for value in before - after:
+                bucket = index.get(value, {})
+                bucket.pop(key, None)
+                if not bucket:
+                    index.pop(value, None)
+            if new is not None:
+                for value in after:
+                    index.setdefault(value, {})[key] = new
+
+    def _terms(self, name: str, indexer: Indexer[T], record: T | None) -> set[str]:
+        if record is None:
+            return set()
+        try:
+            return set(indexer(record))
+        except Exception:  # an indexer that cannot cope with one object must not stop the others
+            log.exception("informer.indexer_failed", index=name, key=str(record.key))
+            self._on_error()
+            return set()
+
+    def _tell(self, old: T | None, new: T | None) -> None:
+        for handler in self._handlers:
+            self._call(handler, old, new)
+
+    def _call(self, handler: Handler[T], old: T | None, new: T | None) -> None:
+        try:
+            handler(old, new)
+        except Exception:  # a handler that cannot cope with one object must not stop the others
+            log.exception("informer.handler_failed", key=str((new or old).key) if new or old else "")  # type: ignore[union-attr]
+            self._on_error()
+
+
+def _identity(record: Record) -> tuple[str, str]:
+    return record.metadata.uid, record.metadata.resource_version
