@@ -1,0 +1,121 @@
+"""The state machine of a Job as a table: what each action means in each phase.
+
+Separate from the code that decides so that it can be read, checked for completeness and drawn (`diagram`) as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pyroclast.api.enums import Action, JobPhase
+
+__all__ = ["MOVES", "SETTLING", "Deed", "Keep", "Move", "diagram", "move"]
+
+
+class Deed(Enum):
+    """What is done with the pods."""
+
+    SYNC = "sync"
+    """Make the pods that are missing, delete those that are too many."""
+    KILL = "kill"
+    """Release every pod but those that `Keep` names, raise the version, give up the PodGroup and the plugin objects."""
+    KILL_TARGET = "kill target"
+    """Release the pods of one task, partition or just one pod; the others, the PodGroup and the plugin objects stay."""
+
+
+class Keep(Enum):
+    """Which pods outlive a kill."""
+
+    NONE = "none"
+    FINISHED = "finished"
+    """Those that succeeded or failed, for inspection."""
+    OTHERS = "others"
+    """All that are not the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One cell of the table. `to` is the phase entered at once; without it the phase's own rule (`settling`) decides."""
+
+    deed: Deed
+    keep: Keep = Keep.OTHERS
+    to: JobPhase | None = None
+    counts_as_retry: bool = False
+
+
+_TARGETED: Final = (Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION)
+_SYNC: Final = Move(Deed.SYNC)
+_STAY: Final = Move(Deed.KILL, Keep.FINISHED)
+_RESUME: Final = Move(Deed.KILL, Keep.FINISHED, JobPhase.RESTARTING, counts_as_retry=True)
+
+_ALIVE: Final[Mapping[str, Move]] = {
+    Action.RESTART_JOB: Move(Deed.KILL, Keep.NONE, JobPhase.RESTARTING, counts_as_retry=True),
+    **dict.fromkeys(_TARGETED, Move(Deed.KILL_TARGET, Keep.OTHERS, JobPhase.RESTARTING, counts_as_retry=True)),
+    Action.ABORT_JOB: Move(Deed.KILL, Keep.FINISHED, JobPhase.ABORTING),
+    Action.COMPLETE_JOB: Move(Deed.KILL, Keep.FINISHED, JobPhase.COMPLETING),
+    Action.TERMINATE_JOB: Move(Deed.KILL, Keep.FINISHED, JobPhase.TERMINATING),
+}
+
+
+def _row(otherwise: Move, *named: Mapping[str, Move]) -> Mapping[str, Move]:
+    row: dict[str, Move] = dict.fromkeys(Action, otherwise)
+    for moves in named:
+        row.update(moves)
+    return row
+
+
+MOVES: Final[Mapping[JobPhase, Mapping[str, Move]]] = {
+    JobPhase.NEW: _row(_SYNC, _ALIVE),
+    JobPhase.PENDING: _row(_SYNC, _ALIVE),
+    JobPhase.RUNNING: _row(_SYNC, _ALIVE),
+    # A Job that restarts cannot be aborted, terminated or completed: the pods are killed once more, that is all.
+    JobPhase.RESTARTING: _row(
+        Move(Deed.KILL, Keep.NONE), {Action.SYNC_JOB: _SYNC}, dict.fromkeys(_TARGETED, Move(Deed.KILL_TARGET))
+    ),
+    JobPhase.ABORTING: _row(_STAY, {Action.RESUME_JOB: _RESUME}),
+    JobPhase.ABORTED: _row(_STAY, {Action.RESUME_JOB: _RESUME}),
+    JobPhase.COMPLETING: _row(_STAY),
+    JobPhase.COMPLETED: _row(_STAY),
+    JobPhase.TERMINATING: _row(_STAY),
+    JobPhase.TERMINATED: _row(_STAY),
+    JobPhase.FAILED: _row(_STAY),
+}
+
+SETTLING: Final[Mapping[JobPhase, tuple[JobPhase, ...]]] = {
+    JobPhase.NEW: (JobPhase.PENDING,),
+    JobPhase.PENDING: (JobPhase.RUNNING,),
+    JobPhase.RUNNING: (JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.PENDING),
+    JobPhase.RESTARTING: (JobPhase.PENDING, JobPhase.FAILED),
+    JobPhase.ABORTING: (JobPhase.ABORTED,),
+    JobPhase.ABORTED: (),
+    JobPhase.COMPLETING: (JobPhase.COMPLETED,),
+    JobPhase.COMPLETED: (),
+    JobPhase.TERMINATING: (JobPhase.TERMINATED,),
+    JobPhase.TERMINATED: (),
+    JobPhase.FAILED: (),
+}
+"""The phases that a phase's own rule may lead to, without any action."""
+
+
+def move(phase: JobPhase, action: str) -> Move:
+    """The cell of `phase` and `action`; an action that nobody knows is treated like an internal one."""
+    row = MOVES[phase]
+    return row.get(action, row[Action.ENQUEUE_JOB])
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, for the documentation."""
+    lines = ["stateDiagram-v2", "  [*] --> Pending"]
+    for phase in JobPhase:
+        if phase is JobPhase.NEW:
+            continue
+        lines += [f"  {phase} --> {to}" for to in SETTLING[phase]]
+        for to in dict.fromkeys(cell.to for cell in MOVES[phase].values() if cell.to is not None):
+            actions = sorted(action for action, cell in MOVES[phase].items() if cell.to is to)
+            lines.append(f"  {phase} --> {to}: {', '.join(actions)}")
+        if phase.is_finished:
+            lines.append(f"  {phase} --> [*]")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,137 @@
+"""What has happened to a Job that a policy may answer, read off the state of its pods.
+
+Level, not edge: as long as a pod stands there failed, its failure is an occurrence, however often and by whomever it is looked
+at. What has been answered no longer occurs, because the pods of then are of an older version or marked. Only what leaves no
+trace in the cluster (a pod that was deleted, a PodGroup that turned Unknown) is remembered by the shell, and given back to the
+decision with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyroclast.api import keys
+from pyroclast.api.enums import BusEvent, PodPhase
+from pyroclast.api.records import Job, Pod, Task
+from pyroclast.lifecycle import members
+from pyroclast.lifecycle.times import parse_time
+
+__all__ = ["Occurrence", "evicted", "observed"]
+
+_DEFAULT_RESTARTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """An event of a Job; `at` is when it happened, in seconds since the epoch.
+
+    What concerns no single pod leaves the pod empty.
+    """
+
+    event: BusEvent
+    at: float
+    version: int
+    task: str = ""
+    pod: str = ""
+    uid: str = ""
+    partition: str = ""
+    exit_code: int = 0
+
+    def __str__(self) -> str:
+        """A sentence for `status.state.message`."""
+        match self.event:
+            case BusEvent.POD_FAILED:
+                code = f" with exit code {self.exit_code}" if self.exit_code else ""
+                return f"pod {self.pod} of task {self.task} failed{code}"
+            case BusEvent.POD_EVICTED:
+                return f"pod {self.pod} of task {self.task} was deleted"
+            case BusEvent.POD_PENDING:
+                return f"pod {self.pod} of task {self.task} is pending"
+            case BusEvent.TASK_COMPLETED:
+                return f"all pods of task {self.task} have succeeded, {self.pod} as the last"
+            case BusEvent.TASK_FAILED:
+                return f"the containers of pod {self.pod} of task {self.task} were restarted too often"
+            case BusEvent.UNKNOWN:
+                return "some pods of the gang run while others cannot be placed"
+            case _:
+                return self.event.value
+
+
+def observed(job: Job, pods: Mapping[str, Pod]) -> Iterator[Occurrence]:
+    """What the pods of `job` (by name) show. Pods of an older version, and pods that are marked, show nothing."""
+    for task in job.spec.tasks:
+        current = [pod for pod in _pods_of(job, task, pods) if _counts(job, pod)]
+        for pod in current:
+            yield from _of_pod(task, pod)
+        yield from _completion(job, task, pods)
+
+
+def evicted(pod: Pod, at: float) -> Occurrence | None:
+    """That `pod` was deleted by somebody else; None when it was marked, so that its deletion was ours."""
+    return None if members.is_marked(pod) else _occurrence(BusEvent.POD_EVICTED, pod, at)
+
+
+def _pods_of(job: Job, task: Task, pods: Mapping[str, Pod]) -> Iterator[Pod]:
+    for index in range(task.replicas):
+        pod = pods.get(members.pod_name(job.metadata.name, task.name, index))
+        if pod is not None:
+            yield pod
+
+
+def _counts(job: Job, pod: Pod) -> bool:
+    return members.version_of(pod) >= job.status.version and not members.is_marked(pod)
+
+
+def _of_pod(task: Task, pod: Pod) -> Iterator[Occurrence]:
+    match pod.status.phase:
+        case PodPhase.FAILED:
+            yield _occurrence(BusEvent.POD_FAILED, pod, _finished_at(pod), exit_code=members.exit_code(pod))
+        case PodPhase.PENDING | PodPhase.RUNNING if not pod.metadata.is_terminating:
+            if _restarted_too_often(task, pod):
+                yield _occurrence(BusEvent.TASK_FAILED, pod, _finished_at(pod))
+            if pod.status.phase is PodPhase.PENDING:
+                yield _occurrence(BusEvent.POD_PENDING, pod, _created_at(pod))
+
+
+def _restarted_too_often(task: Task, pod: Pod) -> bool:
+    limit = task.max_retry or _DEFAULT_RESTARTS
+    return limit > 0 and members.restarts(pod) >= limit
+
+
+def _completion(job: Job, task: Task, pods: Mapping[str, Pod]) -> Iterator[Occurrence]:
+    succeeded = [pod for pod in _pods_of(job, task, pods) if pod.status.phase is PodPhase.SUCCEEDED]
+    if not succeeded or len(succeeded) < task.replicas:
+        return
+    last = max(succeeded, key=_finished_at)
+    if _counts(job, last):
+        yield _occurrence(BusEvent.TASK_COMPLETED, last, _finished_at(last))
+
+
+def _occurrence(event: BusEvent, pod: Pod, at: float, *, exit_code: int = 0) -> Occurrence:
+    return Occurrence(
+        event,
+        at,
+        version=members.version_of(pod),
+        task=members.task_of(pod),
+        pod=pod.metadata.name,
+        uid=pod.metadata.uid,
+        partition=pod.metadata.labels.get(keys.PARTITION_ID, ""),
+        exit_code=exit_code,
+    )
+
+
+def _finished_at(pod: Pod) -> float:
+    """When the last of the containers ended that have ended; when the pod was made, if none says so."""
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    ended = (state.terminated for status in statuses for state in (status.state, status.last_state))
+    return _latest((terminated.finished_at for terminated in ended if terminated), default=_created_at(pod))
+
+
+def _created_at(pod: Pod) -> float:
+    return _latest((pod.metadata.creation_timestamp,), default=0.0)
+
+
+def _latest(times: Iterable[str | None], *, default: float) -> float:
+    return max((parse_time(time) for time in times if time), default=default)

@@ -1,0 +1,153 @@
+"""The state machine of a Queue: what each action means in each state, and how closing spreads to child queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pyroclast.api import keys
+from pyroclast.api.enums import Action, PodGroupPhase, QueueState
+from pyroclast.api.records import PodGroup, Queue
+
+__all__ = [
+    "ROOT",
+    "ChildOrder",
+    "Operation",
+    "Step",
+    "children_to_order",
+    "order_from_parent",
+    "parent_of",
+    "refusal_to_open",
+    "state_of",
+    "step",
+    "tally",
+]
+
+ROOT: Final = "root"
+
+
+class Operation(Enum):
+    """How a state is reached: quietly, or with all that opening and closing bring with them."""
+
+    SYNC = "sync"
+    OPEN = "open"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operation, and the state that it leads to."""
+
+    operation: Operation
+    to: QueueState
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOrder:
+    """An action that `queue` gets because of its parent; `mark` is the new value of its closed-by-parent annotation, None:
+    unchanged.
+    """
+
+    queue: str
+    action: Action
+    mark: str | None = None
+
+
+_EMPTIED: Final = None  # Closed once the last PodGroup has gone, Closing until then
+
+_TABLE: Final[Mapping[QueueState, Mapping[str, tuple[Operation, QueueState | None]]]] = {
+    QueueState.OPEN: {
+        Action.OPEN_QUEUE: (Operation.SYNC, QueueState.OPEN),
+        Action.CLOSE_QUEUE: (Operation.CLOSE, _EMPTIED),
+        Action.SYNC_QUEUE: (Operation.SYNC, QueueState.OPEN),
+    },
+    QueueState.CLOSED: {
+        Action.OPEN_QUEUE: (Operation.OPEN, QueueState.OPEN),
+        Action.CLOSE_QUEUE: (Operation.SYNC, QueueState.CLOSED),
+        Action.SYNC_QUEUE: (Operation.SYNC, QueueState.CLOSED),
+    },
+    QueueState.CLOSING: {
+        Action.OPEN_QUEUE: (Operation.OPEN, QueueState.OPEN),
+        Action.CLOSE_QUEUE: (Operation.SYNC, _EMPTIED),
+        Action.SYNC_QUEUE: (Operation.SYNC, _EMPTIED),
+    },
+    QueueState.UNKNOWN: {
+        Action.OPEN_QUEUE: (Operation.OPEN, QueueState.OPEN),
+        Action.CLOSE_QUEUE: (Operation.CLOSE, _EMPTIED),
+        Action.SYNC_QUEUE: (Operation.SYNC, QueueState.UNKNOWN),
+    },
+}
+
+
+def step(state: QueueState, action: str, *, pod_groups: int) -> Step:
+    """What `action` does to a queue in `state` that holds so many PodGroups; an action of others only synchronises."""
+    row = _TABLE[state]
+    operation, to = row.get(action, row[Action.SYNC_QUEUE])
+    return Step(operation, to or (QueueState.CLOSING if pod_groups else QueueState.CLOSED))
+
+
+def state_of(queue: Queue) -> QueueState:
+    """The state of `queue`; one that nobody has written yet is Open."""
+    return queue.status.state or QueueState.OPEN
+
+
+def parent_of(queue: Queue) -> str:
+    """The name of the parent; empty for the root."""
+    return "" if queue.metadata.name == ROOT else queue.spec.parent or ROOT
+
+
+def order_from_parent(queue: Queue, parent: Queue | None) -> ChildOrder | None:
+    """What `queue` has to do because of the state of its parent: close with it, or open again if it was closed by it."""
+    if parent is None:
+        return None
+    match state_of(parent):
+        case QueueState.CLOSED | QueueState.CLOSING if not _is_shut(queue):
+            return ChildOrder(queue.metadata.name, Action.CLOSE_QUEUE, mark="true")
+        case QueueState.OPEN if _is_shut(queue) and _was_closed_by_parent(queue):
+            return ChildOrder(queue.metadata.name, Action.OPEN_QUEUE)
+    return None
+
+
+def children_to_order(queue: Queue, operation: Operation, others: Iterable[Queue]) -> list[ChildOrder]:
+    """What the children of `queue` have to do when it is opened or closed."""
+    children = [child for child in others if parent_of(child) == queue.metadata.name]
+    match operation:
+        case Operation.OPEN:
+            return [ChildOrder(child.metadata.name, Action.OPEN_QUEUE) for child in children if _was_closed_by_parent(child)]
+        case Operation.CLOSE:
+            return [ChildOrder(child.metadata.name, Action.CLOSE_QUEUE, mark="true") for child in children if not _is_shut(child)]
+        case Operation.SYNC:
+            return []
+
+
+def refusal_to_open(queue: Queue, parent: Queue | None) -> str | None:
+    """Why `queue` cannot be opened now; None when it can."""
+    name = parent_of(queue)
+    if name in ("", ROOT):
+        return None
+    if parent is None:
+        return f"Failed to open queue {queue.metadata.name} because its parent queue {name} does not exist."
+    if _is_shut(parent):
+        return (
+            f"Failed to open queue {queue.metadata.name} because its parent queue {name} is closing or closed. "
+            "Open the parent queue first."
+        )
+    return None
+
+
+def tally(groups: Iterable[PodGroup]) -> dict[PodGroupPhase, int]:
+    """The PodGroups of a queue by phase."""
+    counts = dict.fromkeys(PodGroupPhase, 0)
+    for group in groups:
+        counts[group.status.phase] += 1
+    return counts
+
+
+def _is_shut(queue: Queue) -> bool:
+    return state_of(queue) in (QueueState.CLOSED, QueueState.CLOSING)
+
+
+def _was_closed_by_parent(queue: Queue) -> bool:
+    return queue.metadata.annotations.get(keys.CLOSED_BY_PARENT) == "true"
