@@ -1,6 +1,6 @@
 """What is special to each kind: defaults, validation, update rules, columns, selectable fields; one module per API group."""
 
-from .registry import custom_strategy, strategy_of
-from .strategy import Strategy, Verdict
+from .registry import builtin_strategies, custom_strategy, strategy_of
+from .strategy import Strategy, Subresource, Verdict
 
-__all__ = ["Strategy", "Verdict", "custom_strategy", "strategy_of"]
+__all__ = ["Strategy", "Subresource", "Verdict", "builtin_strategies", "custom_strategy", "strategy_of"]

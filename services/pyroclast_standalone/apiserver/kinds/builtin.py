@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pyroclast_standalone.apiserver.builtins import Builtin
 from pyroclast_standalone.apiserver.documents import schema
 from pyroclast_standalone.apiserver.documents.metadata import check_metadata, check_metadata_update
 from pyroclast_standalone.apiserver.documents.structural import Verdict
@@ -12,31 +13,36 @@ from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.apiserver.documents.typed import codec_of
 
 from .rules import NAME, Rules
-from .strategy import Strategy
+from .strategy import Strategy, Subresource
 
 __all__ = ["BuiltinStrategy"]
 
 _CREATED_AT = Column("Created At", description="When the object was created.")
-_KEPT_BY_STATUS = ("labels", "annotations", "finalizers", "ownerReferences", "generateName", "generation")
 
 
 class BuiltinStrategy(Strategy):
     """A kind whose fields are fixed."""
 
-    def __init__(self, group: str, version: str, kind: str, rules: Rules) -> None:
-        self.group, self.version, self.kind = group, version, kind
-        self.namespaced = rules.namespaced
+    def __init__(self, resource: Builtin, rules: Rules) -> None:
+        self.group, self.version, self.kind, self.plural = resource.group, resource.version, resource.kind, resource.plural
+        self.namespaced = resource.namespaced
+        self.singular = resource.singular
+        self.short_names, self.categories = resource.short_names, resource.categories
+        self.verbs = resource.verbs
+        self.subresources = tuple(
+            Subresource(each.name, each.kind, each.verbs, each.group, each.version) for each in resource.subresources
+        )
         self.fields = rules.fields
         self.columns = rules.columns or (NAME, _CREATED_AT)
         self.has_generation = rules.generation
-        self.has_status = rules.status
+        self.has_status = any(each.name == "status" for each in resource.subresources)
         self.needs_version = rules.needs_version
         self.deletes_to_object = rules.deletes_to_object
         self.rules = rules
-        self._codec = codec_of(schema.definition_name(group, version, kind))
+        self._codec = codec_of(schema.definition_name(self.group, self.version, self.kind))
 
     @property
-    def schema(self) -> schema.Node:  # type: ignore[override]  # read when first needed: the definitions are large
+    def schema(self) -> schema.Node:
         """The kind's schema."""
         node = schema.builtin_schema(self.group, self.version, self.kind)
         if node is None:
@@ -45,7 +51,9 @@ class BuiltinStrategy(Strategy):
 
     def decode(self, document: dict[str, Any]) -> list[str]:
         """Brings a parsed body into the kind's form; see `Strategy`."""
-        return self._codec.decode(document)
+        problems = self._codec.decode(document)
+        self.rules.default(document)
+        return problems
 
     def default(self, document: dict[str, Any]) -> None:
         """Fills in defaults, in place."""
@@ -56,6 +64,8 @@ class BuiltinStrategy(Strategy):
         if self.has_status:
             document["status"] = {}
             self._codec.refill(document)
+        if self.has_generation:
+            document["metadata"]["generation"] = 1
         self.rules.prepare(document)
 
     def prepare_update(self, new: dict[str, Any], old: Mapping[str, Any], *, subresource: str = "") -> None:
@@ -64,6 +74,7 @@ class BuiltinStrategy(Strategy):
             for field in set(new) | set(old):
                 if field not in {"status", "metadata", "apiVersion", "kind"}:
                     _restore(new, old, field)
+            _restore(new["metadata"], old["metadata"], "ownerReferences")
             return
         if self.has_status:
             _restore(new, old, "status")

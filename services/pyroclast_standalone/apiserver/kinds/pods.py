@@ -103,7 +103,6 @@ POD: Final = Rules(
     prepare_update=_prepare_update,
     fields=_FIELDS,
     generation=True,
-    status=True,
     deletes_to_object=True,
     columns=COLUMNS,
     cells=pod_cells,

@@ -63,7 +63,6 @@ class Rules:
         prepare: Sets what only the server sets on create.
         fields: Selectable fields.
         generation: Whether changes of `spec` are counted.
-        status: Whether there is a status subresource.
     """
 
     name: names.NameRule = names.dns_subdomain
@@ -75,9 +74,7 @@ class Rules:
     prepare_update: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
     warnings: Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]] | None = None
     fields: FieldReaders | None = None
-    namespaced: bool = True
     generation: bool = False
-    status: bool = False
     needs_version: bool = False
     deletes_to_object: bool = False
     columns: Sequence[Column] = field(default=())

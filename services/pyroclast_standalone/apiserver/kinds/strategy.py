@@ -8,14 +8,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents.schema import Node
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
 from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.documents.tables import Column
 
-__all__ = ["Strategy", "Verdict"]
+__all__ = ["ALL_VERBS", "Strategy", "Subresource", "Verdict"]
+
+ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """A subresource as discovery lists it; `group` and `version` are empty when they are those of the resource."""
+
+    name: str
+    kind: str
+    verbs: tuple[str, ...] = ("get", "patch", "update")
+    group: str = ""
+    version: str = ""
 
 
 class Strategy(ABC):
@@ -24,7 +38,6 @@ class Strategy(ABC):
     Attributes:
         group: Empty for core kinds.
         namespaced: Whether objects live in a namespace.
-        schema: For strategic merge, apply and managedFields.
         fields: Selectable fields besides name and namespace; None where the kind has no list of its own.
         columns: Of tables.
         is_custom: Whether the kind comes from a CustomResourceDefinition.
@@ -37,8 +50,13 @@ class Strategy(ABC):
     group: str
     version: str
     kind: str
+    plural: str
     namespaced: bool = True
-    schema: Node
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: tuple[Subresource, ...] = ()
     fields: FieldReaders | None = None
     columns: Sequence[Column] = ()
     is_custom: bool = False
@@ -46,6 +64,11 @@ class Strategy(ABC):
     has_status: bool = False
     needs_version: bool = False
     deletes_to_object: bool = False
+
+    @property
+    @abstractmethod
+    def schema(self) -> Node:
+        """For strategic merge, apply and managedFields; made when first asked for."""
 
     @property
     def api_version(self) -> str:
@@ -57,7 +80,7 @@ class Strategy(ABC):
         """Brings a parsed body into the kind's form, in place; returns a sentence per dropped field (`unknown field "spec.x"`).
 
         Built-in kinds lose unknown fields, nulls and empty values that the API does not keep, quantities become canonical.
-        Custom resources are pruned.
+        Custom resources are pruned. Then defaults are filled in: who sends an object owns its defaults too.
 
         Raises:
             Undecodable: a value of a wrong type.
@@ -69,7 +92,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def prepare_create(self, document: dict[str, Any]) -> None:
-        """Clears what a client may not set on create (status), sets what only the server sets; not the common metadata."""
+        """Clears what a client may not set on create (status), sets what only the server sets, the generation among it."""
 
     @abstractmethod
     def prepare_update(self, new: dict[str, Any], old: Mapping[str, Any], *, subresource: str = "") -> None:
