@@ -40,10 +40,10 @@ class BusEvent(StrEnum):
     POD_EVICTED = "PodEvicted"
     UNKNOWN = "Unknown"
     TASK_COMPLETED = "TaskCompleted"
-    TASK_FAILED = "TaskFailed"
     OUT_OF_SYNC = "OutOfSync"
     COMMAND_ISSUED = "CommandIssued"
     JOB_UPDATED = "JobUpdated"
+    TASK_FAILED = "TaskFailed"
 
     @property
     def is_internal(self) -> bool:
@@ -168,9 +168,9 @@ class PodGroupPhase(StrEnum):
     """Phases of a PodGroup. An absent phase reads as PENDING."""
 
     PENDING = "Pending"
-    INQUEUE = "Inqueue"
     RUNNING = "Running"
     UNKNOWN = "Unknown"
+    INQUEUE = "Inqueue"
     COMPLETED = "Completed"
 
 

@@ -11,6 +11,7 @@ from typing import Final
 __all__ = [
     "CLUSTER_ROLES",
     "CLUSTER_ROLE_BINDINGS",
+    "COLOCATION_CONFIGURATIONS",
     "COMMANDS",
     "CONFIG_MAPS",
     "CRDS",
@@ -25,6 +26,7 @@ __all__ = [
     "NAMESPACES",
     "NETWORK_POLICIES",
     "NODES",
+    "NODE_SHARDS",
     "NUMATOPOLOGIES",
     "PERSISTENT_VOLUMES",
     "PERSISTENT_VOLUME_CLAIMS",
@@ -137,3 +139,7 @@ JOB_FLOWS: Final = ResourceType("flow.volcano.sh", "v1alpha1", "jobflows", "JobF
 JOB_TEMPLATES: Final = ResourceType("flow.volcano.sh", "v1alpha1", "jobtemplates", "JobTemplate")
 HYPER_NODES: Final = _cluster("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode")
 NUMATOPOLOGIES: Final = _cluster("nodeinfo.volcano.sh", "v1alpha1", "numatopologies", "Numatopology")
+NODE_SHARDS: Final = _cluster("shard.volcano.sh", "v1alpha1", "nodeshards", "NodeShard")
+COLOCATION_CONFIGURATIONS: Final = ResourceType(
+    "config.volcano.sh", "v1alpha1", "colocationconfigurations", "ColocationConfiguration"
+)

@@ -1,0 +1,209 @@
+"""Job: pods of several tasks that start together, with policies for what happens to them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Ge, MaxLen, MinLen
+from pydantic import StringConstraints
+
+from pyroclast.api import types
+from pyroclast.api.enums import JobPhase, NumaPolicy
+from pyroclast.api.kinds import AGE, Column, CustomKind
+from pyroclast.api.shared import LifecyclePolicy, NetworkTopologySpec, TaskState
+from pyroclast.api.wire import (
+    DNS_LABEL,
+    ApiObject,
+    Count,
+    Duration,
+    Extra,
+    Int64,
+    Name,
+    PodTemplate,
+    SubdomainName,
+    Time,
+    VolumeClaim,
+    WireModel,
+)
+
+__all__ = [
+    "KIND",
+    "DependsOn",
+    "Job",
+    "JobCondition",
+    "JobSpec",
+    "JobState",
+    "JobStatus",
+    "PartitionPolicySpec",
+    "TaskSpec",
+    "VolumeSpec",
+]
+
+_Positive = Annotated[int, Ge(1), Extra({"format": "int32"})]
+
+
+class VolumeSpec(WireModel):
+    """A volume that every container of every task mounts."""
+
+    mount_path: Annotated[str, StringConstraints(min_length=1, pattern=r"^[^:]+$")]
+    """Where the containers mount the volume."""
+    volume_claim_name: Name | None = None
+    """Name of the claim. Filled in by the controller when only volumeClaim is given."""
+    volume_claim: VolumeClaim | None = None
+    """The claim to make. Without it and without volumeClaimName each pod gets an empty directory of its own."""
+
+
+class DependsOn(WireModel):
+    """The tasks that must be up before this one starts."""
+
+    name: list[str] | None = None
+    """Names of the tasks."""
+    iteration: str | None = None
+    """Whether `any` of the tasks is enough or `all` are needed, which is the default."""
+
+
+class PartitionPolicySpec(WireModel):
+    """How the pods of a task are split into groups of equal size, each of which is placed as a whole."""
+
+    total_partitions: _Positive | None = None
+    """Number of groups. When absent, as many as the replicas fill."""
+    partition_size: _Positive
+    """Pods of each group."""
+    min_partitions: Count = 0
+    """How many groups must be placeable before any starts."""
+    network_topology: NetworkTopologySpec | None = None
+    """How far apart the pods of one group may be placed."""
+
+
+class TaskSpec(WireModel):
+    """Pods of a Job that are made from one template."""
+
+    name: Annotated[str, StringConstraints(max_length=63, pattern=DNS_LABEL)] | None = None
+    """Name of the task, unique in the Job; pods are called JOB-TASK-INDEX."""
+    replicas: Count | None = None
+    """Number of pods."""
+    min_available: Count | None = None
+    """How many pods of the task must be placeable before the Job starts; all of them by default."""
+    template: PodTemplate | None = None
+    """What the pods look like."""
+    policies: list[LifecyclePolicy] | None = None
+    """What to do when something happens to this task; consulted before the policies of the Job."""
+    topology_policy: NumaPolicy | None = None
+    """How the CPUs of a pod must lie to each other."""
+    max_retry: Count | None = None
+    """How often the containers of a pod may restart before the task counts as failed; 3 by default."""
+    depends_on: DependsOn | None = None
+    """Which tasks must be up before this one starts."""
+    partition_policy: PartitionPolicySpec | None = None
+    """How the pods are split into groups."""
+
+
+class JobSpec(WireModel):
+    """What a Job should be."""
+
+    scheduler_name: Annotated[str, MaxLen(63)] | None = None
+    """The scheduler of the pods whose template names none."""
+    min_available: Count | None = None
+    """How many pods must be placeable before any starts; the sum over the tasks by default."""
+    volumes: list[VolumeSpec] | None = None
+    """Volumes that all containers mount."""
+    tasks: Annotated[list[TaskSpec], MinLen(1)] | None = None
+    """The tasks."""
+    policies: list[LifecyclePolicy] | None = None
+    """What to do when something happens to any task."""
+    plugins: dict[str, list[str]] | None = None
+    """Job plugins by name, with their arguments: env, svc, ssh, tensorflow, pytorch, mpi, ray, hcclrank."""
+    running_estimate: Duration | None = None
+    """How long the user thinks that the Job runs, as a Go duration."""
+    queue: SubdomainName = "default"
+    """The queue that the Job waits in."""
+    max_retry: Count = 3
+    """How often the Job may be restarted."""
+    ttl_seconds_after_finished: Count | None = None
+    """Seconds after its end at which the Job is deleted; never when absent."""
+    priority_class_name: SubdomainName | None = None
+    """Priority of the Job and of its pods that name none."""
+    min_success: _Positive | None = None
+    """How many pods must succeed for the Job to be complete."""
+    network_topology: NetworkTopologySpec | None = None
+    """How far apart the pods of the Job may be placed."""
+
+
+class JobState(WireModel):
+    """The phase of a Job and how it came into it."""
+
+    phase: JobPhase | None = None
+    """The phase."""
+    reason: str | None = None
+    """Why the phase changed last, as one word."""
+    message: str | None = None
+    """Why the phase changed last, for people."""
+    last_transition_time: Time | None = None
+    """When the state changed last."""
+
+
+class JobCondition(WireModel):
+    """A phase that the Job was in."""
+
+    status: str
+    """The phase."""
+    last_transition_time: Time | None = None
+    """When the Job came into it."""
+
+
+class JobStatus(WireModel):
+    """What a Job is."""
+
+    state: JobState | None = None
+    """The current phase."""
+    min_available: Count | None = None
+    """How many pods must be placeable, as of the last look at the spec."""
+    task_status_count: dict[str, TaskState] | None = None
+    """Number of pods by task and phase."""
+    pending: Count | None = None
+    """Number of pending pods."""
+    running: Count | None = None
+    """Number of running pods."""
+    succeeded: Count | None = None
+    """Number of pods that succeeded."""
+    failed: Count | None = None
+    """Number of pods that failed."""
+    terminating: Count | None = None
+    """Number of pods that are going away."""
+    unknown: Count | None = None
+    """Number of pods of which nothing is known."""
+    version: Count | None = None
+    """How often all pods were taken away; pods carry the version they were made for."""
+    retry_count: Count | None = None
+    """How often the Job was restarted."""
+    running_duration: Duration | None = None
+    """Age of the Job at its last change of phase, as a Go duration."""
+    controlled_resources: dict[str, str] | None = None
+    """Plugins that are set up and claims that were made, by what they are for."""
+    conditions: list[JobCondition] | None = None
+    """The phases that the Job was in, the latest last."""
+    observed_generation: Int64 | None = None
+    """The generation of the spec that was acted on last."""
+
+
+class Job(ApiObject):
+    """A Job is a set of pods of several tasks that are placed together, watched together and end together."""
+
+    spec: JobSpec | None = None
+    """What the Job should be."""
+    status: JobStatus | None = None
+    """What the Job is."""
+
+
+KIND = CustomKind(
+    types.JOBS,
+    Job,
+    ("vcjob", "vj"),
+    (
+        Column("STATUS", "string", ".status.state.phase"),
+        Column("minAvailable", "integer", ".status.minAvailable"),
+        Column("RUNNINGS", "integer", ".status.running"),
+        AGE,
+        Column("QUEUE", "string", ".spec.queue", priority=1),
+    ),
+)

@@ -1,0 +1,120 @@
+"""PodGroup: pods that are placed together or not at all."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Ge
+from pydantic import Field
+
+from pyroclast.api import types
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.kinds import AGE, Column, CustomKind
+from pyroclast.api.shared import NetworkTopologySpec
+from pyroclast.api.wire import (
+    ATOMIC,
+    ApiObject,
+    Count,
+    Extra,
+    Int32,
+    LabelSelector,
+    Name,
+    ResourceList,
+    SubdomainName,
+    Time,
+    WireModel,
+)
+
+__all__ = ["KIND", "PodGroup", "PodGroupCondition", "PodGroupSpec", "PodGroupStatus", "SubGroupPolicySpec"]
+
+
+class SubGroupPolicySpec(WireModel):
+    """A second grouping of some pods of the group."""
+
+    name: Name | None = None
+    """Name of the policy."""
+    network_topology: NetworkTopologySpec | None = None
+    """How far apart the pods of one subgroup may be placed."""
+    sub_group_size: Annotated[int, Ge(1), Extra({"format": "int32"})] = 1
+    """Pods of each subgroup."""
+    min_sub_groups: Count = 0
+    """How many subgroups must be placeable."""
+    label_selector: LabelSelector | None = None
+    """Which pods belong to subgroups."""
+    match_label_keys: Annotated[list[str], ATOMIC] | None = None
+    """Pods with equal values of these labels are in one subgroup."""
+
+
+class PodGroupSpec(WireModel):
+    """What a group needs."""
+
+    min_member: Count | None = None
+    """How many pods must be placeable before any starts."""
+    min_task_member: dict[str, Int32] | None = None
+    """How many pods of each task must be placeable."""
+    queue: SubdomainName = "default"
+    """The queue that the group waits in."""
+    priority_class_name: Name | None = None
+    """Priority of the group."""
+    min_resources: ResourceList | None = None
+    """What must be free in the queue before the group may try."""
+    network_topology: NetworkTopologySpec | None = None
+    """How far apart the pods may be placed."""
+    sub_group_policy: list[SubGroupPolicySpec] | None = None
+    """Groupings within the group."""
+
+
+class PodGroupCondition(WireModel):
+    """One aspect of a group's state."""
+
+    type: str | None = None
+    """Unschedulable or Scheduled."""
+    status: str | None = None
+    """Whether it holds."""
+    transition_id: Annotated[str | None, Field(alias="transitionID")] = None
+    """The scheduling session that wrote the condition."""
+    last_transition_time: Time | None = None
+    """When it was written."""
+    reason: str | None = None
+    """Why, as one word."""
+    message: str | None = None
+    """Why, for people."""
+
+
+class PodGroupStatus(WireModel):
+    """What the scheduler says of a group."""
+
+    phase: PodGroupPhase | None = None
+    """The phase."""
+    conditions: list[PodGroupCondition] | None = None
+    """What holds for the group."""
+    running: Count | None = None
+    """Number of running pods."""
+    succeeded: Count | None = None
+    """Number of pods that succeeded."""
+    failed: Count | None = None
+    """Number of pods that failed."""
+
+
+class PodGroup(ApiObject):
+    """A PodGroup is a set of pods that are placed together or not at all."""
+
+    spec: PodGroupSpec | None = None
+    """What the group needs."""
+    status: PodGroupStatus | None = None
+    """What the scheduler says of the group."""
+
+
+KIND = CustomKind(
+    types.POD_GROUPS,
+    PodGroup,
+    ("pg", "podgroup-v1beta1"),
+    (
+        Column("STATUS", "string", ".status.phase"),
+        Column("minMember", "integer", ".spec.minMember"),
+        Column("RUNNINGS", "integer", ".status.running"),
+        AGE,
+        Column("QUEUE", "string", ".spec.queue", priority=1),
+    ),
+    has_status=False,
+)

@@ -1,0 +1,138 @@
+"""The base of all models of our kinds, and the field types they are made of.
+
+Separate from the kinds because what a field looks like on the wire (names, formats, quantities, embedded schemas) is said once,
+here; the CRDs are drawn from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
+
+from annotated_types import Ge, MaxLen
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, StringConstraints
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from pyroclast.api import builtin
+from pyroclast.api.builtin.structural import QUANTITY
+
+__all__ = [
+    "ATOMIC",
+    "DNS_LABEL",
+    "DNS_SUBDOMAIN",
+    "ApiObject",
+    "Count",
+    "Duration",
+    "EmbeddedMetadata",
+    "Extra",
+    "Int32",
+    "Int64",
+    "LabelSelector",
+    "Name",
+    "ObjectMetadata",
+    "PodTemplate",
+    "Quantity",
+    "RawObject",
+    "ResourceList",
+    "SubdomainName",
+    "Time",
+    "VolumeClaim",
+    "WireModel",
+]
+
+DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+
+
+class WireModel(BaseModel):
+    """Base of every model: camel case on the wire, unknown fields kept, the text under a field is its description."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow", use_attribute_docstrings=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Extra:
+    """Adds keys to the JSON schema of what it annotates."""
+
+    keys: Mapping[str, Any]
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(core), **self.keys}
+
+
+@dataclass(frozen=True, eq=False)
+class _Embedded:
+    """Puts a schema of the built-in kinds in place of the annotated type; it is loaded when a schema is drawn, not before."""
+
+    load: Callable[[], Mapping[str, Any]]
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return dict(self.load())
+
+
+ATOMIC = Extra({"x-kubernetes-list-type": "atomic"})
+
+Int32: TypeAlias = Annotated[int, Extra({"format": "int32"})]
+Int64: TypeAlias = Annotated[int, Extra({"format": "int64"})]
+Count: TypeAlias = Annotated[int, Ge(0), Extra({"format": "int32"})]
+Name: TypeAlias = Annotated[str, MaxLen(253)]
+SubdomainName: TypeAlias = Annotated[str, StringConstraints(max_length=253, pattern=DNS_SUBDOMAIN)]
+Duration: TypeAlias = str
+"""A Go duration, such as `90s` or `1h30m`."""
+Time: TypeAlias = Annotated[str, Extra({"format": "date-time"})]
+"""RFC 3339, as it came."""
+Quantity: TypeAlias = Annotated[int | str, _Embedded(lambda: QUANTITY)]
+ResourceList: TypeAlias = dict[str, Quantity]
+PodTemplate: TypeAlias = Annotated[dict[str, Any], _Embedded(builtin.pod_template_schema)]
+"""A PodTemplateSpec, raw."""
+VolumeClaim: TypeAlias = Annotated[dict[str, Any], _Embedded(builtin.pvc_spec_schema)]
+"""A PersistentVolumeClaimSpec, raw."""
+LabelSelector: TypeAlias = Annotated[dict[str, Any], _Embedded(builtin.label_selector_schema)]
+"""A LabelSelector, raw."""
+
+RawObject: TypeAlias = Annotated[
+    dict[str, Any], _Embedded(lambda: {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+]
+"""An object of any shape."""
+
+
+class EmbeddedMetadata(WireModel):
+    """Metadata of an object that is to be made."""
+
+    annotations: dict[str, str] | None = None
+    """Annotations of the object."""
+    finalizers: list[str] | None = None
+    """Finalizers of the object."""
+    labels: dict[str, str] | None = None
+    """Labels of the object."""
+    name: str | None = None
+    """Name of the object."""
+    namespace: str | None = None
+    """Namespace of the object."""
+
+
+class ObjectMetadata(EmbeddedMetadata):
+    """Metadata of an object; what is not named here is kept too."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+    generation: int | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "object"}  # the API server knows its schema and allows no other at the root of a CRD
+
+
+class ApiObject(WireModel):
+    """Base of the models that are whole objects."""
+
+    api_version: str | None = None
+    """Group and version of the schema of this object."""
+    kind: str | None = None
+    """Kind of this object."""
+    metadata: ObjectMetadata | None = None

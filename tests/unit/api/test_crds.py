@@ -1,0 +1,302 @@
+"""The CRDs that are drawn from the models."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pyroclast.api import builtin, crds
+
+BASES = Path(__file__).parents[3] / "charts" / "pyroclast" / "crd" / "bases"
+DEFINITIONS = {definition["metadata"]["name"]: definition for definition in crds.custom_resource_definitions()}
+MAXIMUM_BYTES = 256 * 1024
+
+
+def schema_of(name):
+    return DEFINITIONS[name]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def at(name, path):
+    """The schema at `path`; `*` stands for the items of a list or the values of a map."""
+    node = schema_of(name)
+    for part in path.split("."):
+        node = (node.get("items") or node["additionalProperties"]) if part == "*" else node["properties"][part]
+    return node
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_checked_in_files_are_what_the_models_say(name):
+    spec = DEFINITIONS[name]["spec"]
+    file = BASES / f"{spec['group']}_{spec['names']['plural']}.yaml"
+    assert file.read_text() == crds.render(DEFINITIONS[name]), (
+        "stale: run `python -m pyroclast.api.crds charts/pyroclast/crd/bases`"
+    )
+    assert yaml.load(file.read_text(), yaml.CSafeLoader) == DEFINITIONS[name]
+
+
+def test_no_file_is_left_over():
+    assert len(list(BASES.iterdir())) == len(DEFINITIONS)
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_a_crd_fits_into_an_annotation(name):
+    assert len(json.dumps(DEFINITIONS[name], separators=(",", ":"))) < MAXIMUM_BYTES
+
+
+@pytest.mark.parametrize(
+    ("name", "scope", "short_names", "columns", "subresources"),
+    [
+        (
+            "jobs.batch.volcano.sh",
+            "Namespaced",
+            ["vcjob", "vj"],
+            ["STATUS:string", "minAvailable:integer", "RUNNINGS:integer", "AGE:date", "QUEUE:string:1"],
+            {"status": {}},
+        ),
+        ("cronjobs.batch.volcano.sh", "Namespaced", ["cronvcjob", "cronvj"], [], {"status": {}}),
+        ("commands.bus.volcano.sh", "Namespaced", [], [], {}),
+        (
+            "podgroups.scheduling.volcano.sh",
+            "Namespaced",
+            ["pg", "podgroup-v1beta1"],
+            ["STATUS:string", "minMember:integer", "RUNNINGS:integer", "AGE:date", "QUEUE:string:1"],
+            {},
+        ),
+        ("queues.scheduling.volcano.sh", "Cluster", ["q", "queue-v1beta1"], ["PARENT:string"], {"status": {}}),
+        ("jobflows.flow.volcano.sh", "Namespaced", ["jf"], ["Status:string", "Age:date"], {"status": {}}),
+        ("jobtemplates.flow.volcano.sh", "Namespaced", ["jt"], [], {"status": {}}),
+        (
+            "hypernodes.topology.volcano.sh",
+            "Cluster",
+            ["hn"],
+            ["Tier:string", "TierName:string", "NodeCount:integer", "Age:date"],
+            {"status": {}},
+        ),
+        ("numatopologies.nodeinfo.volcano.sh", "Cluster", ["numatopo"], [], {}),
+        ("nodeshards.shard.volcano.sh", "Cluster", ["nsh"], ["AGE:date"], {"status": {}}),
+        ("colocationconfigurations.config.volcano.sh", "Namespaced", [], [], {"status": {}}),
+    ],
+)
+def test_how_kinds_are_served(name, scope, short_names, columns, subresources):
+    definition = DEFINITIONS[name]
+    spec = definition["spec"]
+    (version,) = spec["versions"]
+    assert spec["scope"] == scope
+    assert spec["names"].get("shortNames", []) == short_names
+    assert spec["names"]["listKind"] == spec["names"]["kind"] + "List"
+    shown = [
+        ":".join(str(part) for part in (column["name"], column["type"], column.get("priority")) if part)
+        for column in version.get("additionalPrinterColumns", [])
+    ]
+    assert shown == columns
+    assert version["subresources"] == subresources
+    assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+INT32 = {"type": "integer", "format": "int32"}
+COUNT = INT32 | {"minimum": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "want"),
+    [
+        ("jobs", "spec.queue", {"type": "string", "default": "default", "maxLength": 253, "pattern": SUBDOMAIN}),
+        ("jobs", "spec.schedulerName", {"type": "string", "maxLength": 63}),
+        ("jobs", "spec.maxRetry", COUNT | {"default": 3}),
+        ("jobs", "spec.minSuccess", INT32 | {"minimum": 1}),
+        ("jobs", "spec.ttlSecondsAfterFinished", COUNT),
+        ("jobs", "spec.plugins.*.*", {"type": "string"}),
+        ("jobs", "spec.tasks.*.minAvailable", COUNT),
+        (
+            "jobs",
+            "spec.tasks.*.name",
+            {"type": "string", "maxLength": 63, "pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+        ),
+        (
+            "jobs",
+            "spec.tasks.*.topologyPolicy",
+            {"type": "string", "enum": ["none", "best-effort", "restricted", "single-numa-node"]},
+        ),
+        ("jobs", "spec.tasks.*.dependsOn.iteration", {"type": "string"}),
+        ("jobs", "spec.tasks.*.partitionPolicy.totalPartitions", INT32 | {"minimum": 1}),
+        ("jobs", "spec.tasks.*.partitionPolicy.minPartitions", COUNT | {"default": 0}),
+        ("jobs", "spec.networkTopology.mode", {"type": "string", "enum": ["hard", "soft"], "default": "hard"}),
+        ("jobs", "spec.networkTopology.highestTierAllowed", {"type": "integer", "minimum": 0}),
+        ("jobs", "spec.volumes.*.mountPath", {"type": "string", "minLength": 1, "pattern": "^[^:]+$"}),
+        ("jobs", "spec.volumes.*.volumeClaimName", {"type": "string", "maxLength": 253}),
+        ("jobs", "status.conditions.*.status", {"type": "string"}),
+        ("jobs", "status.taskStatusCount.*.phase.*", INT32),
+        ("jobs", "status.observedGeneration", {"type": "integer", "format": "int64"}),
+        (
+            "jobs",
+            "status.state.phase",
+            {
+                "type": "string",
+                "enum": [
+                    "Pending",
+                    "Aborting",
+                    "Aborted",
+                    "Running",
+                    "Restarting",
+                    "Completing",
+                    "Completed",
+                    "Terminating",
+                    "Terminated",
+                    "Failed",
+                ],
+            },
+        ),
+        (
+            "jobs",
+            "spec.policies.*.event",
+            {
+                "type": "string",
+                "enum": [
+                    "*",
+                    "PodPending",
+                    "PodRunning",
+                    "PodFailed",
+                    "PodEvicted",
+                    "Unknown",
+                    "TaskCompleted",
+                    "OutOfSync",
+                    "CommandIssued",
+                    "JobUpdated",
+                    "TaskFailed",
+                ],
+            },
+        ),
+        ("cronjobs", "spec.concurrencyPolicy", {"type": "string", "enum": ["Allow", "Forbid", "Replace"], "default": "Allow"}),
+        ("cronjobs", "spec.suspend", {"type": "boolean", "default": False}),
+        ("cronjobs", "spec.startingDeadlineSeconds", {"type": "integer", "format": "int64", "minimum": 0}),
+        (
+            "cronjobs",
+            "spec.jobTemplate.spec.queue",
+            {"type": "string", "default": "default", "maxLength": 253, "pattern": SUBDOMAIN},
+        ),
+        ("podgroups", "spec.minMember", COUNT),
+        ("podgroups", "spec.minTaskMember.*", INT32),
+        ("podgroups", "spec.subGroupPolicy.*.subGroupSize", INT32 | {"default": 1, "minimum": 1}),
+        ("podgroups", "status.conditions.*.transitionID", {"type": "string"}),
+        ("podgroups", "status.phase", {"type": "string", "enum": ["Pending", "Running", "Unknown", "Inqueue", "Completed"]}),
+        ("queues", "spec.weight", INT32 | {"default": 1, "minimum": 1, "maximum": 65535}),
+        ("queues", "spec.dequeueStrategy", {"type": "string", "enum": ["fifo", "traverse"], "default": "traverse"}),
+        ("queues", "spec.reclaimable", {"type": "boolean"}),
+        ("queues", "status.state", {"type": "string", "enum": ["Open", "Closed", "Closing", "Unknown"]}),
+        ("jobflows", "spec.jobRetainPolicy", {"type": "string", "enum": ["retain", "delete"]}),
+        ("jobflows", "spec.flows.*.name", {"type": "string", "minLength": 1}),
+        ("jobflows", "spec.flows.*.dependsOn.strategy", {"type": "string", "enum": ["all", "any"]}),
+        ("jobflows", "spec.flows.*.dependsOn.probe.tcpSocketList.*.port", {"type": "integer", "minimum": 0, "maximum": 65535}),
+        ("jobflows", "spec.flows.*.patch.spec", {"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+        ("jobflows", "spec.flows.*.else.*", {"type": "string"}),
+        (
+            "jobflows",
+            "status.state.phase",
+            {"type": "string", "enum": ["Succeed", "Terminating", "Failed", "Running", "Pending"]},
+        ),
+        ("jobflows", "status.conditions.*.createTime", {"type": "string", "format": "date-time"}),
+        ("hypernodes", "spec.tier", {"type": "integer", "minimum": 0}),
+        ("hypernodes", "status.nodeCount", {"type": "integer", "format": "int64", "minimum": 0}),
+        ("numatopologies", "spec.numares.*.allocatable", {"type": "string"}),
+        (
+            "colocationconfigurations",
+            "spec.memoryQos.highRatio",
+            {"type": "integer", "minimum": 0, "maximum": 100, "default": 100},
+        ),
+    ],
+)
+def test_fields_have_the_limits_of_the_api(name, path, want):
+    (full,) = (known for known in DEFINITIONS if known.startswith(name + "."))
+    found = dict(at(full, path))
+    found.pop("description", None)
+    assert found == want
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "want"),
+    [
+        ("jobs.batch.volcano.sh", "spec.volumes.*", ["mountPath"]),
+        ("jobs.batch.volcano.sh", "spec.tasks.*.partitionPolicy", ["partitionSize"]),
+        ("jobs.batch.volcano.sh", "status.conditions.*", ["status"]),
+        ("cronjobs.batch.volcano.sh", "spec", ["jobTemplate", "schedule"]),
+        ("cronjobs.batch.volcano.sh", "spec.jobTemplate", []),
+        ("commands.bus.volcano.sh", "target", ["apiVersion", "kind", "name", "uid"]),
+        ("jobflows.flow.volcano.sh", "spec.flows.*", ["name"]),
+        ("jobflows.flow.volcano.sh", "spec.flows.*.dependsOn.probe.httpGetList.*.httpHeader", ["name", "value"]),
+        ("hypernodes.topology.volcano.sh", "spec", ["tier"]),
+        ("hypernodes.topology.volcano.sh", "spec.members.*", ["type"]),
+        ("nodeshards.shard.volcano.sh", "spec", ["nodesDesired"]),
+    ],
+)
+def test_what_is_required(name, path, want):
+    assert sorted(at(name, path).get("required", [])) == want
+
+
+def test_what_is_required_at_the_root():
+    wanted = {"nodeshards.shard.volcano.sh": ["spec"], "colocationconfigurations.config.volcano.sh": ["spec"]}
+    assert {name: schema_of(name)["required"] for name in DEFINITIONS if "required" in schema_of(name)} == wanted
+
+
+def test_at_least_one_task_and_one_member():
+    assert at("jobs.batch.volcano.sh", "spec.tasks")["minItems"] == 1
+    assert at("hypernodes.topology.volcano.sh", "spec.members")["minItems"] == 1
+
+
+def test_a_selector_of_members_selects_in_exactly_one_way():
+    messages = [
+        rule["message"] for rule in at("hypernodes.topology.volcano.sh", "spec.members.*.selector")["x-kubernetes-validations"]
+    ]
+    assert messages == [
+        "Either ExactMatch or RegexMatch or LabelMatch must be specified",
+        "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified",
+    ]
+
+
+def test_what_is_replaced_as_a_whole():
+    assert at("commands.bus.volcano.sh", "target")["x-kubernetes-map-type"] == "atomic"
+    assert at("cronjobs.batch.volcano.sh", "status.active")["x-kubernetes-list-type"] == "atomic"
+    assert at("podgroups.scheduling.volcano.sh", "spec.subGroupPolicy.*.matchLabelKeys")["x-kubernetes-list-type"] == "atomic"
+    assert at("podgroups.scheduling.volcano.sh", "spec.subGroupPolicy.*.labelSelector")["x-kubernetes-map-type"] == "atomic"
+    conditions = at("colocationconfigurations.config.volcano.sh", "status.conditions")
+    assert (conditions["x-kubernetes-list-type"], conditions["x-kubernetes-list-map-keys"]) == ("map", ["type"])
+    assert "x-kubernetes-list-type" not in at("hypernodes.topology.volcano.sh", "status.conditions")
+
+
+def test_templates_and_claims_are_the_built_in_schemas():
+    template = dict(at("jobs.batch.volcano.sh", "spec.tasks.*.template"))
+    assert template.pop("description")
+    assert template == builtin.pod_template_schema()
+    claim = dict(at("jobs.batch.volcano.sh", "spec.volumes.*.volumeClaim"))
+    assert claim.pop("description")
+    assert claim == builtin.pvc_spec_schema()
+
+
+def test_a_template_has_the_spec_of_a_job():
+    assert at("jobtemplates.flow.volcano.sh", "spec")["properties"] == at("jobs.batch.volcano.sh", "spec")["properties"]
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_every_field_of_ours_is_described_and_typed_and_no_default_of_none_is_left(name):
+    def walk(node, path):
+        assert "type" in node or node.get("x-kubernetes-int-or-string"), path
+        assert "$ref" not in node
+        assert node.get("default", "") is not None, path
+        for field, inner in node.get("properties", {}).items():
+            where = f"{path}.{field}"
+            assert where == ".metadata" or re.search(r"\w", inner.get("description", "")), where
+            if field in ("template", "volumeClaim", "patch", "labelSelector", "labelMatch", "selector"):
+                continue
+            walk(inner, where)
+        for key in ("items", "additionalProperties"):
+            if key in node:
+                walk(node[key], f"{path}.*")
+
+    walk(schema_of(name), "")
+
+
+def test_the_module_writes_a_file_for_each_kind(tmp_path):
+    crds.main([str(tmp_path)])
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(file.name for file in BASES.iterdir())

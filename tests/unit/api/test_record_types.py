@@ -1,0 +1,133 @@
+"""Every field of a record exists in the model of its kind (or in the built-in schema) and has the same type."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import inspect as types
+
+from pyroclast.api import builtin, crds, records
+from pyroclast.api.structure import structural_schema
+
+OURS = {
+    records.Job: "Job",
+    records.CronJob: "CronJob",
+    records.Command: "Command",
+    records.PodGroup: "PodGroup",
+    records.Queue: "Queue",
+    records.JobFlow: "JobFlow",
+    records.JobTemplate: "JobTemplate",
+    records.HyperNode: "HyperNode",
+    records.Numatopology: "Numatopology",
+    records.NodeShard: "NodeShard",
+}
+BUILT_IN = {
+    records.Pod: ("", "v1", "Pod"),
+    records.Node: ("", "v1", "Node"),
+    records.Namespace: ("", "v1", "Namespace"),
+    records.ConfigMap: ("", "v1", "ConfigMap"),
+    records.Secret: ("", "v1", "Secret"),
+    records.Service: ("", "v1", "Service"),
+    records.PersistentVolumeClaim: ("", "v1", "PersistentVolumeClaim"),
+    records.ResourceQuota: ("", "v1", "ResourceQuota"),
+    records.PriorityClass: ("scheduling.k8s.io", "v1", "PriorityClass"),
+    records.NetworkPolicy: ("networking.k8s.io", "v1", "NetworkPolicy"),
+}
+MODELS = {kind.resource.kind: kind.model for kind in crds.KINDS}
+
+
+def resolve(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    while "$ref" in schema:
+        schema = builtin.definitions()[schema["$ref"].removeprefix("#/components/schemas/")]
+    return schema
+
+
+def differences(found: types.Type, schema: Mapping[str, Any], path: str) -> list[str]:
+    schema = resolve(schema)
+    match found:
+        case types.UnionType():
+            some = [option for option in found.types if not isinstance(option, types.NoneType)]
+            if len(some) == 1:
+                return differences(some[0], schema, path)
+            is_quantity = schema.get("x-kubernetes-int-or-string") or "oneOf" in schema
+            return [] if is_quantity else [f"{path}: not an int or string"]
+        case types.StructType():
+            fields = ((field, schema.get("properties", {}).get(field.encode_name)) for field in found.fields)
+            return [
+                problem
+                for field, inner in fields
+                for problem in (
+                    [f"{path}.{field.encode_name}: unknown"]
+                    if inner is None
+                    else []
+                    if (path, field.encode_name) == ("", "metadata")
+                    else differences(field.type, inner, f"{path}.{field.encode_name}")
+                )
+            ]
+        case types.VarTupleType():
+            return (
+                differences(found.item_type, schema["items"], f"{path}[]") if schema["type"] == "array" else [f"{path}: no list"]
+            )
+        case types.DictType() if not isinstance(found.value_type, types.AnyType):
+            return differences(found.value_type, schema["additionalProperties"], f"{path}{{}}")
+        case types.DictType() | types.RawType():
+            return [] if schema["type"] == "object" else [f"{path}: no object"]
+        case types.EnumType():
+            words = {word.value for word in found.cls if word.value}
+            return [] if schema["type"] == "string" and words >= set(schema.get("enum", words)) else [f"{path}: other words"]
+    wanted = {types.StrType: "string", types.IntType: "integer", types.BoolType: "boolean"}[type(found)]
+    return [] if schema.get("type") == wanted else [f"{path}: {wanted} here, {schema.get('type')} in the model"]
+
+
+@pytest.mark.parametrize("record", OURS, ids=OURS.values())
+def test_records_of_our_kinds(record):
+    assert differences(types.type_info(record), structural_schema(MODELS[OURS[record]]), "") == []
+
+
+@pytest.mark.parametrize("record", BUILT_IN, ids=[kind for _, _, kind in BUILT_IN.values()])
+def test_records_of_built_in_kinds(record):
+    schema = builtin.definition_of(*BUILT_IN[record])
+    assert schema is not None
+    assert differences(types.type_info(record), schema, "") == []
+
+
+def test_metadata():
+    schema = builtin.definitions()["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]
+    assert differences(types.type_info(records.Meta), schema, "metadata") == []
+
+
+def test_no_record_is_left_out():
+    objects = {value for value in vars(records).values() if isinstance(value, type) and issubclass(value, records.ObjectRecord)}
+    assert objects - {records.ObjectRecord} == OURS.keys() | BUILT_IN.keys()
+
+
+def test_defaults_of_records_are_those_of_the_model():
+    """A record may not read an absent field as something else than the schema would have made of it."""
+
+    def walk(struct: type, schema: Mapping[str, Any], path: str) -> list[str]:
+        wrong = []
+        for field in types.type_info(struct).fields:
+            inner = schema.get("properties", {}).get(field.encode_name, {})
+            if "default" in inner and field.default != inner["default"]:
+                wrong.append(f"{path}.{field.encode_name}: {field.default!r}, not {inner['default']!r}")
+            if isinstance(field.type, types.StructType):
+                wrong += walk(field.type.cls, inner, f"{path}.{field.encode_name}")
+        return wrong
+
+    for record, kind in OURS.items():
+        assert walk(record, structural_schema(MODELS[kind]), kind) == []
+
+
+def test_models_keep_what_they_do_not_know():
+    body = {
+        "apiVersion": "v",
+        "kind": "Job",
+        "metadata": {"name": "a", "later": 1},
+        "spec": {"tasks": [{"name": "t", "x": {"y": 2}}], "z": 3},
+    }
+    job = MODELS["Job"].model_validate(body)
+    assert job.model_dump(by_alias=True, exclude_unset=True) == body
+    assert msgspec.json.decode(job.model_dump_json(by_alias=True, exclude_unset=True)) == body
+    assert job.spec.tasks[0].name == "t"
+    assert job.spec.queue == "default"
