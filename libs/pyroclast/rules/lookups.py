@@ -6,9 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pyroclast.rules.values import integer, mapping, text
+from pyroclast.rules.amounts import amount
+from pyroclast.rules.values import mapping, text
 
-__all__ = ["ROOT_QUEUE", "FlowLookup", "FlowView", "QueueLookup", "QueueView", "queue_not_found"]
+__all__ = [
+    "HIERARCHY",
+    "HIERARCHY_WEIGHTS",
+    "ROOT_QUEUE",
+    "FlowLookup",
+    "FlowView",
+    "QueueLookup",
+    "QueueView",
+    "queue_not_found",
+]
 
 ROOT_QUEUE = "root"
 
@@ -35,7 +45,7 @@ class QueueView:
         """The view of a Queue object; `name` where the object has none (a deletion)."""
         metadata, spec, status = mapping(queue.get("metadata")), mapping(queue.get("spec")), mapping(queue.get("status"))
         annotations = mapping(metadata.get("annotations"))
-        pods = mapping(status.get("allocated")).get("pods")
+        pods = amount(mapping(status.get("allocated")).get("pods"))
         return cls(
             name=text(metadata.get("name")) or name,
             parent=text(spec.get("parent")),
@@ -45,7 +55,7 @@ class QueueView:
             capability=mapping(spec.get("capability")),
             deserved=mapping(spec.get("deserved")),
             guarantee=mapping(mapping(spec.get("guarantee")).get("resource")),
-            allocated_pods=int(pods) if isinstance(pods, str) and pods.isdecimal() else integer(pods),
+            allocated_pods=pods.value if pods is not None else 0,
         )
 
 

@@ -13,13 +13,13 @@ from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, no
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.values import Json, mapping, mappings, text
 
-__all__ = ["HUGE_PAGES", "check_amount", "check_claims", "check_requirements", "is_extended", "is_native"]
+__all__ = ["COUNTED", "HUGE_PAGES", "check_amount", "check_claims", "check_requirements", "is_extended", "is_native"]
 
 HUGE_PAGES = "hugepages-"
 NOT_NEGATIVE = "must be greater than or equal to 0"
 
 _CONTAINER = frozenset({"cpu", "memory", "ephemeral-storage"})
-_COUNTED = (
+COUNTED = (
     "pods",
     "resourcequotas",
     "services",
@@ -31,7 +31,7 @@ _COUNTED = (
     "services.loadbalancers",
 )
 _STANDARD = frozenset(
-    {*_CONTAINER, *_COUNTED, "storage", "requests.storage"}
+    {*_CONTAINER, *COUNTED, "storage", "requests.storage"}
     | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _CONTAINER}
 )
 
@@ -75,7 +75,7 @@ def check_amount(name: str, value: Quantity | None, path: str, errors: list[Fiel
         return
     if value.millis < 0:
         errors.append(invalid(path, str(value), NOT_NEGATIVE))
-    if value.millis % 1000 and (name in _COUNTED or is_extended(name)):
+    if value.millis % 1000 and (name in COUNTED or is_extended(name)):
         errors.append(invalid(path, str(value), "must be an integer"))
     if name.startswith(HUGE_PAGES):
         page = amount(name.removeprefix(HUGE_PAGES))

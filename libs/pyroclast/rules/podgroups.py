@@ -1,0 +1,67 @@
+"""Rules of PodGroup: the queue of its namespace by default, and what speaks against a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyroclast.rules.errors import forbidden, invalid
+from pyroclast.rules.lookups import QueueLookup, queue_not_found
+from pyroclast.rules.topology import BOTH_TIERS, check_topology
+from pyroclast.rules.values import mapping, mappings, text
+from pyroclast.rules.verdicts import Finding, Patch, Verdict, found, verdict_of
+
+__all__ = ["QUEUE_OF_NAMESPACE", "default", "takes_queue_of_namespace", "validate_create"]
+
+QUEUE_OF_NAMESPACE = "scheduling.volcano.sh/queue-name"
+"""Annotation of a namespace: the queue that its PodGroups take unless they name another one."""
+
+DEFAULT_QUEUE = "default"
+
+
+def takes_queue_of_namespace(pod_group: Mapping[str, Any]) -> bool:
+    """Whether the PodGroup names no queue of its own: the schema has put `default` there."""
+    return mapping(pod_group.get("spec")).get("queue") == DEFAULT_QUEUE
+
+
+def default(pod_group: Mapping[str, Any], namespace_annotations: Mapping[str, Any]) -> Patch:
+    """The operations that give the PodGroup the queue of its namespace."""
+    queue = namespace_annotations.get(QUEUE_OF_NAMESPACE)
+    if not takes_queue_of_namespace(pod_group) or not isinstance(queue, str):
+        return []
+    return [{"op": "add", "path": "/spec/queue", "value": queue}]
+
+
+def validate_create(pod_group: Mapping[str, Any], queues: QueueLookup) -> Verdict:
+    """The verdict on a new PodGroup."""
+    spec = mapping(pod_group.get("spec"))
+    parts = [list(_check_queue(text(spec.get("queue")), queues)), list(_check_topologies(spec))]
+    findings = [finding for part in parts for finding in part]
+    verdict = verdict_of(findings)
+    said = ("".join(finding.sentence for finding in part).strip() for part in parts)
+    return replace(verdict, message="; ".join(filter(None, said)))
+
+
+def _check_queue(name: str, queues: QueueLookup) -> Iterator[Finding]:
+    if not name:
+        return
+    queue = queues.get(name)
+    if queue is None:
+        sentence = f"unable to find queue: {queue_not_found(name)}"
+        yield found(sentence, invalid("spec.queue", name, sentence))
+    elif queue.state not in ("", "Open"):
+        sentence = f"can only submit PodGroup to queue with state `Open`, queue `{name}` status is `{queue.state}`."
+        yield replace(found(f" {sentence} ", forbidden("spec.queue", sentence)), about_fields=False)
+
+
+def _check_topologies(spec: Mapping[str, Any]) -> Iterator[Finding]:
+    if error := check_topology(spec.get("networkTopology"), "spec.networkTopology"):
+        yield found(f"{BOTH_TIERS}. ", error)
+    said = True
+    for index, policy in mappings(spec.get("subGroupPolicy")):
+        error = check_topology(policy.get("networkTopology"), f"spec.subGroupPolicy[{index}].networkTopology")
+        if error:
+            sentence = f"in subGroupPolicy '{text(policy.get('name'))}': {BOTH_TIERS}. " if said else ""
+            yield found(sentence, error)
+            said = False

@@ -1,0 +1,8 @@
+"""Rules of Queue: defaults, and what speaks against making, changing or deleting one."""
+
+from __future__ import annotations
+
+from pyroclast.rules.queues.defaults import default
+from pyroclast.rules.queues.validation import QueueLimits, validate_create, validate_delete, validate_update
+
+__all__ = ["QueueLimits", "default", "validate_create", "validate_delete", "validate_update"]

@@ -1,0 +1,39 @@
+"""Defaults of a new Queue, as a patch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.rules.lookups import HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
+from pyroclast.rules.values import mapping, text
+from pyroclast.rules.verdicts import Patch
+
+__all__ = ["default"]
+
+
+def default(queue: Mapping[str, Any]) -> Patch:
+    """The operations that give `queue` its defaults. A queue without spec gets one; values of a wrong type are left to the schema."""
+    patch = _rooted(mapping(mapping(queue.get("metadata")).get("annotations")))
+    spec = queue.get("spec")
+    if spec is None:
+        return [*patch, {"op": "add", "path": "/spec", "value": {"reclaimable": True, "weight": 1}}]
+    if not isinstance(spec, dict):
+        return patch
+    if spec.get("reclaimable") is None:
+        patch.append({"op": "add", "path": "/spec/reclaimable", "value": True})
+    weight = spec.get("weight")
+    if weight is None or (type(weight) is int and weight == 0):
+        patch.append({"op": "add", "path": "/spec/weight", "value": 1})
+    return patch
+
+
+def _rooted(annotations: Mapping[str, Any]) -> Patch:
+    """A path of the hierarchy starts at the root."""
+    hierarchy, weights = text(annotations.get(HIERARCHY)), text(annotations.get(HIERARCHY_WEIGHTS))
+    if not hierarchy or not weights or hierarchy.split("/")[0] == ROOT_QUEUE:
+        return []
+    return [
+        {"op": "add", "path": f"/metadata/annotations/{key.replace('/', '~1')}", "value": value}
+        for key, value in ((HIERARCHY, f"{ROOT_QUEUE}/{hierarchy}"), (HIERARCHY_WEIGHTS, f"1/{weights}"))
+    ]

@@ -1,0 +1,82 @@
+"""What speaks against making, changing or deleting a Queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from pyroclast.rules.errors import FieldError
+from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
+from pyroclast.rules.meaning import same_meaning
+from pyroclast.rules.queues.fields import check_resources, check_state
+from pyroclast.rules.queues.hierarchy import check_hierarchy
+from pyroclast.rules.queues.parents import check_parent
+from pyroclast.rules.queues.paths import check_paths
+from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, denied, field_verdict, first_only, verdict_of
+
+__all__ = ["QueueLimits", "validate_create", "validate_delete", "validate_update"]
+
+DEFAULT_QUEUE = "default"
+ROOT_PROTECTED = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """How queues may be arranged. `max_depth` counts the queues from below the root to a leaf."""
+
+    max_depth: int = 5
+    protect_root: bool = True
+    keep_allocated: bool = False
+
+
+def validate_create(queue: Mapping[str, Any], queues: QueueLookup, limits: QueueLimits) -> Verdict:
+    """The verdict on a new Queue. Every fault is named at once; the message starts as the original's."""
+    view = QueueView.of(queue)
+    errors = [*check_resources(view), *check_state(view.state), *check_paths(view, queues)]
+    placed = list(check_parent(view, queues, limits.max_depth))
+    findings = chain(_own(errors), placed, () if placed or view.name == ROOT_QUEUE else check_hierarchy(view, queues))
+    return verdict_of(first_only(findings))
+
+
+def validate_update(queue: Mapping[str, Any], old: Mapping[str, Any], queues: QueueLookup, limits: QueueLimits) -> Verdict:
+    """The verdict on changing `old` to `queue`. The state is not part of the request: the controller owns it."""
+    view, before = QueueView.of(queue), QueueView.of(old)
+    errors = [*check_resources(view), *check_paths(view, queues)]
+    moved = view.parent != before.parent
+    resized = not all(
+        same_meaning({"resource": new}, {"resource": was})
+        for new, was in (
+            (view.capability, before.capability),
+            (view.deserved, before.deserved),
+            (view.guarantee, before.guarantee),
+        )
+    )
+    placed = list(check_parent(view, queues, limits.max_depth)) if moved else []
+    if view.name == ROOT_QUEUE and resized and limits.protect_root:
+        return denied(ROOT_PROTECTED)
+    around = check_hierarchy(view, queues) if view.name != ROOT_QUEUE and (moved or resized) and not placed else ()
+    return verdict_of(first_only(chain(_own(errors), placed, around)))
+
+
+def validate_delete(name: str, queues: QueueLookup, limits: QueueLimits) -> Verdict:
+    """The verdict on deleting the queue of that name."""
+    if name in (DEFAULT_QUEUE, ROOT_QUEUE):
+        return denied(f"`{name}` queue can not be deleted")
+    queue = queues.get(name)
+    if queue is None:
+        return denied(queue_not_found(name))
+    if limits.keep_allocated and queue.allocated_pods:
+        return denied(f"queue {name} cannot be deleted because it has allocated Pods: {queue.allocated_pods}")
+    if children := queues.children(name):
+        names = ", ".join(child.name for child in children)
+        return denied(f"queue {name} can not be deleted because it has {len(children)} child queues: {names}")
+    return ALLOWED
+
+
+def _own(errors: list[FieldError]) -> Iterator[Finding]:
+    """One finding for all errors of the queue's own fields: the original says them together, each under `requestBody`."""
+    if errors:
+        said = field_verdict([error.under("requestBody") for error in errors]).message
+        yield Finding(said, tuple(errors))
