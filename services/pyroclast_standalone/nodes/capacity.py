@@ -1,0 +1,75 @@
+"""What a node has room for: the node itself refuses a pod that does not fit, whoever bound it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyroclast.resources import quantity
+
+from . import records
+
+__all__ = ["Ledger", "Refusal", "pod_requests"]
+
+_PODS = "pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node does not take a pod, in the kubelet's words."""
+
+    reason: str
+    message: str
+
+
+def pod_requests(pod: records.Pod) -> Counter[str]:
+    """What a pod takes of a node, in thousandths: containers and sidecars, or the largest init container, and overhead."""
+    together: Counter[str] = Counter()
+    largest: Counter[str] = Counter()
+    for container in pod.spec.init_containers:
+        own = _millis(container.resources.requests)
+        if container.restart_policy == "Always":
+            together += own
+        largest |= together if container.restart_policy == "Always" else together + own
+    together += sum((_millis(container.resources.requests) for container in pod.spec.containers), Counter())
+    needed = (together | largest) + _millis(pod.spec.overhead)
+    needed[_PODS] = 1000
+    return needed
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The requests of the pods that a node has taken, by their uids."""
+
+    allocatable: Mapping[str, Any]
+    _used: Counter[str] = field(default_factory=Counter)
+    _held: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def take(self, uid: str, requests: Counter[str]) -> Refusal | None:
+        """Enter a pod, or say why it does not fit."""
+        if uid in self._held:
+            return None
+        for name, wanted in requests.items():
+            capacity = quantity.parse(str(self.allocatable.get(name, 0))).millis
+            if wanted > capacity - self._used[name]:
+                unit = 1 if name == "cpu" else 1000
+                text = f"requested: {wanted // unit}, used: {self._used[name] // unit}, capacity: {capacity // unit}"
+                return Refusal(f"OutOf{name}", f"Pod was rejected: Node didn't have enough resource: {name}, {text}")
+        self.enter(uid, requests)
+        return None
+
+    def enter(self, uid: str, requests: Counter[str]) -> None:
+        """Enter a pod that is there already, whether it fits or not."""
+        self.release(uid)
+        self._held[uid] = requests
+        self._used.update(requests)
+
+    def release(self, uid: str) -> None:
+        """Strike out a pod that has ended."""
+        self._used.subtract(self._held.pop(uid, Counter()))
+
+
+def _millis(quantities: Mapping[str, Any]) -> Counter[str]:
+    return Counter({name: quantity.parse(str(value)).millis for name, value in quantities.items()})

@@ -1,0 +1,127 @@
+"""The environment of a container: its variables with everything they refer to put in. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyroclast.api.types import Key
+
+from . import records
+from .fields import field_value, resource_value
+from .sources import Reference
+
+__all__ = ["ConfigurationError", "Place", "argv", "environment", "references"]
+
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
+_VARIABLE = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
+
+Read = Mapping[tuple[str, Key], Mapping[str, bytes] | None]
+
+
+class ConfigurationError(Exception):
+    """A container cannot be started as it is configured; the text is what the kubelet says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pod runs, as far as its environment can tell."""
+
+    pod_ip: str
+    host_ip: str
+    allocatable: Mapping[str, Any]
+
+
+def references(pod: records.Pod, container: records.Container) -> list[Reference]:
+    """The ConfigMaps and Secrets that the variables of `container` come from."""
+    found: list[Reference] = []
+    for source in container.env_from:
+        found += _of(pod, source, {"configMapRef": "ConfigMap", "secretRef": "Secret"})
+    for variable in container.env:
+        found += _of(pod, variable.value_from or {}, {"configMapKeyRef": "ConfigMap", "secretKeyRef": "Secret"})
+    return found
+
+
+def environment(pod: records.Pod, container: records.Container, place: Place, read: Read) -> dict[str, str]:
+    """The variables of `container`.
+
+    Args:
+        pod: its pod.
+        container: the container.
+        place: where it runs.
+        read: what `references` name, None for what does not exist.
+
+    Raises:
+        ConfigurationError: something that is not optional does not exist.
+    """
+    variables: dict[str, str] = {}
+    for source in container.env_from:
+        prefix = str(source.get("prefix") or "")
+        for reference in _of(pod, source, {"configMapRef": "ConfigMap", "secretRef": "Secret"}):
+            for name, content in (_content(reference, read) or {}).items():
+                if _VARIABLE.fullmatch(prefix + name):
+                    variables[prefix + name] = content.decode(errors="replace")
+    for variable in container.env:
+        value = (
+            expand(variable.value, variables) if variable.value_from is None else _value(pod, container, variable, place, read)
+        )
+        if value is not None:
+            variables[variable.name] = value
+    variables.setdefault("HOSTNAME", pod.spec.hostname or pod.metadata.name)
+    variables.setdefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    return variables
+
+
+def argv(container: records.Container, variables: Mapping[str, str]) -> list[str]:
+    """The command line, with references to variables put in."""
+    return [expand(word, variables) for word in (*container.command, *container.args)]
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """`text` with `$(NAME)` replaced where the variable exists, and `$$` by `$`."""
+    if "$" not in text:
+        return text
+    return _REFERENCE.sub(lambda found: "$" if found[0] == "$$" else variables.get(found[1], found[0]), text)
+
+
+def _of(pod: records.Pod, source: Mapping[str, Any], kinds: Mapping[str, str]) -> list[Reference]:
+    found = []
+    for field, kind in kinds.items():
+        reference = source.get(field)
+        if reference is not None:
+            key = Key(pod.metadata.namespace, str(reference.get("name", "")))
+            found.append(Reference(kind, key, bool(reference.get("optional"))))
+    return found
+
+
+def _content(reference: Reference, read: Read) -> Mapping[str, bytes] | None:
+    content = read.get((reference.kind, reference.key))
+    if content is None and not reference.is_optional:
+        raise ConfigurationError(f'{reference.kind.lower()} "{reference.key.name}" not found')
+    return content
+
+
+def _value(
+    pod: records.Pod, container: records.Container, variable: records.EnvironmentVariable, place: Place, read: Read
+) -> str | None:
+    source = variable.value_from or {}
+    if "fieldRef" in source:
+        return field_value(pod, str(source["fieldRef"].get("fieldPath")), pod_ip=place.pod_ip, host_ip=place.host_ip)
+    if "resourceFieldRef" in source:
+        reference = source["resourceFieldRef"]
+        named = reference.get("containerName")
+        chosen = next((c for c in (*pod.spec.containers, *pod.spec.init_containers) if c.name == named), container)
+        return resource_value(chosen, reference, place.allocatable)
+    for field, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+        if field in source:
+            reference = _of(pod, source, {field: kind})[0]
+            content = _content(reference, read)
+            key = str(source[field].get("key", ""))
+            if content is None or key not in content:
+                if reference.is_optional:
+                    return None
+                raise ConfigurationError(f"couldn't find key {key} in {kind} {reference.key}")
+            return content[key].decode(errors="replace")
+    return ""

@@ -1,0 +1,184 @@
+"""The nodes: registered, kept alive by leases, and made to behave as their annotations ask."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from pyroclast.api.types import LEASES, NODES, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.errors import AlreadyExists, KubeError, NotFound
+from pyroclast.kube.informer import Informer
+
+from . import machines, records
+from .capacity import Ledger
+from .injections import SIMULATED, NodeState, of_node
+
+__all__ = ["Fleet", "Served"]
+
+log = structlog.get_logger()
+
+_AT_ONCE = 16  # nodes registered at the same time
+_RENEWALS_PER_SECOND = 20.0  # of all nodes together: what leases may cost the API server
+_SHORTEST_INTERVAL = 10.0  # seconds between renewals of one lease, as kubelets do
+_LEASE_NAMESPACE = "kube-node-lease"
+
+
+@dataclass(slots=True)
+class Served:
+    """A node that is ours: how it behaves and what its pods take."""
+
+    name: str
+    uid: str
+    state: NodeState
+    ledger: Ledger
+
+
+class Fleet:
+    """Serves the nodes it registers, and every other Node that carries the annotation `nodes.pyroclast.dev/simulated: "true"`.
+
+    Args:
+        client: of the API server.
+        nodes: informer of all nodes.
+        names: the nodes to register.
+        fleet: the mark by which a restarted process knows them again.
+        shape: what each of them offers.
+        changed: called with the name of a node whose pods should be looked at again.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        nodes: Informer[records.Node],
+        names: Sequence[str],
+        *,
+        fleet: str,
+        shape: machines.Shape,
+        changed: Callable[[str], None],
+    ) -> None:
+        self._client, self._nodes, self._names = client, nodes, names
+        self._fleet, self._changed = fleet, changed
+        self.shape = shape
+        self._served: dict[str, Served] = {}
+        self._to_write: asyncio.Queue[str] = asyncio.Queue()
+        nodes.on_change(self._on_change)
+
+    def __len__(self) -> int:
+        return len(self._served)
+
+    def get(self, name: str) -> Served | None:
+        """The node of that name if it is ours."""
+        return self._served.get(name)
+
+    def is_known(self, name: str) -> bool:
+        """Whether a Node of that name exists, ours or not."""
+        return self._nodes.get(Key("", name)) is not None
+
+    async def register(self) -> None:
+        """Create the nodes that do not exist yet."""
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(name: str) -> None:
+            async with gate:
+                await self._register(name)
+
+        async with asyncio.TaskGroup() as group:
+            for name in self._names:
+                if self._nodes.get(Key("", name)) is None:
+                    group.create_task(one(name))
+
+    async def write_statuses(self) -> None:
+        """Write the statuses of nodes that changed, until cancelled."""
+        while True:
+            name = await self._to_write.get()
+            try:
+                await self._write_status(name)
+            except NotFound:
+                continue
+            except KubeError as error:
+                log.warning("node.status_failed", node=name, error=str(error))
+                await asyncio.sleep(1.0)
+                self._to_write.put_nowait(name)
+
+    async def renew_leases(self) -> None:
+        """Renew all leases in turn, evenly spread over the interval, until cancelled."""
+        while True:
+            names = sorted(self._served)
+            interval = max(_SHORTEST_INTERVAL, len(names) / _RENEWALS_PER_SECOND)
+            for name in names:
+                served = self._served.get(name)
+                if served is not None and served.state is not NodeState.LOST:
+                    await self._renew(served, interval)
+                await asyncio.sleep(interval / len(names))
+            if not names:
+                await asyncio.sleep(1.0)
+
+    def _on_change(self, old: records.Node | None, new: records.Node | None) -> None:
+        node = new or old
+        if node is None:
+            return
+        name = node.metadata.name
+        if new is None or new.metadata.annotations.get(SIMULATED) not in (self._fleet, "true"):
+            if self._served.pop(name, None) is not None:
+                self._changed(name)
+            return
+        state = of_node(new.metadata.annotations)
+        served = self._served.get(name)
+        if served is None or served.uid != new.metadata.uid:
+            allocatable = new.status.allocatable or new.status.capacity or self.shape.resources
+            self._served[name] = Served(name, new.metadata.uid, state, Ledger(allocatable))
+            self._changed(name)
+        else:
+            served.ledger.allocatable = new.status.allocatable or served.ledger.allocatable
+            if served.state is not state:
+                served.state = state
+                self._changed(name)
+        if self._is_stale(new, state):
+            self._to_write.put_nowait(name)
+
+    def _is_stale(self, node: records.Node, state: NodeState) -> bool:
+        endpoint = node.status.daemon_endpoints.get("kubeletEndpoint") or {}
+        said = {condition.type: condition.status for condition in node.status.conditions}
+        wanted = {NodeState.READY: "True", NodeState.NOT_READY: "False", NodeState.LOST: "Unknown"}[state]
+        return endpoint.get("Port") != self.shape.port or said.get("Ready") != wanted or not node.status.capacity
+
+    async def _register(self, name: str) -> None:
+        try:
+            created = await self._client.create(NODES, machines.node_object(name, self._fleet, self.shape, time.time()))
+        except AlreadyExists:
+            return
+        log.info("node.registered", node=name)
+        await self._untaint(name, created)
+
+    async def _write_status(self, name: str) -> None:
+        served, known = self._served.get(name), self._nodes.get(Key("", name))
+        if served is None or known is None:
+            return
+        status = machines.node_status(name, self.shape, served.state, known, time.time())
+        written = await self._client.patch(NODES, Key("", name), {"status": status}, PatchKind.STRATEGIC, subresource="status")
+        log.info("node.status", node=name, state=str(served.state))
+        if served.state is NodeState.READY:
+            await self._untaint(name, written)
+
+    async def _untaint(self, name: str, node: machines.Json) -> None:
+        """Take off the taint that the API server puts on every new node: ours are ready at once."""
+        kept = machines.without_taint(node, machines.NOT_READY_TAINT)
+        if kept is not None:
+            version = {"resourceVersion": node["metadata"]["resourceVersion"]}
+            body = {"metadata": version, "spec": {"taints": kept or None}}
+            await self._client.patch(NODES, Key("", name), body, PatchKind.MERGE)
+
+    async def _renew(self, served: Served, interval: float) -> None:
+        body = machines.lease(served.name, served.uid, interval, time.time())
+        try:
+            try:
+                spec = {"spec": body["spec"], "metadata": {"ownerReferences": body["metadata"]["ownerReferences"]}}
+                await self._client.patch(LEASES, Key(_LEASE_NAMESPACE, served.name), spec, PatchKind.MERGE)
+            except NotFound:
+                await self._client.create(LEASES, body, namespace=_LEASE_NAMESPACE)
+        except KubeError as error:
+            log.warning("node.lease_failed", node=served.name, error=str(error))

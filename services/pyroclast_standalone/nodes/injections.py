@@ -1,0 +1,116 @@
+"""Failures that a user asks for by annotations. Times are durations as Go writes them (`500ms`, `5s`, `1m30s`).
+
+On a pod, each with the prefix `nodes.pyroclast.dev/`; a change takes effect at once:
+
+    run-for            its containers run so long, whatever their command, and end with `exit-code`, or 0
+    fail-after         its containers end so long after their start, with `exit-code`, or 1
+    exit-code          the code for the two above; alone, the code with which the command ends
+    fail-times         only so many first starts of a container fail by these annotations
+    container          only the container of that name is concerned by the above
+    start-delay        it stays Pending (ContainerCreating) so long
+    image-pull         `fail`: its images cannot be pulled (ErrImagePull, then ImagePullBackOff)
+    never-ready        `true`: it runs and never becomes ready
+    fail-probe         `startup`, `liveness` or `readiness`: that probe fails
+    evict-after        its node evicts it so long after its start (phase Failed, reason Evicted)
+    stuck-terminating  `true`: when deleted, it never goes
+
+On a node:
+
+    state      `ready`; `not-ready`: its condition Ready is False, its pods go on; `lost`: no heartbeat, Ready is Unknown, and
+               nothing happens to its pods until it is `ready` again
+    simulated  `true`: the nodes serve this Node although they did not register it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from pyroclast.runtime import durations
+
+__all__ = ["NONE", "SIMULATED", "Injection", "NodeState", "of_node", "of_pod"]
+
+_PREFIX: Final = "nodes.pyroclast.dev/"
+SIMULATED: Final = _PREFIX + "simulated"
+"""Annotation that makes any Node object one of ours: the nodes serve it although they did not register it."""
+
+
+class NodeState(StrEnum):
+    """How a node is made to behave."""
+
+    READY = "ready"
+    NOT_READY = "not-ready"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """What is asked for on one pod. Times are seconds."""
+
+    run_for: float | None = None
+    fail_after: float | None = None
+    exit_code: int | None = None
+    fail_times: int | None = None
+    container: str = ""
+    start_delay: float = 0.0
+    image_pull_fails: bool = False
+    never_ready: bool = False
+    fail_probe: str = ""
+    evict_after: float | None = None
+    stuck_terminating: bool = False
+
+    def ending(self, container: str, attempt: int) -> tuple[float | None, int] | None:
+        """When this start of `container` ends (seconds; None: with its command) and its exit code; None: not concerned."""
+        if (self.container and self.container != container) or (self.fail_times is not None and attempt >= self.fail_times):
+            return None
+        if self.fail_after is not None:
+            return self.fail_after, 1 if self.exit_code is None else self.exit_code
+        if self.run_for is not None:
+            return self.run_for, self.exit_code or 0
+        return None if self.exit_code is None else (None, self.exit_code)
+
+
+NONE: Final = Injection()
+
+
+def of_pod(annotations: Mapping[str, str]) -> Injection:
+    """What the annotations of a pod ask for; a value that cannot be read counts as absent."""
+    asked = {key.removeprefix(_PREFIX): value.strip() for key, value in annotations.items() if key.startswith(_PREFIX)}
+    if not asked:
+        return NONE
+    return Injection(
+        run_for=_seconds(asked.get("run-for")),
+        fail_after=_seconds(asked.get("fail-after")),
+        exit_code=_integer(asked.get("exit-code")),
+        fail_times=_integer(asked.get("fail-times")),
+        container=asked.get("container", ""),
+        start_delay=_seconds(asked.get("start-delay")) or 0.0,
+        image_pull_fails=asked.get("image-pull") == "fail",
+        never_ready=asked.get("never-ready") == "true",
+        fail_probe=asked.get("fail-probe", ""),
+        evict_after=_seconds(asked.get("evict-after")),
+        stuck_terminating=asked.get("stuck-terminating") == "true",
+    )
+
+
+def of_node(annotations: Mapping[str, str]) -> NodeState:
+    """How a node with these annotations behaves."""
+    try:
+        return NodeState(annotations.get(_PREFIX + "state", NodeState.READY))
+    except ValueError:
+        return NodeState.READY
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return durations.parse_duration(text).total_seconds()
+    except ValueError:
+        return None
+
+
+def _integer(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None

@@ -1,0 +1,277 @@
+"""What a pod does next, from its specification, what is known of its containers, and the time. No I/O, no clock of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import records, times
+from .injections import Injection
+from .lives import (
+    AskProbe,
+    ContainerLife,
+    Effect,
+    Ending,
+    Kill,
+    Phase,
+    PodLife,
+    Role,
+    Start,
+    Stopping,
+    Terminate,
+    Trouble,
+)
+from .probes import ProbeKind, ProbeState, Verdict
+
+__all__ = ["Backoff", "advance", "grace_seconds"]
+
+_DEFAULT_GRACE_SECONDS = 30
+_STABLE_SECONDS = 600.0  # a container that ran so long starts its back-off anew
+_TROUBLE_SECONDS = 2.0  # how soon to try again what could not be started
+_PULL_BACKOFF_SECONDS = 10.0  # ErrImagePull becomes ImagePullBackOff
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays between restarts, in seconds: none before the first, then doubling."""
+
+    first: float = 10.0
+    most: float = 300.0
+
+    def before(self, restart: int) -> float:
+        """Seconds to wait before restart number `restart` (from 1)."""
+        return 0.0 if restart <= 1 else float(min(self.first * 2 ** min(restart - 2, 30), self.most))
+
+
+def grace_seconds(pod: records.Pod) -> int:
+    """How long the pod's containers have between SIGTERM and SIGKILL."""
+    asked = pod.metadata.deletion_grace_period_seconds
+    if asked is None:
+        asked = pod.spec.termination_grace_period_seconds
+    return _DEFAULT_GRACE_SECONDS if asked is None else asked
+
+
+def advance(pod: records.Pod, life: PodLife, now: float, injection: Injection, backoff: Backoff) -> list[Effect]:
+    """Bring `life` up to `now` and say what is to be done; when carried out, call again until nothing is left to do.
+
+    Afterwards `life.wake_at` is when to look again even if nothing is heard, and `life.may_be_deleted` whether the object can go.
+    """
+    return _Step(pod, life, now, injection, backoff).take()
+
+
+class _Step:
+    def __init__(self, pod: records.Pod, life: PodLife, now: float, injection: Injection, backoff: Backoff) -> None:
+        self._pod, self._life, self._now, self._injection, self._backoff = pod, life, now, injection, backoff
+        self._effects: list[Effect] = []
+
+    def take(self) -> list[Effect]:
+        life = self._life
+        life.wake_at = None
+        if not life.phase.is_over:
+            for container in life.containers:
+                self._observe(container)
+            self._begin_stopping()
+            if life.stopping is None:
+                self._run()
+            if life.stopping is not None:
+                self._stop(life.stopping)
+        life.may_be_deleted = (
+            life.phase.is_over and self._pod.metadata.deletion_timestamp is not None and not self._injection.stuck_terminating
+        )
+        return self._effects
+
+    def _wake(self, when: float) -> None:
+        if self._life.wake_at is None or when < self._life.wake_at:
+            self._life.wake_at = when
+
+    # What has happened to the containers
+
+    def _observe(self, container: ContainerLife) -> None:
+        execution = container.execution
+        if execution is None:
+            return
+        if execution.trouble is not None:
+            container.trouble, container.execution = execution.trouble, None
+            container.retry_at = self._now + _TROUBLE_SECONDS
+            return
+        if execution.started_at is None:
+            return
+        container.trouble = None
+        ends_at, exit_code, is_injected = self._end(container, execution.started_at)
+        if ends_at is None or ends_at > self._now:
+            if ends_at is not None:
+                self._wake(ends_at)
+            self._probe(container, execution.started_at)
+            return
+        if is_injected and (execution.ends_at is None or execution.ends_at > self._now):
+            self._effects.append(Kill(container.name))
+        reason = "Completed" if exit_code == 0 else "Error"
+        container.ending = Ending(exit_code, execution.started_at, ends_at, reason, execution.message)
+        container.execution = None
+        container.probes = {}
+        container.terminating_since, container.is_killed = None, False
+
+    def _end(self, container: ContainerLife, started_at: float) -> tuple[float | None, int, bool]:
+        """When the run ends, with which code, and whether an annotation says so."""
+        execution = container.execution
+        assert execution is not None  # noqa: S101 - the caller has looked
+        asked = None if container.role is not Role.MAIN else self._injection.ending(container.name, container.restarts)
+        if asked is None or container.terminating_since is not None:
+            return execution.ends_at, execution.exit_code, False
+        after, exit_code = asked
+        if after is None:
+            return execution.ends_at, exit_code, False
+        ends_early = execution.ends_at is not None and execution.ends_at < started_at + after
+        if ends_early and self._injection.run_for is None:
+            return execution.ends_at, execution.exit_code, False
+        return started_at + after, exit_code, True
+
+    def _probe(self, container: ContainerLife, started_at: float) -> None:
+        spec = container.spec
+        if not container.probes and spec.startup_probe is not None:
+            container.probes[ProbeKind.STARTUP] = ProbeState.begin(ProbeKind.STARTUP, spec.startup_probe, started_at)
+        startup = container.probes.get(ProbeKind.STARTUP)
+        if startup is None or startup.verdict is Verdict.SUCCESS:
+            since = started_at if startup is None else self._now
+            for kind, probe in ((ProbeKind.LIVENESS, spec.liveness_probe), (ProbeKind.READINESS, spec.readiness_probe)):
+                if probe is not None and kind not in container.probes:
+                    container.probes[kind] = ProbeState.begin(kind, probe, since)
+        for kind, state in container.probes.items():
+            if state.next_at is None or state.is_asked or container.terminating_since is not None:
+                continue
+            if state.next_at <= self._now:
+                state.is_asked = True
+                self._effects.append(AskProbe(container.name, kind))
+            else:
+                self._wake(state.next_at)
+        if any(state.verdict is Verdict.FAILURE and state.kind is not ProbeKind.READINESS for state in container.probes.values()):
+            self._terminate(container, self._now + grace_seconds(self._pod))
+
+    # Running
+
+    def _run(self) -> None:
+        if not self._may_start():
+            return
+        life = self._life
+        for container in life.of_role(Role.INIT, Role.SIDECAR):
+            if container.role is Role.INIT and container.ending is not None and container.ending.exit_code == 0:
+                continue
+            if self._is_final(container):
+                life.stopping = Stopping(self._now + grace_seconds(self._pod))
+                return
+            self._start_when_due(container)
+            if container.role is Role.INIT or not container.is_started:
+                return
+        mains = life.of_role(Role.MAIN)
+        if all(self._is_final(container) for container in mains):
+            life.stopping = Stopping(self._now + grace_seconds(self._pod))
+            return
+        for container in mains:
+            if not self._is_final(container):
+                self._start_when_due(container)
+        if any(container.execution and container.execution.started_at is not None for container in mains):
+            life.phase = Phase.RUNNING
+
+    def _may_start(self) -> bool:
+        delayed_until = self._life.accepted_at + self._injection.start_delay
+        if self._now < delayed_until:
+            self._wake(delayed_until)
+            return False
+        if self._injection.image_pull_fails:
+            failing_since = self._life.accepted_at + self._injection.start_delay
+            is_new = self._now < failing_since + _PULL_BACKOFF_SECONDS
+            if is_new:
+                self._wake(failing_since + _PULL_BACKOFF_SECONDS)
+            for container in self._life.containers:
+                if not container.is_alive and container.ending is None:
+                    container.trouble = _pull_trouble(container.spec.image, is_new=is_new)
+            return any(container.is_alive for container in self._life.containers)
+        return True
+
+    def _is_final(self, container: ContainerLife) -> bool:
+        """Whether the container has ended and will not be started again."""
+        if container.ending is None:
+            return False
+        policy = self._pod.spec.restart_policy
+        match container.role:
+            case Role.SIDECAR:
+                return False
+            case Role.INIT:
+                return policy == "Never" or container.ending.exit_code == 0
+            case Role.MAIN:
+                return policy == "Never" or (policy == "OnFailure" and container.ending.exit_code == 0)
+
+    def _start_when_due(self, container: ContainerLife) -> None:
+        if container.is_alive:
+            return
+        ending = container.ending
+        if ending is not None and container.retry_at is None:
+            if ending.finished_at - ending.started_at >= _STABLE_SECONDS:
+                container.retry_at = ending.finished_at
+            else:
+                container.retry_at = ending.finished_at + self._backoff.before(container.restarts + 1)
+        if container.retry_at is not None and container.retry_at > self._now:
+            self._wake(container.retry_at)
+            return
+        container.retry_at = None
+        if ending is not None:
+            container.last, container.ending = ending, None
+            container.restarts += 1
+        self._effects.append(Start(container.name))
+
+    # Stopping
+
+    def _begin_stopping(self) -> None:
+        pod, life, now = self._pod, self._life, self._now
+        deleted_at = times.epoch(pod.metadata.deletion_timestamp)
+        if deleted_at is not None:
+            if life.stopping is None:
+                life.stopping = Stopping(deleted_at)
+            life.stopping.kill_at = min(life.stopping.kill_at, deleted_at)
+        if life.stopping is not None:
+            return
+        kill_at = now + grace_seconds(pod)
+        if pod.spec.active_deadline_seconds is not None:
+            deadline = life.accepted_at + pod.spec.active_deadline_seconds
+            if now >= deadline:
+                message = "Pod was active on the node longer than the specified deadline"
+                life.stopping = Stopping(kill_at, "DeadlineExceeded", message)
+                return
+            self._wake(deadline)
+        if self._injection.evict_after is not None:
+            evicted_at = life.accepted_at + self._injection.evict_after
+            if now >= evicted_at:
+                life.stopping = Stopping(now, "Evicted", "The node had condition: [MemoryPressure]. ")
+                return
+            self._wake(evicted_at)
+
+    def _stop(self, stopping: Stopping) -> None:
+        life = self._life
+        alive = [container for container in life.containers if container.is_alive]
+        if self._injection.stuck_terminating and self._pod.metadata.deletion_timestamp is not None:
+            return
+        for container in alive:
+            self._terminate(container, stopping.kill_at)
+        if alive:
+            return
+        mains = life.of_role(Role.MAIN)
+        went_well = all(container.ending is not None and container.ending.exit_code == 0 for container in mains)
+        life.phase = Phase.SUCCEEDED if went_well and not stopping.reason else Phase.FAILED
+        life.reason, life.message = stopping.reason, stopping.message
+        for container in life.containers:
+            container.trouble = container.retry_at = None
+
+    def _terminate(self, container: ContainerLife, kill_at: float) -> None:
+        if container.terminating_since is None:
+            container.terminating_since = self._now
+            self._effects.append(Terminate(container.name))
+        if self._now < kill_at:
+            self._wake(kill_at)
+        elif not container.is_killed:
+            container.is_killed = True
+            self._effects.append(Kill(container.name))
+
+
+def _pull_trouble(image: str, *, is_new: bool) -> Trouble:
+    if is_new:
+        return Trouble("ErrImagePull", f'failed to pull image "{image}": not found')
+    return Trouble("ImagePullBackOff", f'Back-off pulling image "{image}"')

@@ -1,0 +1,69 @@
+"""Logs as `kubectl logs` asks for them: which lines of a container, how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from . import times
+
+__all__ = ["LogLine", "LogOptions", "selected", "written"]
+
+LogLine = tuple[float, str]
+"""Seconds since the epoch, and the text without its end of line."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What is asked for. `since`: seconds since the epoch."""
+
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail: int | None = None
+    since: float | None = None
+    limit_bytes: int | None = None
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], now: float) -> LogOptions:
+        """The options of a request's query.
+
+        Raises:
+            ValueError: one of them is malformed; the text says which.
+        """
+        since = times.epoch(query["sinceTime"]) if "sinceTime" in query else None
+        if "sinceSeconds" in query:
+            since = now - _number(query, "sinceSeconds")
+        return cls(
+            follow=_flag(query, "follow"),
+            previous=_flag(query, "previous"),
+            timestamps=_flag(query, "timestamps"),
+            tail=_number(query, "tailLines") if "tailLines" in query else None,
+            since=since,
+            limit_bytes=_number(query, "limitBytes") if "limitBytes" in query else None,
+        )
+
+
+def selected(lines: Sequence[LogLine], options: LogOptions) -> Sequence[LogLine]:
+    """The lines among those there are that `options` ask for."""
+    if options.since is not None:
+        lines = [line for line in lines if line[0] >= options.since]
+    if options.tail is not None:
+        lines = lines[len(lines) - min(options.tail, len(lines)) :]
+    return lines
+
+
+def written(line: LogLine, options: LogOptions) -> bytes:
+    """A line as it is sent."""
+    stamp = times.nano_rfc3339(line[0]) + " " if options.timestamps else ""
+    return f"{stamp}{line[1]}\n".encode()
+
+
+def _flag(query: Mapping[str, str], name: str) -> bool:
+    return name in query and query[name].lower() not in ("false", "0")
+
+
+def _number(query: Mapping[str, str], name: str) -> int:
+    if not query[name].isdigit():
+        raise ValueError(f"{name}={query[name]}: not a number")
+    return int(query[name])

@@ -1,0 +1,127 @@
+"""Node objects: what a node of ours looks like in the API. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from . import records, times
+from .injections import SIMULATED, NodeState
+
+__all__ = ["NOT_READY_TAINT", "Shape", "lease", "node_object", "node_status", "without_taint"]
+
+NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
+_LEASE_RENEWALS = 4  # a lease outlives so many renewals that do not come
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What each node offers."""
+
+    resources: Mapping[str, str]
+    labels: Mapping[str, str]
+    host_ip: str
+    port: int  # of the kubelet endpoint
+
+
+def node_object(name: str, fleet: str, shape: Shape, now: float) -> Json:
+    """The node to register; `fleet` says whose it is."""
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": "amd64",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels | dict(shape.labels), "annotations": {SIMULATED: fleet}},
+        "status": node_status(name, shape, NodeState.READY, None, now),
+    }
+
+
+def node_status(name: str, shape: Shape, state: NodeState, known: records.Node | None, now: float) -> Json:
+    """The status of a node in `state`; what `known` says of its capacity and of times that did not change is kept."""
+    resources: Mapping[str, Any] = shape.resources
+    allocatable = resources
+    if known is not None and known.status.capacity:
+        resources = known.status.capacity
+        allocatable = known.status.allocatable or resources
+    return {
+        "capacity": dict(resources),
+        "allocatable": dict(allocatable),
+        "addresses": [{"type": "InternalIP", "address": shape.host_ip}, {"type": "Hostname", "address": name}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": shape.port}},
+        "conditions": [_condition(kind, *said, known, now) for kind, said in _conditions(state).items()],
+        "nodeInfo": {
+            "architecture": "amd64",
+            "bootID": name,
+            "containerRuntimeVersion": "pyroclast://simulated",
+            "kernelVersion": "simulated",
+            "kubeProxyVersion": "",
+            "kubeletVersion": "v1.36.0-pyroclast",
+            "machineID": name,
+            "operatingSystem": "linux",
+            "osImage": "Pyroclast simulated node",
+            "systemUUID": name,
+        },
+    }
+
+
+def lease(name: str, uid: str, interval: float, now: float) -> Json:
+    """The lease by which a node shows that it is alive; `interval` is the time between renewals in seconds."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": name,
+            "namespace": "kube-node-lease",
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}],
+        },
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": int(interval * _LEASE_RENEWALS),
+            "renewTime": times.micro_rfc3339(now),
+        },
+    }
+
+
+def without_taint(node: Json, key: str) -> list[Json] | None:
+    """The taints of a node without that one; None if it does not have it."""
+    taints = node.get("spec", {}).get("taints") or []
+    kept = [taint for taint in taints if taint.get("key") != key]
+    return kept if len(kept) < len(taints) else None
+
+
+def _conditions(state: NodeState) -> dict[str, tuple[str, str, str]]:
+    healthy = {
+        "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
+    }
+    match state:
+        case NodeState.READY:
+            return healthy
+        case NodeState.NOT_READY:
+            return healthy | {"Ready": ("False", "KubeletNotReady", "made not ready by an annotation")}
+        case NodeState.LOST:
+            return dict.fromkeys(healthy, ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status."))
+
+
+def _condition(kind: str, status: str, reason: str, message: str, known: records.Node | None, now: float) -> Json:  # noqa: PLR0917
+    before = next((c for c in known.status.conditions if c.type == kind), None) if known is not None else None
+    since = before.last_transition_time if before is not None and before.status == status else None
+    heard = times.rfc3339(now)
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": heard,
+        "lastTransitionTime": since or heard,
+    }

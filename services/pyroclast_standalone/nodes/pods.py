@@ -1,0 +1,258 @@
+"""Keeps every pod of our nodes where its life says it should be. All I/O of pods is in this file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+import orjson
+import structlog
+
+from pyroclast.api.types import PODS, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.errors import Conflict, Invalid, NotFound
+from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.informer import Informer
+from pyroclast.kube.queue import WorkQueue
+
+from . import records
+from .addresses import AddressPool
+from .capacity import pod_requests
+from .fleet import Fleet, Served
+from .injections import NodeState, of_pod
+from .lifecycle import Backoff, advance
+from .lives import AskProbe, ContainerLife, Effect, Kill, Phase, PodLife, Start, Terminate, born
+from .resume import resumed
+from .runtime import Runtime
+from .statuses import pod_status
+
+__all__ = ["Entry", "PodKeeper"]
+
+log = structlog.get_logger()
+
+_MAX_ROUNDS = 100  # of deciding and acting in one go: more means that a pod's life does not settle, which would be a bug
+_BY_NODE = "node"
+
+
+@dataclass(slots=True)
+class Entry:
+    """A pod that a node has taken. `published` is the digest of the status that was last written."""
+
+    life: PodLife
+    node: str
+    published: int = 0
+
+
+class PodKeeper:
+    """Level-triggered: a key says only "look at this pod".
+
+    Args:
+        client: of the API server.
+        pods: informer of the pods that are bound to any node, with the index `node`.
+        runtime: runs containers.
+        addresses: where pod IPs come from.
+        backoff: delays between restarts.
+        queue: the keys to look at.
+        events: told what a user should know.
+        now: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        pods: Informer[records.Pod],
+        runtime: Runtime,
+        *,
+        addresses: AddressPool,
+        backoff: Backoff,
+        queue: WorkQueue[Key],
+        events: EventRecorder,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._client, self._pods, self._runtime, self._addresses = client, pods, runtime, addresses
+        self._backoff, self._queue, self._events, self._now = backoff, queue, events, now
+        self._entries: dict[Key, Entry] = {}
+        self.fleet: Fleet | None = None
+        pods.on_change(self._on_change)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, key: Key) -> tuple[records.Pod, Entry] | None:
+        """The pod of that key, if it is on a node of ours."""
+        pod, entry = self._pods.get(key), self._entries.get(key)
+        return (pod, entry) if pod is not None and entry is not None and entry.life.uid == pod.metadata.uid else None
+
+    def look_at_node(self, name: str) -> None:
+        """Look at every pod of that node again."""
+        for pod in self._pods.by_index(_BY_NODE, name):
+            self._queue.add(pod.key)
+
+    def _on_change(self, old: records.Pod | None, new: records.Pod | None) -> None:
+        pod = new or old
+        if pod is not None and (pod.key in self._entries or (self.fleet and self.fleet.get(pod.spec.node_name))):
+            self._queue.add(pod.key)
+
+    async def reconcile(self, key: Key) -> None:
+        """Bring one pod up to date."""
+        assert self.fleet is not None  # noqa: S101 - set before the queue is worked on
+        pod, entry = self._pods.get(key), self._entries.get(key)
+        node = self.fleet.get(pod.spec.node_name) if pod is not None else None
+        if entry is not None and (pod is None or node is None or pod.metadata.uid != entry.life.uid):
+            await self._forget(key, entry)
+            if pod is not None and node is None and not self.fleet.is_known(entry.node):
+                await self._lose(pod)
+            entry = None
+        if pod is None or node is None or node.state is NodeState.LOST:
+            return
+        if entry is None:
+            if (
+                pod.status.phase != Phase.PENDING
+                and Phase(pod.status.phase or "Pending").is_over
+                and not pod.metadata.is_terminating
+            ):
+                return  # it is over; a node has nothing more to do with it
+            entry = await self._accept(pod, node)
+        await self._advance(pod, entry)
+        await self._publish(pod, entry)
+        if entry.life.phase.is_over:
+            node.ledger.release(entry.life.uid)
+        if entry.life.may_be_deleted:
+            await self._delete(pod)
+        elif entry.life.wake_at is not None:
+            self._queue.add_at(key, entry.life.wake_at)
+
+    async def _accept(self, pod: records.Pod, node: Served) -> Entry:
+        now = self._now()
+        if pod.status.start_time:
+            return await self._resume(pod, node)
+        life = born(pod, "", now)
+        entry = self._entries[pod.key] = Entry(life, node.name)
+        refusal = node.ledger.take(life.uid, pod_requests(pod))
+        if refusal is not None:
+            life.phase, life.reason, life.message = Phase.FAILED, refusal.reason, refusal.message
+            log.warning("pod.refused", pod=str(pod.key), node=node.name, reason=refusal.reason, message=refusal.message)
+        else:
+            life.pod_ip = node_ip if (node_ip := self._host_ip) and pod.spec.host_network else self._addresses.take()
+        return entry
+
+    @property
+    def _host_ip(self) -> str:
+        return self.fleet.shape.host_ip if self.fleet is not None else ""
+
+    async def _resume(self, pod: records.Pod, node: Served) -> Entry:
+        now = self._now()
+        life, running = resumed(pod, now, self._backoff)
+        entry = self._entries[pod.key] = Entry(life, node.name)
+        if not life.phase.is_over:
+            node.ledger.enter(life.uid, pod_requests(pod))
+        if life.pod_ip:
+            self._addresses.keep(life.pod_ip)
+        else:
+            life.pod_ip = self._addresses.take()
+        for name, started_at in running.items():
+            container = life.container(name)
+            container.execution = await self._runtime.resume(pod, life, container, started_at)
+        entry.published = _digest(pod_status(pod, life, of_pod(pod.metadata.annotations), host_ip=self._host_ip, now=now))
+        return entry
+
+    async def _advance(self, pod: records.Pod, entry: Entry) -> None:
+        life = entry.life
+        if pod.status.phase in ("Succeeded", "Failed") and not life.phase.is_over:  # somebody else has written its end
+            for container in life.containers:
+                if container.is_alive:
+                    await self._runtime.kill(pod, life, container)
+                    container.execution = None
+            life.phase, life.reason = Phase(pod.status.phase), pod.status.reason
+        injection = of_pod(pod.metadata.annotations)
+        for _ in range(_MAX_ROUNDS):
+            effects = advance(pod, life, self._now(), injection, self._backoff)
+            if not effects:
+                return
+            for effect in effects:
+                await self._apply(pod, life, effect)
+        log.error("pod.unsettled", pod=str(pod.key))
+
+    async def _apply(self, pod: records.Pod, life: PodLife, effect: Effect) -> None:
+        container = life.container(effect.container)
+        match effect:
+            case Start():
+                container.execution = await self._runtime.start(pod, life, container)
+                if container.execution.trouble is not None:
+                    self._tell(pod, "Warning", "Failed", f"Error: {container.execution.trouble.message}")
+                elif container.restarts > 1:
+                    self._tell(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name}")
+            case Terminate():
+                await self._runtime.terminate(pod, life, container)
+                self._tell(pod, "Normal", "Killing", f"Stopping container {container.name}")
+            case Kill():
+                await self._runtime.kill(pod, life, container)
+            case AskProbe(kind=kind):
+                await self._probe(pod, life, container, effect)
+                if container.probes[kind].message:
+                    self._tell(pod, "Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {container.probes[kind].message}")
+            case _:
+                assert_never(effect)
+
+    async def _probe(self, pod: records.Pod, life: PodLife, container: ContainerLife, effect: AskProbe) -> None:
+        result = await self._runtime.probe(pod, life, container, effect.kind)
+        container.probes[effect.kind].take(result, self._now())
+
+    async def _publish(self, pod: records.Pod, entry: Entry) -> None:
+        status = pod_status(pod, entry.life, of_pod(pod.metadata.annotations), host_ip=self._host_ip, now=self._now())
+        digest = _digest(status)
+        never_ran = not any(c.ending or c.is_alive for c in entry.life.containers)
+        if digest == entry.published or (entry.life.may_be_deleted and never_ran):
+            return
+        body = {"metadata": {"uid": entry.life.uid}, "status": status}
+        try:
+            await self._client.patch(PODS, pod.key, body, PatchKind.STRATEGIC, subresource="status")
+        except (NotFound, Conflict):
+            log.info("pod.gone", pod=str(pod.key))  # the watch will tell
+            return
+        except Invalid as error:
+            if "metadata.uid" not in error.message:
+                raise
+            return  # another pod has its name by now: the watch will tell
+        entry.published = digest
+        log.debug("pod.status", pod=str(pod.key), phase=str(entry.life.phase))
+
+    async def _delete(self, pod: records.Pod) -> None:
+        try:
+            await self._client.delete(PODS, pod.key, uid=pod.metadata.uid, grace_seconds=0)
+        except (NotFound, Conflict):
+            log.info("pod.gone", pod=str(pod.key))
+
+    async def _lose(self, pod: records.Pod) -> None:
+        """Its node was deleted: end it as the pod garbage collector would."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists",
+        }
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": {"phase": "Failed", "conditions": [condition]}}
+        log.info("pod.orphaned", pod=str(pod.key), node=pod.spec.node_name)
+        try:
+            if not Phase(pod.status.phase or "Pending").is_over:
+                await self._client.patch(PODS, pod.key, body, PatchKind.STRATEGIC, subresource="status")
+        except NotFound:
+            return
+        await self._delete(pod)
+
+    async def _forget(self, key: Key, entry: Entry) -> None:
+        del self._entries[key]
+        self._addresses.give_back(entry.life.pod_ip)
+        node = self.fleet.get(entry.node) if self.fleet is not None else None
+        if node is not None:
+            node.ledger.release(entry.life.uid)
+        await self._runtime.forget(entry.life.uid)
+
+    def _tell(self, pod: records.Pod, type_: str, reason: str, message: str) -> None:
+        self._events.event(Reference.of(pod, PODS), type_, reason, message)
+
+
+def _digest(status: dict[str, object]) -> int:
+    return hash(orjson.dumps(status, option=orjson.OPT_SORT_KEYS))

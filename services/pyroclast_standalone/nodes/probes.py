@@ -1,0 +1,66 @@
+"""When a probe of a container is due, and what its results add up to. Running probes is the work of the runtimes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from . import records
+
+__all__ = ["ProbeKind", "ProbeResult", "ProbeState", "Verdict"]
+
+
+class ProbeKind(StrEnum):
+    """Startup probes run before the other two."""
+
+    STARTUP = "startup"
+    LIVENESS = "liveness"
+    READINESS = "readiness"
+
+
+class Verdict(StrEnum):
+    """What the results add up to so far."""
+
+    UNDECIDED = "Undecided"
+    SUCCESS = "Success"
+    FAILURE = "Failure"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """One result. `is_constant`: it will be the same each time, so there is no need to ask again once it is decided."""
+
+    ok: bool
+    message: str = ""
+    is_constant: bool = False
+
+
+@dataclass(slots=True)
+class ProbeState:
+    """The results of one probe of a container that runs. Times are seconds since the epoch; `next_at` None: not due again."""
+
+    kind: ProbeKind
+    spec: records.Probe
+    next_at: float | None
+    verdict: Verdict = Verdict.UNDECIDED
+    message: str = ""
+    is_asked: bool = False  # a result is on its way
+    _in_row: int = 0
+    _last_ok: bool | None = None
+
+    @classmethod
+    def begin(cls, kind: ProbeKind, spec: records.Probe, since: float) -> ProbeState:
+        """The state of a probe of a container that has been there `since`."""
+        return cls(kind, spec, since + spec.initial_delay_seconds)
+
+    def take(self, result: ProbeResult, now: float) -> None:
+        """Add a result."""
+        self.is_asked = False
+        self._in_row = self._in_row + 1 if result.ok is self._last_ok else 1
+        self._last_ok = result.ok
+        self.message = result.message
+        threshold = (self.spec.success_threshold if result.ok else self.spec.failure_threshold) or 1
+        if self._in_row >= threshold:
+            self.verdict = Verdict.SUCCESS if result.ok else Verdict.FAILURE
+        is_over = self.verdict is not Verdict.UNDECIDED and (result.is_constant or self.kind is ProbeKind.STARTUP)
+        self.next_at = None if is_over else now + max(1, self.spec.period_seconds or 10)

@@ -1,0 +1,96 @@
+"""The port to whatever runs containers, and what every runtime needs to know of a pod before it can start one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from . import environment, records, volumes
+from .lives import ContainerLife, Execution, PodLife
+from .logs import LogLine
+from .probes import ProbeKind, ProbeResult
+from .sources import Reference, Sources
+
+__all__ = ["Runtime", "Workload", "resolved_volumes", "workload"]
+
+
+class Runtime(Protocol):
+    """Runs the containers of pods. What becomes of one is written into its `Execution`, and `wake` of the runtime is called."""
+
+    async def start(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> Execution:
+        """Start a container; trouble in doing so stands in the execution."""
+
+    async def resume(self, pod: records.Pod, life: PodLife, container: ContainerLife, started_at: float) -> Execution:
+        """Take up again a container that an earlier process of ours started."""
+
+    async def terminate(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
+        """Ask a container to end."""
+
+    async def kill(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
+        """End a container."""
+
+    async def probe(self, pod: records.Pod, life: PodLife, container: ContainerLife, kind: ProbeKind) -> ProbeResult:
+        """Run a probe."""
+
+    async def lines(
+        self, pod: records.Pod, life: PodLife, container: ContainerLife, *, previous: bool
+    ) -> Sequence[LogLine] | None:
+        """What the container has printed until now; None if there was no such run."""
+
+    async def forget(self, uid: str) -> None:
+        """The pod is gone: drop what was kept of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a container runs: its command line and variables, and the files of the pod's volumes by volume name."""
+
+    argv: list[str]
+    variables: dict[str, str]
+    files: dict[str, dict[str, volumes.File]]
+
+
+async def workload(
+    pod: records.Pod, container: records.Container, place: environment.Place, sources: Sources, *, with_files: bool
+) -> Workload:
+    """Read what `container` refers to.
+
+    Raises:
+        environment.ConfigurationError: something that is not optional does not exist.
+    """
+    read = await _read(environment.references(pod, container), sources)
+    variables = environment.environment(pod, container, place, read)
+    files = await resolved_volumes(pod, place, sources) if with_files else {}
+    return Workload(environment.argv(container, variables), variables, files)
+
+
+async def resolved_volumes(
+    pod: records.Pod, place: environment.Place, sources: Sources, *, with_tokens: bool = False
+) -> dict[str, dict[str, volumes.File]]:
+    """The files of those volumes of `pod` that come from the API.
+
+    Raises:
+        environment.ConfigurationError: something that is not optional does not exist.
+    """
+    read = await _read(volumes.references(pod), sources)
+    found: dict[str, dict[str, volumes.File]] = {}
+    for volume in pod.spec.volumes:
+        issued = {wish: await _token(pod, wish, sources) for wish in volumes.tokens(volume)} if with_tokens else {}
+        files = volumes.files(pod, volume, place, read, issued)
+        if files is not None:
+            found[str(volume.get("name"))] = files
+    return found
+
+
+async def _token(pod: records.Pod, wish: volumes.TokenWish, sources: Sources) -> str:
+    account = pod.spec.service_account_name or "default"
+    owner = (pod.metadata.name, pod.metadata.uid)
+    return await sources.token(pod.metadata.namespace, account, audience=wish.audience, seconds=wish.seconds, pod=owner)
+
+
+async def _read(references: Sequence[Reference], sources: Sources) -> environment.Read:
+    wanted = sorted({(reference.kind, reference.key) for reference in references})
+    contents = await asyncio.gather(*(sources.read(kind, key) for kind, key in wanted))
+    return dict(zip(wanted, contents, strict=True))

@@ -1,0 +1,132 @@
+"""The files that a pod's volumes hold: of ConfigMaps, Secrets, the downward API and tokens, all read beforehand. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyroclast.api.types import Key
+
+from . import records
+from .environment import ConfigurationError, Place, Read
+from .fields import field_value, resource_value
+from .sources import Reference
+
+__all__ = ["File", "TokenWish", "files", "mounted", "references", "tokens"]
+
+_DEFAULT_MODE = 0o644
+_DEFAULT_TOKEN_SECONDS = 3600
+_CLUSTER_CA = "kube-root-ca.crt"  # published by kube-controller-manager; a cluster without it is no reason not to run
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Content and mode of a file."""
+
+    content: bytes
+    mode: int = _DEFAULT_MODE
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWish:
+    """A token that a projected volume asks for."""
+
+    path: str
+    audience: str
+    seconds: int
+
+
+def references(pod: records.Pod) -> list[Reference]:
+    """The ConfigMaps and Secrets that the volumes of `pod` come from."""
+    return [_reference(pod, kind, source) for volume in pod.spec.volumes for kind, source in _sources(volume) if kind in _KEYED]
+
+
+def tokens(volume: Json) -> list[TokenWish]:
+    """The tokens that a volume holds."""
+    return [
+        TokenWish(str(s.get("path", "")), str(s.get("audience", "")), int(s.get("expirationSeconds") or _DEFAULT_TOKEN_SECONDS))
+        for kind, s in _sources(volume)
+        if kind == "serviceAccountToken"
+    ]
+
+
+def files(
+    pod: records.Pod, volume: Json, place: Place, read: Read, issued: Mapping[TokenWish, str] | None = None
+) -> dict[str, File] | None:
+    """The files of `volume` by their paths in it; None if it is none of the kinds that come from the API.
+
+    Raises:
+        ConfigurationError: something that is not optional does not exist.
+    """
+    found: dict[str, File] = {}
+    known = False
+    for kind, source in _sources(volume):
+        known = True
+        mode = source.get("defaultMode") or volume.get("projected", {}).get("defaultMode") or _DEFAULT_MODE
+        if kind in _KEYED:
+            found |= _keyed(_reference(pod, kind, source), source, read, mode)
+        elif kind == "downwardAPI":
+            for item in source.get("items") or ():
+                found[str(item.get("path", ""))] = File(_downward(pod, item, place).encode(), item.get("mode") or mode)
+    for wish, token in (issued or {}).items():
+        found[wish.path] = File(token.encode(), 0o600)
+    return found if known else None
+
+
+def mounted(container: records.Container, path: str) -> tuple[str, str] | None:
+    """The volume and the path in it that `path` of `container` stands for; None if no volume is mounted there."""
+    best: records.Mount | None = None
+    for mount in container.volume_mounts:
+        at = mount.mount_path.rstrip("/")
+        if (path == at or path.startswith(at + "/")) and (best is None or len(at) > len(best.mount_path.rstrip("/"))):
+            best = mount
+    if best is None:
+        return None
+    inside = path[len(best.mount_path.rstrip("/")) :].strip("/")
+    return best.name, "/".join(part for part in (best.sub_path.strip("/"), inside) if part)
+
+
+_KEYED = {"configMap": "ConfigMap", "secret": "Secret"}
+
+
+def _sources(volume: Json) -> Iterator[tuple[str, Json]]:
+    for kind in ("configMap", "secret", "downwardAPI"):
+        if kind in volume:
+            yield kind, volume[kind]
+    for projection in (volume.get("projected") or {}).get("sources") or ():
+        yield from projection.items()
+
+
+def _reference(pod: records.Pod, kind: str, source: Json) -> Reference:
+    name = str(source.get("name") or source.get("secretName") or "")
+    return Reference(_KEYED[kind], Key(pod.metadata.namespace, name), bool(source.get("optional")) or name == _CLUSTER_CA)
+
+
+def _keyed(reference: Reference, source: Json, read: Read, mode: int) -> dict[str, File]:
+    content = read.get((reference.kind, reference.key))
+    if content is None:
+        if reference.is_optional:
+            return {}
+        raise ConfigurationError(f'{reference.kind.lower()} "{reference.key.name}" not found')
+    items = source.get("items")
+    if not items:
+        return {name: File(value, mode) for name, value in content.items()}
+    found = {}
+    for item in items:
+        if item["key"] in content:
+            found[str(item["path"])] = File(content[item["key"]], item.get("mode") or mode)
+        elif not reference.is_optional:
+            raise ConfigurationError(f"references non-existent {reference.kind.lower()} key: {item['key']}")
+    return found
+
+
+def _downward(pod: records.Pod, item: Json, place: Place) -> str:
+    if "fieldRef" in item:
+        path = str(item["fieldRef"].get("fieldPath"))
+        return field_value(pod, path, pod_ip=place.pod_ip, host_ip=place.host_ip) or ""
+    reference = item.get("resourceFieldRef") or {}
+    container = next((c for c in pod.spec.containers if c.name == reference.get("containerName")), pod.spec.containers[0])
+    return resource_value(container, reference, place.allocatable) or ""
