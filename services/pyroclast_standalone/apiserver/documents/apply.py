@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Iterable
+from typing import Final
 
+from . import field_sets
+from .apply_check import check_configuration
+from .apply_merge import merge_configuration, remove, with_named_fields
+from .errors import ApplyConflict, PatchFailure, Undecodable, go_quote
+from .field_sets import FieldSet
+from .managed_fields import Owner, decode, encode, of_endpoint, owned, update_owners
 from .schema import Node
+from .values import Object
 
-__all__ = ["apply"]
+__all__ = ["LAST_APPLIED", "apply"]
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_FORMER: Final = "before-first-apply"
+_KUBECTL: Final = "kubectl"
 
 
 def apply(
-    live: dict[str, Any] | None,
-    applied: dict[str, Any],
+    live: Object | None,
+    applied: Object,
     schema: Node,
     *,
     manager: str,
@@ -19,14 +32,166 @@ def apply(
     now: str,
     force: bool = False,
     subresource: str = "",
-) -> dict[str, Any]:
+) -> Object:
     """The object after `manager` applied `applied` to `live` (None when it does not exist yet); managedFields included.
 
-    Neither argument is changed. An apply that changes nothing returns an object equal to `live`.
+    Neither argument is changed; parts of both are shared with the result. An apply that changes nothing returns an object equal
+    to `live`.
+
+    Args:
+        live: The object as it is.
+        applied: The configuration.
+        schema: Of their kind.
+        manager: Who applies.
+        api_version: Of the endpoint.
+        now: RFC 3339, in seconds.
+        force: Take fields over from others.
+        subresource: Of the endpoint.
 
     Raises:
         ApplyConflict: others own fields that `applied` sets differently, and `force` is false; the causes name them.
         PatchFailure: `applied` does not fit the schema.
-        Undecodable: `applied` carries managedFields, or lacks apiVersion or kind.
+        Undecodable: `applied` carries managedFields, or another version.
     """
-    raise NotImplementedError
+    _check(applied, schema, api_version)
+    before = _without_owners(live) if live is not None else _blank(applied, schema)
+    owners = decode((live or {}).get("metadata", {}).get("managedFields"))
+    if not owners and live is not None:
+        former = Owner(_FORMER, "Update", api_version, {}, now, subresource)
+        owners = update_owners([], {**schema.blank}, before, schema, former)
+    applier = Owner(manager, "Apply", api_version, {}, now, subresource)
+    after, result = _applied(before, applied, schema, owners, applier, force=force)
+    if manager == _KUBECTL and LAST_APPLIED in (after.get("metadata", {}).get("annotations") or {}):
+        after = _with_last_applied(after, applied)
+    metadata = dict(after.get("metadata") or {})
+    entries = encode(result)
+    if entries:
+        metadata["managedFields"] = entries
+    return {**after, "metadata": metadata}
+
+
+def _check(applied: Object, schema: Node, api_version: str) -> None:
+    given = applied.get("apiVersion", "")
+    if given != api_version:
+        raise Undecodable(
+            f"Incorrect version specified in apply patch. Specified patch version: {given}, expected: {api_version}"
+        )
+    metadata = applied.get("metadata") or {}
+    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
+        raise Undecodable("metadata.managedFields must be nil")
+    if problems := check_configuration(applied, schema):
+        name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+        group, _, version = given.rpartition("/")
+        kind = f"{group}/{version}, Kind={applied.get('kind', '')}"
+        text = problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {problem}" for problem in problems)
+        raise PatchFailure(f"failed to create typed patch object ({name}; {kind}): {text}")
+
+
+def _blank(applied: Object, schema: Node) -> Object:
+    blank = {name: value for name, value in schema.blank.items() if value is not None}
+    return {**blank, "apiVersion": applied["apiVersion"], "kind": applied.get("kind")}
+
+
+def _without_owners(document: Object) -> Object:
+    metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
+    return {**document, "metadata": metadata}
+
+
+def _applied(
+    before: Object, applied: Object, schema: Node, owners: list[Owner], applier: Owner, *, force: bool
+) -> tuple[Object, list[Owner]]:
+    """The merged and pruned object, and who owns what of it."""
+    by_identity = {owner.identity: owner for owner in owners}
+    last = by_identity.get(applier.identity)
+    wanted = of_endpoint(field_sets.of_document(applied, schema), schema, applier.subresource)
+    others = [owner for identity, owner in by_identity.items() if identity != applier.identity]
+    after = merge_configuration(before, applied, schema)
+    if last is not None and last.fields:
+        after = _pruned(after, schema, last.fields, [*(each.fields for each in others), wanted])
+    change = field_sets.compare(before, after, schema)
+    touched = field_sets.union(
+        of_endpoint(change.added, schema, applier.subresource), of_endpoint(change.modified, schema, applier.subresource)
+    )
+    conflicts = [(owner, shared) for owner in others if (shared := field_sets.intersection(owner.fields, touched))]
+    if conflicts and not force and not _is_forgiven(before, schema, applier, conflicts):
+        raise _conflict(conflicts)
+    kept = []
+    for owner in others:
+        fields = field_sets.difference(field_sets.difference(owner.fields, touched), change.removed)
+        if fields:
+            kept.append(Owner(owner.manager, owner.operation, owner.api_version, fields, owner.time, owner.subresource))
+    time = applier.time if before != after else last.time if last is not None else None
+    mine = Owner(applier.manager, applier.operation, applier.api_version, owned(wanted), time, applier.subresource)
+    return after, [*kept, mine]
+
+
+def _pruned(merged: Object, schema: Node, last: FieldSet, owned_sets: Iterable[FieldSet]) -> Object:
+    """`merged` without what the applier gave last time and nobody gives now."""
+    former = with_named_fields(last, schema)
+    pruned = remove(merged, former, schema)
+    everything = with_named_fields(field_sets.of_document(merged, schema), schema)
+    kept = with_named_fields(field_sets.of_document(pruned, schema), schema)
+    for each in owned_sets:
+        kept = field_sets.union(kept, with_named_fields(each, schema))
+    pruned = remove(merged, field_sets.difference(everything, kept), schema)
+    left = with_named_fields(field_sets.of_document(pruned, schema), schema)
+    gone = field_sets.intersection(field_sets.difference(everything, left), former)
+    return dict(remove(merged, gone, schema))
+
+
+def _is_forgiven(before: Object, schema: Node, applier: Owner, conflicts: list[tuple[Owner, FieldSet]]) -> bool:
+    """Whether all conflicts are over fields that client-side apply once set to the values they still have."""
+    if applier.manager != _KUBECTL:
+        return False
+    text = (before.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)
+    if not text:
+        return False
+    try:
+        former = json.loads(text)
+    except ValueError:
+        return False
+    if not isinstance(former, dict) or former.get("apiVersion") != applier.api_version:
+        return False
+    mine = field_sets.of_document(former, schema)
+    change = field_sets.compare(former, before, schema)
+    for each in (change.modified, change.added, change.removed):
+        mine = field_sets.difference(mine, each)
+    return all(not field_sets.difference(shared, mine) for _, shared in conflicts)
+
+
+def _with_last_applied(after: Object, applied: Object) -> Object:
+    annotations = {
+        name: value for name, value in (applied.get("metadata", {}).get("annotations") or {}).items() if name != LAST_APPLIED
+    }
+    metadata = {name: value for name, value in applied["metadata"].items() if name != "annotations"}
+    if annotations:
+        metadata["annotations"] = annotations
+    text = json.dumps({**applied, "metadata": metadata}, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+    own = {**after["metadata"]["annotations"], LAST_APPLIED: text}
+    return {**after, "metadata": {**after["metadata"], "annotations": own}}
+
+
+def _shown(owner: Owner) -> str:
+    text = go_quote(owner.manager)
+    if owner.subresource:
+        text += f" with subresource {go_quote(owner.subresource)}"
+    if owner.operation == "Update":
+        text += f" using {owner.api_version}"
+        if owner.time is not None:
+            text += f" at {owner.time}"
+    return text
+
+
+def _conflict(conflicts: list[tuple[Owner, FieldSet]]) -> ApplyConflict:
+    found: list[tuple[str, str]] = []
+    for owner, shared in sorted(conflicts, key=lambda each: each[0].identity):
+        found += [(_shown(owner), field_sets.show_path(path)) for path in field_sets.members(shared)]
+    causes = [{"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path} for who, path in found]
+    if len(found) == 1:
+        who, path = found[0]
+        return ApplyConflict(f"Apply failed with 1 conflict: conflict with {who}: {path}", causes=causes)
+    lines: list[str] = []
+    for who in dict.fromkeys(who for who, _ in found):
+        lines.append(f"conflicts with {who}:")
+        lines += [f"- {path}" for owner, path in found if owner == who]
+    return ApplyConflict(f"Apply failed with {len(found)} conflicts: " + "\n".join(lines), causes=causes)

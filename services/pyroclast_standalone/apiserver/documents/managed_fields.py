@@ -2,16 +2,130 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
 
+from . import field_sets
+from .field_sets import FieldSet
 from .schema import Node
+from .values import Json, Object
 
-__all__ = ["track_update"]
+__all__ = ["MAX_UPDATERS", "Owner", "decode", "encode", "of_endpoint", "owned", "track_update", "update_owners"]
+
+MAX_UPDATERS: Final = 10  # entries of plain writers that are kept apart; older ones are folded into one
+_FOLDED: Final = "ancient-changes"
+_SYSTEM: Final = (
+    ("f:apiVersion",),
+    ("f:kind",),
+    ("f:metadata", "f:name"),
+    ("f:metadata", "f:namespace"),
+    ("f:metadata", "f:creationTimestamp"),
+    ("f:metadata", "f:selfLink"),
+    ("f:metadata", "f:uid"),
+    ("f:metadata", "f:clusterName"),
+    ("f:metadata", "f:generation"),
+    ("f:metadata", "f:managedFields"),
+    ("f:metadata", "f:resourceVersion"),
+)
+_SYSTEM_METADATA: Final = frozenset(path[1] for path in _SYSTEM if len(path) == 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An entry of managedFields; `time` is RFC 3339 or None."""
+
+    manager: str
+    operation: str
+    api_version: str
+    fields: FieldSet
+    time: str | None = None
+    subresource: str = ""
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What makes an entry this owner's own: an applier is one whatever version it writes."""
+        version = "" if self.operation == "Apply" else self.api_version
+        return self.manager, self.operation, version, self.subresource
+
+    def wire(self) -> Object:
+        """The entry."""
+        entry: Object = {
+            "manager": self.manager,
+            "operation": self.operation,
+            "apiVersion": self.api_version,
+            "time": self.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": self.fields,
+        }
+        if self.time is None:
+            del entry["time"]
+        if self.subresource:
+            entry["subresource"] = self.subresource
+        return entry
+
+
+def decode(entries: Json) -> list[Owner]:
+    """The owners of `metadata.managedFields`; entries that are none are left out."""
+    if not isinstance(entries, list):
+        return []
+    return [
+        Owner(
+            entry.get("manager", ""),
+            entry["operation"],
+            entry.get("apiVersion", ""),
+            entry["fieldsV1"],
+            entry.get("time"),
+            entry.get("subresource", ""),
+        )
+        for entry in entries
+        if isinstance(entry, dict) and isinstance(entry.get("fieldsV1"), dict) and entry.get("operation") in {"Apply", "Update"}
+    ]
+
+
+def encode(owners: Iterable[Owner]) -> list[Object]:
+    """`metadata.managedFields` of `owners` in the API's order; owners of nothing are left out."""
+    kept = [owner for owner in owners if owner.fields]
+    kept.sort(key=lambda each: (each.operation, each.time or "", each.manager, each.api_version, each.subresource))
+    return [owner.wire() for owner in kept]
+
+
+def owned(fields: FieldSet) -> FieldSet:
+    """`fields` without what belongs to the system: type, name, version and the like."""
+    result = {key: child for key, child in fields.items() if key not in {"f:apiVersion", "f:kind"}}
+    metadata = result.get("f:metadata")
+    if metadata is not None:
+        kept = {key: child for key, child in metadata.items() if key != "." and key not in _SYSTEM_METADATA}
+        if kept:
+            result["f:metadata"] = kept
+        else:
+            del result["f:metadata"]
+    return result
+
+
+def of_endpoint(fields: FieldSet, schema: Node, subresource: str) -> FieldSet:
+    """`fields` without those that a write through this endpoint does not reach."""
+    if not schema.splits_status:
+        return fields
+    if subresource == "status":
+        return {key: child for key, child in fields.items() if key != "f:spec"}
+    return {key: child for key, child in fields.items() if key != "f:status"} if "f:status" in fields else fields
+
+
+def _given(new: Object, old: Object | None, subresource: str) -> list[Owner]:
+    """The owners before the write: as stored, unless the request brings some or clears them."""
+    stored = (old or {}).get("metadata", {}).get("managedFields")
+    if subresource:
+        return decode(stored)
+    asked = new["metadata"].get("managedFields")
+    if asked in ([], [{}]):
+        return []
+    return decode(asked) or decode(stored)
 
 
 def track_update(
-    new: dict[str, Any],
-    old: dict[str, Any] | None,
+    new: Object,
+    old: Object | None,
     schema: Node,
     *,
     manager: str,
@@ -23,6 +137,62 @@ def track_update(
 
     Other managers lose what changed or went away; `manager` gains what it changed. `now` is an RFC 3339 time in seconds. Only
     `metadata` of `new` is changed in place. What the request itself says about managedFields counts only when it clears them
-    (an empty list, or a list of one empty entry).
+    (an empty list, or a list of one empty entry), or passes on what it has read.
     """
-    raise NotImplementedError
+    owners = _given(new, old, subresource)
+    metadata = new["metadata"]
+    metadata.pop("managedFields", None)
+    if old is not None and not owners:
+        return  # cleared objects stay without owners until somebody applies
+    before = schema.blank if old is None else {**old, "metadata": _bare(old["metadata"])}
+    entries = encode(update_owners(owners, before, new, schema, Owner(manager, "Update", api_version, {}, now, subresource)))
+    if entries:
+        metadata["managedFields"] = entries
+
+
+def _bare(metadata: Object) -> Object:
+    return {name: value for name, value in metadata.items() if name != "managedFields"}
+
+
+def update_owners(owners: list[Owner], before: Mapping[str, Json], after: Object, schema: Node, writer: Owner) -> list[Owner]:
+    """The owners after `writer` turned `before` into `after`, neither with managedFields."""
+    change = field_sets.compare(before, after, schema)
+    added, removed, modified = (
+        of_endpoint(each, schema, writer.subresource) for each in (change.added, change.removed, change.modified)
+    )
+    touched = field_sets.union(added, modified)
+    result: dict[tuple[str, str, str, str], Owner] = {}
+    for owner in owners:
+        fields = owner.fields
+        if touched:
+            fields = field_sets.difference(fields, touched)
+        if removed:
+            fields = field_sets.difference(fields, removed)
+        result[owner.identity] = owner if fields is owner.fields else replace(owner, fields=fields)
+    gained = owned(touched)
+    if gained:
+        previous = result.get(writer.identity)
+        fields = field_sets.union(previous.fields, gained) if previous is not None else gained
+        result[writer.identity] = replace(writer, fields=fields)
+    return _folded([owner for owner in result.values() if owner.fields])
+
+
+def _folded(owners: list[Owner]) -> list[Owner]:
+    """At most `MAX_UPDATERS` plain writers: the oldest of each version become one."""
+    updaters = sorted((each for each in owners if each.operation == "Update"), key=lambda each: (each.time or "", each.identity))
+    excess = len(updaters) - MAX_UPDATERS
+    if excess <= 0:
+        return owners
+    kept = [owner for owner in owners if owner.operation != "Update"]
+    firsts: dict[str, Owner] = {}
+    for index, owner in enumerate(updaters):
+        if excess <= 0:
+            return [*kept, *firsts.values(), *updaters[index:]]
+        first = firsts.get(owner.api_version)
+        if first is None:
+            firsts[owner.api_version] = owner
+            continue
+        fields = field_sets.union(first.fields, owner.fields)
+        firsts[owner.api_version] = Owner(_FOLDED, "Update", owner.api_version, fields, owner.time)
+        excess -= 1
+    return [*kept, *firsts.values()]

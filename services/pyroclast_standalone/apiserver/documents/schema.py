@@ -19,6 +19,9 @@ __all__ = ["ANY", "Node", "builtin_schema", "definition_name", "description_of",
 Resolver: TypeAlias = Callable[[str], "Node"]
 
 
+_STEPS_KEPT: Final = 256  # per node: more than any object of the API declares
+
+
 class Node:
     """One place in a schema.
 
@@ -36,12 +39,16 @@ class Node:
         name: The definition this node was made from (`io.k8s.api.core.v1.Container`), empty for inner ones.
         open: An object that keeps undeclared fields.
         source: The OpenAPI schema.
+        splits_status: Of the root of a kind with a status subresource: who writes the one part does not own the other.
+        steps: What `step` has answered.
+        blank: Of a root: the object as it is when nothing is set.
     """
 
     __slots__ = (
         "_fields",
         "_item",
         "_resolve",
+        "blank",
         "defaults",
         "is_atomic",
         "is_set",
@@ -51,6 +58,8 @@ class Node:
         "open",
         "primitive",
         "source",
+        "splits_status",
+        "steps",
         "strategies",
         "type",
     )
@@ -67,6 +76,9 @@ class Node:
         self.strategies: frozenset[str] = frozenset()
         self.primitive = ""
         self.open = False
+        self.splits_status = False
+        self.blank: Mapping[str, Any] = {}
+        self.steps: dict[str, tuple[str, Node]] = {}
         self._resolve = resolve
         self._fields: dict[str, Node] | None = None
         self._item: Node | None = None
@@ -89,6 +101,15 @@ class Node:
             schema = self.source.get("items") if self.type == "list" else self.source.get("additionalProperties")
             self._item = _make(schema, self._resolve) if isinstance(schema, Mapping) else ANY
         return self._item
+
+    def step(self, field: str) -> tuple[str, Node]:
+        """How managedFields write `field`, and the node below it; any undeclared field is free."""
+        found = self.steps.get(field)
+        if found is None:
+            found = (f"f:{field}", self.child(field) or ANY)
+            if len(self.steps) < _STEPS_KEPT:
+                self.steps[field] = found
+        return found
 
     def child(self, field: str) -> Node | None:
         """The node under `field` of an object or map; None where the field is not declared."""

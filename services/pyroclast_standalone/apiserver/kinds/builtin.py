@@ -39,15 +39,20 @@ class BuiltinStrategy(Strategy):
         self.needs_version = rules.needs_version
         self.deletes_to_object = rules.deletes_to_object
         self.rules = rules
+        self._schema: schema.Node | None = None
         self._codec = codec_of(schema.definition_name(self.group, self.version, self.kind))
 
     @property
     def schema(self) -> schema.Node:
         """The kind's schema."""
-        node = schema.builtin_schema(self.group, self.version, self.kind)
-        if node is None:
-            raise LookupError(f"{self.kind} of {self.api_version} has no definition")
-        return node
+        if self._schema is None:
+            node = schema.builtin_schema(self.group, self.version, self.kind)
+            if node is None:
+                raise LookupError(f"{self.kind} of {self.api_version} has no definition")
+            node.splits_status = self.has_status
+            node.blank = self._codec.zero()
+            self._schema = node
+        return self._schema
 
     def decode(self, document: dict[str, Any]) -> list[str]:
         """Brings a parsed body into the kind's form; see `Strategy`."""

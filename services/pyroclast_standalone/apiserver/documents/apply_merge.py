@@ -1,0 +1,119 @@
+"""How a declared configuration is laid over an object, and how fields are taken out of it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .field_sets import FieldSet, item_key
+from .schema import Node
+from .values import Json, Object
+
+__all__ = ["merge_configuration", "remove", "with_named_fields"]
+
+
+def merge_configuration(live: Object, applied: Object, schema: Node) -> Object:
+    """`live` with the values of `applied`; neither is changed, untouched parts are shared."""
+    return dict(_merged(live, applied, schema))
+
+
+def _splits(node: Node) -> bool:
+    return not node.is_atomic and node.type != "scalar"
+
+
+def _merged(live: Json, applied: Json, node: Node) -> Json:
+    if _splits(node) and isinstance(applied, dict) and isinstance(live, dict):
+        result = dict(live)
+        for name, value in applied.items():
+            result[name] = _merged(live[name], value, node.step(name)[1]) if name in live else value
+        return result
+    if _splits(node) and node.type == "list" and isinstance(applied, list) and isinstance(live, list) and applied and live:
+        return _merged_list(live, applied, node)
+    return applied
+
+
+def _merged_list(live: list[Json], applied: list[Json], node: Node) -> list[Json]:
+    """Items of both lists: shared ones in the order of `applied`, others of `live` where they stand."""
+    mine = [item_key(item, node) or "" for item in live]
+    theirs = [item_key(item, node) or "" for item in applied]
+    by_key = dict(zip(mine, live, strict=True))
+    wanted = set(theirs)
+    shared = [key for key in theirs if key in by_key]
+    result: list[Json] = []
+    done: set[str] = set()
+    left = right = at = 0
+    while left < len(mine) or right < len(theirs):
+        if left < len(mine):
+            key = mine[left]
+            if key in wanted and right < len(theirs) and key != theirs[right] and at < len(shared) and shared[at] != key:
+                left += 1  # moves: it stands where `applied` has it
+                continue
+            if key not in wanted:
+                result.append(live[left])
+                left += 1
+                continue
+            if key in done:
+                left += 1
+                continue
+        if right < len(theirs):
+            key = theirs[right]
+            done.add(key)
+            if left < len(mine) and mine[left] == key:
+                left += 1
+            item = applied[right]
+            result.append(_merged(by_key[key], item, node.item) if key in by_key else item)
+            right += 1
+            if at < len(shared) and shared[at] == key:
+                at += 1
+    return result
+
+
+def remove(value: Json, fields: FieldSet, node: Node) -> Json:
+    """`value` without the members of `fields`."""
+    if not fields or not _splits(node) or not value:
+        return value
+    if isinstance(value, dict):
+        result: Object = {}
+        for name, child in value.items():
+            key, inner = node.step(name)
+            gone = fields.get(key)
+            if gone is None:
+                result[name] = child
+            elif not gone or "." in gone:
+                continue
+            else:
+                result[name] = remove(child, gone, inner)
+        return result
+    if isinstance(value, list) and node.type == "list":
+        kept: list[Json] = []
+        for item in value:
+            gone = fields.get(item_key(item, node) or "")
+            if gone is None:
+                kept.append(item)
+            elif gone and "." not in gone:
+                kept.append(remove(item, gone, node.item))
+        return kept
+    return value
+
+
+def with_named_fields(fields: FieldSet, node: Node) -> FieldSet:
+    """`fields` with every declared field on the way to a member a member too."""
+    result: FieldSet = {}
+    for key, child in fields.items():
+        if key == ".":
+            result[key] = child
+            continue
+        if not child:
+            result[key] = child
+            continue
+        inner, is_declared = _below(key, node)
+        below = with_named_fields(child, inner)
+        result[key] = {".": {}, **below} if is_declared else below
+    return result
+
+
+def _below(key: str, node: Node) -> tuple[Node, bool]:
+    if key.startswith("f:"):
+        name = key[2:]
+        declared: Mapping[str, Node] = node.fields if node.type == "object" else {}
+        return node.step(name)[1], name in declared
+    return node.item, False

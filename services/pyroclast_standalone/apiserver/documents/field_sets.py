@@ -1,0 +1,292 @@
+"""Sets of fields as managedFields write them (FieldsV1), computed from documents and combined.
+
+A set is a trie of JSON objects: `f:name` for a field, `k:{"name":"c"}` for an item of an associative list, `v:"x"` for an item of
+a set. An empty object is a member; a member that has members below it carries the key `.`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import orjson
+
+from .schema import Node
+from .values import Json
+
+__all__ = [
+    "Comparison",
+    "FieldSet",
+    "compare",
+    "difference",
+    "intersection",
+    "item_key",
+    "members",
+    "of_document",
+    "show_path",
+    "union",
+    "without",
+]
+
+FieldSet: TypeAlias = dict[str, Json]
+
+_SELF: Final = "."
+_SORTED: Final = orjson.OPT_SORT_KEYS
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What a change did: fields that came, that went, and that have another value now."""
+
+    added: FieldSet
+    removed: FieldSet
+    modified: FieldSet
+
+
+def item_key(item: Json, node: Node) -> str | None:
+    """How `item` is known in the list `node`: by its keys or by its value; None when it lacks a key."""
+    if node.keys:
+        if not isinstance(item, dict):
+            return None
+        if len(node.keys) == 1:
+            name = node.keys[0]
+            value = item.get(name)
+            if value.__class__ is str:
+                return f'k:{{"{name}":{_text(value)}}}'
+        known = {name: item.get(name, node.defaults.get(name)) for name in node.keys}
+        known = {name: value for name, value in known.items() if value is not None}
+        return "k:" + orjson.dumps(known, option=_SORTED).decode() if known else None
+    return "v:" + orjson.dumps(item).decode()
+
+
+def _text(value: str) -> str:
+    return f'"{value}"' if value.isalnum() else orjson.dumps(value).decode()
+
+
+def _items(values: list[Json], node: Node) -> dict[str, Json]:
+    """The items of a list by key; of items that share a key, none can be told from the others: their list stands for them."""
+    found: dict[str, Json] = {}
+    for value in values:
+        key = item_key(value, node)
+        if key is None:
+            continue
+        if key in found:
+            found[key] = _Several([*(found[key] if isinstance(found[key], _Several) else [found[key]]), value])
+        else:
+            found[key] = value
+    return found
+
+
+class _Several(list[Json]):
+    """Items with one key."""
+
+
+def _whole(value: Json, node: Node) -> FieldSet:
+    """Everything in `value`, the value itself included."""
+    kind = value.__class__
+    if kind is dict:
+        if not value or node.is_atomic or node.type == "scalar":
+            return {}
+        fields: FieldSet = {_SELF: {}}
+        known = node.steps
+        for name, child in value.items():
+            step = known.get(name)
+            if step is None:
+                step = node.step(name)
+            inner = child.__class__
+            fields[step[0]] = _whole(child, step[1]) if inner is dict or inner is list else {}
+        return fields
+    if kind is list and value and node.type == "list" and not node.is_atomic:
+        item = node.item
+        result: FieldSet = {_SELF: {}}
+        if node.is_set:
+            for each in value:
+                result["v:" + orjson.dumps(each).decode()] = {}
+            return result
+        for key, each in _items(value, node).items():
+            result[key] = _whole(each, item)
+        return result
+    return {}
+
+
+def _parts(value: Json, node: Node) -> dict[str, tuple[Json, Node]] | None:
+    """The parts of a value that are owned one by one; None for a value that is owned as a whole."""
+    if node.is_atomic or node.type == "scalar":
+        return None
+    if isinstance(value, dict):
+        return {(step := node.step(name))[0]: (child, step[1]) for name, child in value.items()}
+    if isinstance(value, list) and node.type == "list":
+        item = node.item
+        return {key: (each, item) for key, each in _items(value, node).items()}
+    return {} if value is None else None
+
+
+def _compare(old: Json, new: Json, node: Node) -> tuple[FieldSet, FieldSet, FieldSet] | None:
+    """What was added, removed and modified below a value that was and is there; None when the value itself is what changed."""
+    if not old and not new:
+        return None
+    before, after = _parts(old, node), _parts(new, node)
+    if before is None or after is None:
+        return None
+    added: FieldSet = {}
+    removed: FieldSet = {}
+    modified: FieldSet = {}
+    for key, (child, inner) in after.items():
+        if key not in before:
+            added[key] = _whole(child, inner)
+            continue
+        was = before[key][0]
+        if was is child or was == child:
+            continue
+        below = _compare(was, child, inner)
+        if below is None:
+            modified[key] = {}
+            continue
+        for target, part in zip((added, removed, modified), below, strict=True):
+            if part:
+                target[key] = part
+    for key, (child, inner) in before.items():
+        if key not in after:
+            removed[key] = _whole(child, inner)
+    return added, removed, modified
+
+
+def compare(old: Mapping[str, Json], new: Mapping[str, Json], schema: Node) -> Comparison:
+    """What changed from `old` to `new`, two objects of a kind."""
+    below = _compare(old, new, schema)
+    return Comparison(*below) if below is not None else Comparison({}, {}, {})
+
+
+def of_document(value: Json, node: Node) -> FieldSet:
+    """The fields that `value` gives, as an applier owns them: leaves, list items and empty values, not the objects around them."""
+    result: FieldSet = {}
+    if isinstance(value, dict):
+        for name, child in value.items():
+            key, inner = node.step(name)
+            below = _below(child, inner)
+            is_member = not below or name not in (node.fields if node.type == "object" else {})
+            result[key] = {_SELF: {}, **below} if is_member and below else below
+    elif isinstance(value, list):
+        item = node.item
+        for key, each in _items(value, node).items():
+            below = _below(each, item)
+            result[key] = {_SELF: {}, **below} if below else {}
+    return result
+
+
+def _below(value: Json, node: Node) -> FieldSet:
+    splits = isinstance(value, dict) or (isinstance(value, list) and node.type == "list")
+    return {} if node.is_atomic or node.type == "scalar" or not splits else of_document(value, node)
+
+
+def _is_member(node: FieldSet) -> bool:
+    return not node or _SELF in node
+
+
+def _joined(is_member: bool, below: FieldSet) -> FieldSet | None:  # private
+    if is_member:
+        return {_SELF: {}, **below} if below else {}
+    return below or None
+
+
+def union(left: FieldSet, right: FieldSet) -> FieldSet:
+    """Members of either set. Neither is changed; parts are shared."""
+    if not left or not right:
+        return left or right
+    result = dict(left)
+    for key, theirs in right.items():
+        if key == _SELF:
+            continue
+        mine = left.get(key)
+        if mine is None:
+            result[key] = theirs
+        elif mine != theirs:
+            below = union(_children(mine), _children(theirs))
+            result[key] = _joined(_is_member(mine) or _is_member(theirs), below) or {}
+    return result
+
+
+def _children(node: FieldSet) -> FieldSet:
+    if _SELF in node:
+        return {key: child for key, child in node.items() if key != _SELF}
+    return node
+
+
+def difference(left: FieldSet, right: FieldSet) -> FieldSet:
+    """Members of `left` that are not members of `right`."""
+    if not right:
+        return left
+    result: FieldSet = {}
+    for key, mine in left.items():
+        if key == _SELF:
+            continue
+        theirs = right.get(key)
+        if theirs is None:
+            result[key] = mine
+            continue
+        kept = _joined(_is_member(mine) and not _is_member(theirs), difference(_children(mine), _children(theirs)))
+        if kept is not None:
+            result[key] = kept
+    return result
+
+
+def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
+    """Members of both sets."""
+    result: FieldSet = {}
+    for key, mine in left.items():
+        theirs = right.get(key)
+        if theirs is None or key == _SELF:
+            continue
+        kept = _joined(_is_member(mine) and _is_member(theirs), intersection(_children(mine), _children(theirs)))
+        if kept is not None:
+            result[key] = kept
+    return result
+
+
+def without(fields: FieldSet, path: tuple[str, ...]) -> FieldSet:
+    """`fields` without `path` and everything below it."""
+    key = path[0]
+    if key not in fields:
+        return fields
+    if len(path) == 1:
+        return {name: child for name, child in fields.items() if name != key}
+    below = without(fields[key], path[1:])
+    if below or not fields[key]:
+        return {**fields, key: below}
+    return {name: child for name, child in fields.items() if name != key}
+
+
+def members(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of all members, in the order in which the API tells them."""
+    for key in sorted(fields, key=_order):
+        if key == _SELF:
+            continue
+        child = fields[key]
+        own = (*path, key)
+        if _is_member(child):
+            yield own
+        yield from members(child, own)
+
+
+def _order(key: str) -> tuple[int, str]:
+    return ("fkvi".find(key[0]), key)
+
+
+def show_path(path: tuple[str, ...]) -> str:
+    """A path for people: `.spec.containers[name="c"].image`."""
+    text = ""
+    for key in path:
+        kind, _, rest = key.partition(":")
+        match kind:
+            case "f":
+                text += f".{rest}"
+            case "k":
+                keys = orjson.loads(rest)
+                shown = ",".join(f"{name}={orjson.dumps(value).decode()}" for name, value in sorted(keys.items()))
+                text += f"[{shown}]"
+            case "v":
+                text += f"[={rest}]"
+            case _:
+                text += f"[{rest}]"
+    return text
