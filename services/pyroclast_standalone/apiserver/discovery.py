@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from .builtins import Subresource
+from .kinds.strategy import Subresource
 from .registry import Registry, Resource
 
 __all__ = ["Discovery", "Document"]
@@ -104,9 +104,13 @@ class Discovery:
         entries: list[dict[str, Any]] = []
         for resource in self._registry.resources(group, version):
             entries.append(_legacy_entry(resource))
-            entries += [_legacy_subresource(resource, each) for _, each in sorted(resource.subresources.items())]
+            entries += [_legacy_subresource(resource, each) for each in _subresources(resource)]
         group_version = f"{group}/{version}" if group else version
         return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": entries}
+
+
+def _subresources(resource: Resource) -> list[Subresource]:
+    return sorted(resource.strategy.subresources, key=lambda each: each.name)
 
 
 def _group(name: str, versions: list[str]) -> dict[str, Any]:
@@ -126,21 +130,21 @@ def _aggregated(resource: Resource) -> dict[str, Any]:
         "resource": resource.plural,
         "responseKind": _kind(resource, resource.kind),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
-        "singularResource": resource.singular,
-        "verbs": list(resource.verbs),
+        "singularResource": resource.strategy.singular,
+        "verbs": list(resource.strategy.verbs),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
-    if resource.subresources:
+    if resource.strategy.short_names:
+        entry["shortNames"] = list(resource.strategy.short_names)
+    if resource.strategy.categories:
+        entry["categories"] = list(resource.strategy.categories)
+    if resource.strategy.subresources:
         entry["subresources"] = [
             {
                 "subresource": each.name,
                 "responseKind": _kind(resource, each.kind, each.group, each.version),
                 "verbs": list(each.verbs),
             }
-            for _, each in sorted(resource.subresources.items())
+            for each in _subresources(resource)
         ]
     return entry
 
@@ -148,15 +152,15 @@ def _aggregated(resource: Resource) -> dict[str, Any]:
 def _legacy_entry(resource: Resource) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "name": resource.plural,
-        "singularName": resource.singular,
+        "singularName": resource.strategy.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": list(resource.verbs),
+        "verbs": list(resource.strategy.verbs),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
+    if resource.strategy.short_names:
+        entry["shortNames"] = list(resource.strategy.short_names)
+    if resource.strategy.categories:
+        entry["categories"] = list(resource.strategy.categories)
     return entry
 
 

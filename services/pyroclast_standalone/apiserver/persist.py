@@ -50,7 +50,9 @@ class SqliteJournal:
             connection.execute("PRAGMA wal_autocheckpoint=0")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version not in {0, _SCHEMA_VERSION}:
-                raise DamagedData(f"{self._path}: written by a newer version (format {version}, this one reads {_SCHEMA_VERSION})")
+                raise DamagedData(
+                    f"{self._path}: written by a newer version (format {version}, this one reads {_SCHEMA_VERSION})"
+                )
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 raise sqlite3.DatabaseError(verdict)

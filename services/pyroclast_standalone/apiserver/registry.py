@@ -6,109 +6,121 @@ Separate from the store because a resource is a view: two versions, or the two e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .builtins import BUILTINS, Subresource
+from .documents.selectors import FieldReaders
+from .kinds.strategy import Strategy, Subresource
 from .store import Collection, Store
-from .strategy import Strategy
 
 __all__ = ["Registry", "Resource", "View"]
 
 View: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""Turns an object of one version into another, in place or anew."""
+"""Turns an object of one version into another; may change its argument."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resource:
-    """One served resource of one version.
+    """One served resource of one version: a strategy over a collection.
 
     `from_stored` and `to_stored` are None where the served form is the stored one, which then goes out as it is.
     """
 
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool
-    collection: Collection
     strategy: Strategy
-    singular: str = ""
-    list_kind: str = ""
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = ()
-    subresources: Mapping[str, Subresource] = field(default_factory=dict)
-    is_custom: bool = False
+    collection: Collection
     from_stored: View | None = None
     to_stored: View | None = None
-    stored_field: Mapping[str, str] = field(default_factory=dict)  # selectable field of this version → stored one
     warning: str = ""  # sent with every answer, for deprecated versions
-    table: Any = None  # columns of custom resources, as the table printer reads them
+    group: str = ""
+    version: str = ""
+    plural: str = ""
+    kind: str = ""
+    namespaced: bool = True
+    api_version: str = ""
+    qualified: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        strategy: Strategy,
+        collection: Collection,
+        *,
+        from_stored: View | None = None,
+        to_stored: View | None = None,
+        warning: str = "",
+    ) -> Resource:
+        """The resource that `strategy` describes."""
+        return cls(
+            strategy,
+            collection,
+            from_stored,
+            to_stored,
+            warning,
+            strategy.group,
+            strategy.version,
+            strategy.plural,
+            strategy.kind,
+            strategy.namespaced,
+            strategy.api_version,
+            f"{strategy.plural}.{strategy.group}" if strategy.group else strategy.plural,
+        )
 
     @property
-    def api_version(self) -> str:
-        """What stands in `apiVersion`."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def qualified(self) -> str:
-        """`plural.group`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+    def is_custom(self) -> bool:
+        """Whether a custom resource definition brought it."""
+        return self.strategy.is_custom
 
     @property
     def stores(self) -> bool:
         """Whether objects of it are kept, in contrast to reviews, which are only answered."""
-        return "get" in self.verbs
+        return "get" in self.strategy.verbs
+
+    def subresource(self, name: str) -> Subresource | None:
+        """The subresource of that name, None when it has none."""
+        return next((each for each in self.strategy.subresources if each.name == name), None)
 
 
 class Registry:
-    """All served resources. `listeners` are told whenever they change."""
+    """All served resources. `generation` grows whenever they change."""
 
-    def __init__(self, store: Store, strategy_of: Callable[[str, str, str], Strategy]) -> None:
+    def __init__(self, store: Store, strategies: Iterable[Strategy], views: Mapping[str, tuple[View, View]]) -> None:
+        """Serve `strategies`; `views` has the conversions of the API versions whose objects are stored as others of the same plural."""
         self.generation = 0
         self._resources: dict[tuple[str, str, str], Resource] = {}
+        self._by_kind: dict[tuple[str, str, str], Resource] = {}
         self._versions: dict[str, list[str]] = {}
         self._custom_versions: dict[str, list[str]] = {}
-        for builtin in BUILTINS:
-            name = builtin.storage or (f"{builtin.plural}.{builtin.group}" if builtin.group else builtin.plural)
-            strategy = strategy_of(builtin.group, builtin.version, builtin.kind)
+        for strategy in strategies:
+            conversions = views.get(f"{strategy.api_version}/{strategy.plural}")
+            shared = conversions is not None
+            name = strategy.plural if shared or not strategy.group else f"{strategy.plural}.{strategy.group}"
             collection = store.collection(name)
-            collection.fields_of = strategy.fields
-            resource = Resource(
-                builtin.group,
-                builtin.version,
-                builtin.plural,
-                builtin.kind,
-                builtin.namespaced,
-                collection,
-                strategy,
-                singular=builtin.singular,
-                list_kind=builtin.kind + "List",
-                short_names=builtin.short_names,
-                categories=builtin.categories,
-                verbs=builtin.verbs,
-                subresources={each.name: each for each in builtin.subresources},
-            )
-            self.add(resource)
+            if conversions is None:
+                collection.fields_of = reader_of(strategy.fields)
+                resource = Resource.of(strategy, collection)
+            else:
+                resource = Resource.of(strategy, collection, from_stored=conversions[0], to_stored=conversions[1])
+            versions = self._versions.setdefault(strategy.group, [])
+            if strategy.version not in versions:
+                versions.append(strategy.version)
+            self._put(resource)
 
-    def add(self, resource: Resource) -> None:
-        """Serve a built-in resource."""
-        versions = self._versions.setdefault(resource.group, [])
-        if resource.version not in versions:
-            versions.append(resource.version)
+    def _put(self, resource: Resource) -> None:
         self._resources[resource.group, resource.version, resource.plural] = resource
+        if resource.stores or resource.kind not in {"Binding", "Eviction"}:
+            self._by_kind[resource.group, resource.version, resource.kind] = resource
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """The resource of that path, None when it is not served."""
         return self._resources.get((group, version, plural))
 
+    def require(self, group: str, version: str, plural: str) -> Resource:
+        """The resource of that path, which is known to be served."""
+        return self._resources[group, version, plural]
+
     def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
         """The resource whose objects have that kind."""
-        for resource in self._resources.values():
-            if (resource.group, resource.version, resource.kind) == (group, version, kind):
-                return resource
-        return None
+        return self._by_kind.get((group, version, kind))
 
     def is_builtin_version(self, group: str, version: str) -> bool:
         """Whether the group-version is built in."""
@@ -131,15 +143,24 @@ class Registry:
     def serve_custom(self, group: str, plural: str, resources: Iterable[Resource]) -> None:
         """Serve exactly `resources` as the versions of a custom resource; none to stop serving it."""
         for key in [key for key, each in self._resources.items() if each.is_custom and (key[0], key[2]) == (group, plural)]:
-            del self._resources[key]
+            gone = self._resources.pop(key)
+            self._by_kind.pop((gone.group, gone.version, gone.kind), None)
         for resource in resources:
-            self._resources[resource.group, resource.version, resource.plural] = resource
+            self._put(resource)
         versions = {each.version for each in self._resources.values() if each.is_custom and each.group == group}
         if versions:
             self._custom_versions[group] = sorted(versions, key=_version_order)
         else:
             self._custom_versions.pop(group, None)
         self.generation += 1
+
+
+def reader_of(fields: FieldReaders | None) -> Callable[[dict[str, Any]], Mapping[str, str]]:
+    """Reads the selectable fields of an object all at once."""
+    if not fields:
+        return lambda _: {}
+    readers = tuple(fields.items())
+    return lambda body: {name: read(body) for name, read in readers}
 
 
 def _version_order(version: str) -> tuple[int, int, int, str]:

@@ -126,11 +126,7 @@ class Subscription:
         if change.revision <= self._position:
             return
         selects = self.selects
-        if (
-            selects is not None
-            and not selects(change.current)
-            and (change.previous is None or not selects(change.previous))
-        ):
+        if selects is not None and not selects(change.current) and (change.previous is None or not selects(change.previous)):
             return
         if len(self.pending) >= self._limit:
             self.overrun = True
@@ -218,9 +214,7 @@ class Collection:
         found.reverse()
         return found
 
-    def subscribe(
-        self, revision: int, position: int, selects: Callable[[Stored], bool] | None, limit: int
-    ) -> Subscription:
+    def subscribe(self, revision: int, position: int, selects: Callable[[Stored], bool] | None, limit: int) -> Subscription:
         """Follow the changes after `revision`; `position` is the revision of the store, up to which history is replayed now.
 
         Raises:

@@ -1,0 +1,65 @@
+"""`python -m pyroclast_standalone.apiserver`: serve a Kubernetes API from a directory."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import signal
+import sys
+from pathlib import Path
+
+from .app import serving
+from .persist import DamagedData
+
+__all__ = ["main"]
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="pyroclast-apiserver", description="A Kubernetes API server for one machine.")
+    parser.add_argument("--data-dir", type=Path, required=True, help="where state, certificates and kubeconfig are kept")
+    parser.add_argument("--port", type=int, default=6443, help="port on 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--audit-log", type=Path, help="file to append audit events to")
+    parser.add_argument("--in-memory", action="store_true", help="keep no state")
+    return parser.parse_args(argv)
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    async with serving(
+        arguments.data_dir,
+        port=arguments.port,
+        in_memory=arguments.in_memory,
+        audit_log=arguments.audit_log,
+    ) as (_, url):
+        gc.freeze()
+        print(f"ready {url} KUBECONFIG={arguments.data_dir / 'kubeconfig'}", flush=True)
+        await stopping.wait()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Serve until told to stop; exit status 1 with one line when that cannot be."""
+    arguments = _arguments(argv)
+    try:
+        import uvloop  # noqa: PLC0415 - where it exists
+
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    except ImportError:
+        runner = asyncio.Runner()
+    try:
+        with runner:
+            runner.run(_serve(arguments))
+    except DamagedData as error:
+        print(f"pyroclast-apiserver: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"pyroclast-apiserver: cannot serve on port {arguments.port}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

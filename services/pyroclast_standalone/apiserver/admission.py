@@ -1,0 +1,64 @@
+"""What stands between a decoded request and the store: the chain of admission steps.
+
+A mutating step may change the object, a validating one only refuse; guards run at the very end, without waiting, so that what they count cannot
+change before the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from .context import Context
+from .registry import Resource
+
+__all__ = ["Admission", "Guard", "Review", "Step"]
+
+
+@dataclass(slots=True)
+class Review:
+    """One write under review. `body` is None for a deletion, `old` for a creation."""
+
+    operation: str  # CREATE, UPDATE, DELETE, CONNECT
+    resource: Resource
+    subresource: str
+    namespace: str
+    name: str
+    body: dict[str, Any] | None
+    old: dict[str, Any] | None
+    context: Context
+    dry_run: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    kind: tuple[str, str, str] | None = None  # when the body is of another kind than the resource: Scale, Binding, Eviction
+
+
+Step: TypeAlias = Callable[[Review], Awaitable[None]]
+Guard: TypeAlias = Callable[[Review], None]
+
+
+class Admission:
+    """The steps, in order. Each raises a StatusError to refuse."""
+
+    def __init__(self) -> None:
+        self.early: list[Guard] = []  # built-in mutation: cheap, without waiting
+        self.mutating: list[Step] = []
+        self.validating: list[Step] = []
+        self.guards: list[Guard] = []
+
+    async def mutate(self, review: Review) -> None:
+        """Let every mutating step have its say."""
+        for change in self.early:
+            change(review)
+        for step in self.mutating:
+            await step(review)
+
+    async def validate(self, review: Review) -> None:
+        """Let every validating step have its say."""
+        for step in self.validating:
+            await step(review)
+
+    def guard(self, review: Review) -> None:
+        """The last checks before the commit."""
+        for check in self.guards:
+            check(review)

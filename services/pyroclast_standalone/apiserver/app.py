@@ -1,0 +1,162 @@
+"""The server as a whole: parts made and joined, started and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+
+from . import certificates, crds
+from .admission import Admission
+from .audit import AuditLog
+from .authn import Authenticator
+from .authz import Authorizer
+from .bodies import MAX_BODY
+from .bootstrap import ensure_objects
+from .discovery import Discovery
+from .dispatch import Dispatcher
+from .endpoints import Endpoints
+from .http import Faults, Front
+from .kinds import builtin_strategies
+from .logs import Logs
+from .persist import SqliteJournal
+from .registry import Registry
+from .reviews import Reviews
+from .store import DEFAULT_RING_SIZE, Store, make_stored
+from .subresources import Subresources
+from .tokens import TokenSigner
+from .write import Writer
+
+__all__ = ["Server", "serving"]
+
+_RESTART_GAP: Final = 100_000  # revisions skipped at start: what was seen but not yet written is never numbered again
+_SHUTDOWN_SECONDS: Final = 2.0
+
+
+class Server:
+    """The parts of a server. Nothing listens yet."""
+
+    def __init__(
+        self,
+        identity: certificates.Identity,
+        *,
+        journal: SqliteJournal | None,
+        address: str,
+        audit: AuditLog | None = None,
+        ring_size: int = DEFAULT_RING_SIZE,
+        faults: Faults | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        begin = journal.revision() if journal is not None else 0
+        revision = begin + _RESTART_GAP if begin else 1
+        self.identity = identity
+        self.now = now
+        self.store = Store(journal=journal, revision=revision, ring_size=ring_size)
+        self.registry = Registry(self.store, builtin_strategies(), {})
+        self.admission = Admission()
+        self.definitions = crds.Definitions(self.store, self.registry, now)
+        self.store.listeners.append(self.definitions.on_change)
+        self.authorizer = Authorizer(self.store)
+        signer = TokenSigner(identity.token_key.read_bytes())
+        self.authenticator = Authenticator(self.store, signer, now)
+        self.writer = Writer(self.store, self.admission, now=now)
+        self.writer.finishers[crds.COLLECTION] = self.definitions.settle_status
+        self.logs = Logs(self.registry)
+        subresources = Subresources(
+            self.store, self.registry, self.writer, Reviews(self.authorizer, self.authenticator), signer, self.logs
+        )
+        self.audit = audit
+        self.front = Front(
+            self.authenticator,
+            self.authorizer,
+            Endpoints(self.registry, Discovery(self.registry, address)),
+            Dispatcher(self.store, self.registry, self.writer, subresources),
+            audit,
+            faults=faults,
+            now=now,
+        )
+        self._journal = journal
+
+    def load(self) -> None:
+        """Read the journal, serve the stored definitions, make what every cluster has."""
+        if self._journal is not None:
+            import orjson  # noqa: PLC0415
+
+            for name, key, revision, data in self._journal.objects():
+                collection = self.store.collection(name)
+                collection.adopt(make_stored(collection, key, revision, orjson.loads(data)))
+        self.definitions.serve_all()
+        ensure_objects(self.store, self.registry, self.now())
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run what works in the background."""
+        async with asyncio.TaskGroup() as group:
+            tasks = []
+            if self._journal is not None:
+                tasks.append(group.create_task(self._journal.keep_log_short()))
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+        self.store.flush()
+        await self.logs.close()
+        if self._journal is not None:
+            self._journal.close()
+        if self.audit is not None:
+            self.audit.close()
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    directory: Path,
+    *,
+    port: int = 0,
+    in_memory: bool = False,
+    audit_log: Path | None = None,
+    **options: Any,  # noqa: ANN401 - passed on to Server
+) -> AsyncIterator[tuple[Server, str]]:
+    """Serve on 127.0.0.1 until the block ends; gives the server and its URL. `directory/kubeconfig` is written first.
+
+    Raises:
+        DamagedData: the data directory cannot be used.
+        OSError: the port is taken.
+    """
+    identity = certificates.ensure(directory, datetime.now(UTC))
+    journal = None if in_memory else SqliteJournal(directory / "state.db")
+    audit = AuditLog(audit_log) if audit_log else None
+    server = Server(identity, journal=journal, address=f"127.0.0.1:{port}", audit=audit, **options)
+    server.load()
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(identity.authority))
+    tls.load_cert_chain(*identity.serving)
+    tls.verify_mode = ssl.CERT_OPTIONAL
+    handler = web.Server(
+        server.front.handle, request_factory=_request, handler_cancellation=True, access_log=None, keepalive_timeout=600
+    )
+    runner = web.ServerRunner(handler, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls, backlog=1024)
+    async with server.running():
+        try:
+            await site.start()
+            bound = runner.addresses[0][1]
+            url = f"https://127.0.0.1:{bound}"
+            certificates.write_kubeconfig(directory / "kubeconfig", url, identity)
+            yield server, url
+        finally:
+            for collection in server.store.collections():
+                for subscription in collection.subscriptions:
+                    subscription.close()
+            await runner.cleanup()
+
+
+def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:  # noqa: ANN401 - aiohttp's own
+    return web.BaseRequest(message, payload, protocol, writer, task, asyncio.get_running_loop(), client_max_size=MAX_BODY)

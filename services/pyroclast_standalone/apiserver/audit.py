@@ -1,0 +1,62 @@
+"""The audit log: one JSON line per request, in the form of kube-apiserver's log at level Metadata."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from . import clock
+from .context import Context
+
+__all__ = ["AuditLog"]
+
+_BUFFER: Final = 1 << 16
+
+
+class AuditLog:
+    """Appends to a file; every line is handed to the system before its request is answered."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab", buffering=0)
+
+    def record(self, request: web.BaseRequest, context: Context, code: int, begun: float) -> None:
+        """Write down a request that was answered with `code`; `begun` in seconds since the epoch."""
+        info = context.info
+        peer = request.remote
+        event: dict[str, Any] = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "Metadata",
+            "auditID": str(uuid.uuid4()),
+            "stage": "ResponseComplete",
+            "requestURI": request.path_qs,
+            "verb": info.verb,
+            "user": (context.impersonator or context.user).wire(),
+            "sourceIPs": [peer] if peer else [],
+            "userAgent": request.headers.get("User-Agent", ""),
+            "responseStatus": {"metadata": {}, "code": code},
+            "requestReceivedTimestamp": clock.micro_timestamp(begun),
+            "stageTimestamp": clock.micro_timestamp(context.now if begun > context.now else begun),
+        }
+        if context.impersonator is not None:
+            event["impersonatedUser"] = context.user.wire()
+        if info.is_resource:
+            reference = {
+                "resource": info.resource,
+                "namespace": info.namespace,
+                "name": context.annotations.get("created-name") or info.name,
+                "apiGroup": info.group,
+                "apiVersion": info.version,
+                "subresource": info.subresource,
+            }
+            event["objectRef"] = {name: value for name, value in reference.items() if value}
+        self._file.write(orjson.dumps(event) + b"\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -1,0 +1,119 @@
+"""Who asks: client certificates, tokens of service accounts, and impersonation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from . import status
+from .context import ANONYMOUS, User
+from .store import Store
+from .tokens import ISSUER, InvalidToken, TokenSigner
+
+__all__ = ["Authenticator", "impersonated", "service_account_user"]
+
+AUTHENTICATED: Final = "system:authenticated"
+_EXTRA: Final = "authentication.kubernetes.io/"
+
+
+def service_account_user(namespace: str, name: str, uid: str = "", extra: Mapping[str, list[str]] | None = None) -> User:
+    """The user that a service account is."""
+    return User(
+        f"system:serviceaccount:{namespace}:{name}",
+        ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED),
+        uid,
+        extra or {},
+    )
+
+
+class Authenticator:
+    """Tells users by certificate or token."""
+
+    def __init__(self, store: Store, signer: TokenSigner, now: Callable[[], float]) -> None:
+        self._accounts = store.collection("serviceaccounts")
+        self._bound = {"pod": store.collection("pods"), "secret": store.collection("secrets"), "node": store.collection("nodes")}
+        self._signer = signer
+        self._now = now
+        self._read: dict[str, dict[str, Any]] = {}
+
+    def user(self, authorization: str, certificate: Mapping[str, Any] | None) -> User:
+        """The user of a request with this `Authorization` header and verified client certificate.
+
+        Raises:
+            StatusError: 401, credentials were given and are not good.
+        """
+        if certificate:
+            return _of_certificate(certificate)
+        if not authorization:
+            return ANONYMOUS
+        scheme, _, token = authorization.partition(" ")
+        found = self.of_token(token.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
+            raise status.unauthorized()
+        return found
+
+    def of_token(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> User | None:
+        """The user of `token`, None when it is not good, or its account or bound object is gone."""
+        now = self._now()
+        claims = self._read.get(token)
+        try:
+            if claims is None or now >= claims["exp"]:
+                claims = self._signer.read(token, now=now)
+                if len(self._read) > 1000:
+                    self._read.clear()
+                self._read[token] = claims
+        except InvalidToken:
+            return None
+        if not set(audiences) & set(claims["aud"]):
+            return None
+        private = claims["kubernetes.io"]
+        namespace, account = private["namespace"], private["serviceaccount"]
+        stored = self._accounts.items.get(f"{namespace}/{account['name']}")
+        if stored is None or stored.uid != account["uid"]:
+            return None
+        extra = {f"{_EXTRA}credential-id": [f"JTI={claims['jti']}"]}
+        for kind, collection in self._bound.items():
+            if bound := private.get(kind):
+                key = bound["name"] if kind == "node" else f"{namespace}/{bound['name']}"
+                found = collection.items.get(key)
+                if found is None or found.uid != bound["uid"]:
+                    return None
+                extra |= {f"{_EXTRA}{kind}-name": [bound["name"]], f"{_EXTRA}{kind}-uid": [bound["uid"]]}
+        return service_account_user(namespace, account["name"], stored.uid, extra)
+
+
+def _of_certificate(certificate: Mapping[str, Any]) -> User:
+    names = [pair for part in certificate.get("subject", ()) for pair in part]
+    name = next((value for kind, value in names if kind == "commonName"), "")
+    groups = [value for kind, value in names if kind == "organizationName"]
+    return User(name, (*groups, AUTHENTICATED))
+
+
+def impersonated(headers: Mapping[str, str], all_values: Callable[[str], list[str]]) -> User | None:
+    """The user whom the `Impersonate-*` headers name, None without them.
+
+    Raises:
+        StatusError: groups or others without a user.
+    """
+    name = headers.get("Impersonate-User", "")
+    groups = all_values("Impersonate-Group")
+    prefix = "impersonate-extra-"
+    extra = {key[len(prefix) :].lower(): all_values(key) for key in headers if key.lower().startswith(prefix)}
+    uid = headers.get("Impersonate-Uid", "")
+    if not name:
+        if groups or extra or uid:
+            raise status.StatusError(
+                500,
+                "InternalError",
+                "Internal error occurred: requested impersonation without impersonating a user",
+            )
+        return None
+    parts = name.split(":")
+    if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"]:
+        account = service_account_user(parts[2], parts[3], uid, extra)
+        return account if not groups else User(name, _with_authenticated(groups), uid, extra)
+    return User(name, _with_authenticated(groups) if name != ANONYMOUS.name else ANONYMOUS.groups, uid, extra)
+
+
+def _with_authenticated(groups: list[str]) -> tuple[str, ...]:
+    return tuple(groups) if AUTHENTICATED in groups or "system:unauthenticated" in groups else (*groups, AUTHENTICATED)

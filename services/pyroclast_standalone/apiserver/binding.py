@@ -1,0 +1,89 @@
+"""Binding: how a scheduler gives a pod to a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import bodies, clock, status
+from .admission import Review
+from .context import Answer, Context
+from .present import json_answer
+from .registry import Registry, Resource
+from .store import Store
+from .write import Writer, is_dry_run
+
+__all__ = ["Binder"]
+
+
+class Binder:
+    """Binds pods."""
+
+    def __init__(self, store: Store, registry: Registry, writer: Writer) -> None:
+        self._store = store
+        self._pods = registry.require("", "v1", "pods")
+        self._bindings = registry.require("", "v1", "bindings")
+        self._writer = writer
+
+    async def bind(self, context: Context, resource: Resource) -> Answer:
+        """POST of a Binding to a pod or to the collection of bindings; copies its labels and annotations to the pod."""
+        body = bodies.decode(context, self._bindings)
+        metadata = body.get("metadata") or {}
+        name = context.info.name or metadata.get("name", "")
+        if metadata.get("name") and metadata["name"] != name:
+            raise status.bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
+        if metadata.get("namespace", context.info.namespace) != context.info.namespace:
+            raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        target = body.get("target") or {}
+        if not target.get("name"):
+            raise status.unreasoned(500, "target.name: Required value")
+        if target.get("kind", "Node") not in {"", "Node"}:
+            raise status.unreasoned(
+                500, f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
+            )
+        key = f"{context.info.namespace}/{name}"
+        kind = ("", "v1", "Binding")
+        body["metadata"] = {**metadata, "name": name, "namespace": context.info.namespace}
+        review = Review(
+            "CREATE", self._pods, "binding", context.info.namespace, name, body, None, context, is_dry_run(context), kind=kind
+        )
+        await self._writer.admission.mutate(review)
+        await self._writer.admission.validate(review)
+        self._assign(key, name, review.body or body, dry_run=review.dry_run)
+        return json_answer(context.wanted, status.success(201), 201)
+
+    def _assign(self, key: str, name: str, body: dict[str, Any], *, dry_run: bool) -> None:
+        stored = self._pods.collection.items.get(key)
+        if stored is None:
+            raise status.not_found("", "pods", name)
+        pod = stored.load()
+        spec, metadata = pod["spec"], pod["metadata"]
+        wanted = body["metadata"]
+        target = body["target"]["name"]
+        uid = wanted.get("uid")
+        if uid and uid != metadata["uid"]:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
+            raise status.conflict("", "pods/binding", name, why)
+        if "deletionTimestamp" in metadata:
+            raise status.conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+        if spec.get("nodeName"):
+            raise status.conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+        if spec.get("schedulingGates"):
+            raise status.conflict("", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
+        if dry_run:
+            return
+        spec["nodeName"] = target
+        for field in ("annotations", "labels"):
+            if wanted.get(field):
+                metadata[field] = {**metadata.get(field, {}), **wanted[field]}
+        conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+        conditions[:] = [each for each in conditions if each["type"] != "PodScheduled"]
+        conditions.append(
+            {
+                "type": "PodScheduled",
+                "status": "True",
+                "lastProbeTime": None,
+                "lastTransitionTime": clock.timestamp(self._writer.now()),
+                **({"observedGeneration": metadata["generation"]} if "generation" in metadata else {}),
+            }
+        )
+        self._store.put(self._pods.collection, key, pod)

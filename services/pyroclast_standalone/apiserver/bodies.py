@@ -1,0 +1,143 @@
+"""Request bodies as objects: JSON, YAML or protobuf, of the right kind, unknown and duplicate fields told or refused."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from . import status
+from .context import Context
+from .documents import protobuf, strict
+from .documents import yaml as yaml_body
+from .documents.errors import DocumentError, UnsupportedBody, invalid
+from .negotiate import JSON, PROTOBUF, YAML
+from .registry import Resource
+
+__all__ = ["MAX_BODY", "check_type", "decode", "parse", "report", "unrecognized"]
+
+MAX_BODY: Final = 3 * 1024 * 1024  # bytes: the limit of the API
+_ACCEPTED: Final = (JSON, YAML, PROTOBUF)
+_SHOWN: Final = 30  # bytes of an unreadable body that a message quotes
+
+
+def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
+    """The value in the body and a sentence for each duplicate field.
+
+    Raises:
+        StatusError: 400 unreadable, 415 of a type that is not read.
+    """
+    content_type = context.content_type
+    duplicates = context.field_validation != "Ignore"
+    try:
+        if content_type == JSON:
+            return strict.parse_json(context.body, duplicates=duplicates)
+        if content_type in {YAML, "application/x-yaml", "text/yaml"}:
+            return yaml_body.parse_yaml(context.body, duplicates=duplicates)
+        if content_type == PROTOBUF:
+            return protobuf.decode(context.body, kind=kind), []
+    except UnsupportedBody as error:
+        raise status.of_document(error) from None
+    except DocumentError as error:
+        raise unrecognized(context.body, kind, error.message) from None
+    raise status.unsupported_media_type(_ACCEPTED)
+
+
+def unrecognized(body: bytes, kind: str, why: str) -> status.StatusError:
+    """400 for a body whose kind cannot even be read."""
+    if not body:
+        shown = "<empty>"
+    elif body[:1] == b"{":
+        shown = body[:_SHOWN].decode(errors="replace") + (" ..." if len(body) > _SHOWN else "")
+    else:
+        shown = body[:_SHOWN].hex() + (" ..." if len(body) > _SHOWN else "")
+    return status.bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why} ({shown})"
+    )
+
+
+def decode(context: Context, resource: Resource) -> dict[str, Any]:
+    """The object in the body, in the form of its kind.
+
+    Raises:
+        StatusError: in the words of the case.
+    """
+    document, problems = parse(context, resource.kind)
+    if not isinstance(document, dict):
+        raise unrecognized(
+            context.body, resource.kind, f"json: cannot unmarshal {_go_type(document)} into Go value of type struct"
+        )
+    check_type(resource, document, context.body)
+    try:
+        problems = [*problems, *resource.strategy.decode(document)]
+    except DocumentError as error:
+        raise cannot_be_handled(resource, error.message) from None
+    report(context, resource, problems)
+    return document
+
+
+def cannot_be_handled(resource: Resource, why: str) -> status.StatusError:
+    """400 for a body that does not fit its kind."""
+    return status.bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}')
+
+
+def report(context: Context, resource: Resource, problems: list[str]) -> None:
+    """Refuse or tell unknown and duplicate fields, as the request wants it.
+
+    Raises:
+        StatusError: 400 when it wants to be strict.
+    """
+    if not problems:
+        return
+    match context.field_validation:
+        case "Strict":
+            raise cannot_be_handled(resource, strict.strict_message(problems))
+        case "Warn":
+            for problem in problems:
+                context.warn(problem)
+        case _:
+            pass
+
+
+def check_type(resource: Resource, document: dict[str, Any], body: bytes) -> None:
+    """Fill in `kind` and `apiVersion` where they may be left out, and refuse wrong ones.
+
+    Raises:
+        StatusError: they say something else than the path.
+    """
+    kind, version = document.get("kind"), document.get("apiVersion")
+    if not resource.is_custom:
+        if (kind or resource.kind) != resource.kind:
+            raise status.bad_request(
+                f"converting ({_go_name(str(version or resource.api_version))}.{kind}) to "
+                f"({resource.group.partition('.')[0] or 'core'}.{resource.kind}): unknown conversion"
+            )
+        if (version or resource.api_version) != resource.api_version:
+            raise status.bad_request(
+                f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+            )
+        document["kind"], document["apiVersion"] = resource.kind, resource.api_version
+        return
+    if not kind:
+        raise status.bad_request(f"Object 'Kind' is missing in '{body.decode(errors='replace')}'")
+    if version != resource.api_version:
+        raise status.bad_request(
+            f"the API version in the data ({version or ''}) does not match the expected API version ({resource.api_version})"
+        )
+    if kind != resource.kind:
+        name = (document.get("metadata") or {}).get("name", "")
+        raise status.invalid(resource.group, resource.kind, name, [invalid("kind", kind, f"must be {resource.kind}")])
+
+
+def _go_name(api_version: str) -> str:
+    return api_version.rpartition("/")[2]
+
+
+def _go_type(value: object) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case _:
+            return "array"

@@ -1,0 +1,162 @@
+"""Custom resource definitions: accepted names, conditions, and the resources that are served for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from . import clock
+from .kinds import custom_strategy
+from .registry import Registry, Resource, reader_of
+from .store import ADDED, DELETED, Change, Collection, Store
+
+__all__ = ["COLLECTION", "Definitions"]
+
+COLLECTION: Final = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+class Definitions:
+    """Keeps the registry in step with the stored definitions, within the commit of each."""
+
+    def __init__(self, store: Store, registry: Registry, now: Callable[[], float]) -> None:
+        self._store = store
+        self._registry = registry
+        self._now = now
+        self._definitions = store.collection(COLLECTION)
+
+    def serve_all(self) -> None:
+        """Serve what is stored, at start."""
+        for stored in self._definitions.select():
+            self._serve(stored.load())
+
+    def settle_status(self, body: dict[str, Any]) -> None:
+        """Set the status of a definition that is about to be stored: names taken or refused, established or not, stored versions."""
+        spec = body["spec"]
+        status = body["status"] = body.get("status") or {}
+        names = spec["names"]
+        clashes = self._clashes(spec)
+        accepted = dict(status.get("acceptedNames") or {})
+        for field, value in names.items():
+            if field not in clashes and field != "categories":
+                accepted[field] = value
+        if "categories" in names:
+            accepted["categories"] = names["categories"]
+        accepted.setdefault("plural", "")
+        accepted.setdefault("kind", "")
+        status["acceptedNames"] = accepted
+        conditions: list[dict[str, Any]] = status.get("conditions") or []
+        status["conditions"] = conditions
+        if clashes:
+            field, text = next(iter(clashes.items()))
+            reason = field[:1].upper() + field[1:] + "Conflict"
+            self._set(conditions, "NamesAccepted", "False", reason, text)
+        else:
+            self._set(conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
+        is_established = any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+        if not clashes:
+            self._set(conditions, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+        elif not is_established:
+            self._set(conditions, "Established", "False", "NotAccepted", "not all names are accepted")
+        storage = next((each["name"] for each in spec["versions"] if each.get("storage")), "")
+        versions = status["storedVersions"] = status.get("storedVersions") or []
+        if storage and storage not in versions:
+            versions.append(storage)
+
+    def _set(self, conditions: list[dict[str, Any]], kind: str, value: str, reason: str, message: str) -> None:
+        for condition in conditions:
+            if condition["type"] == kind:
+                if condition["status"] != value:
+                    condition["lastTransitionTime"] = clock.timestamp(self._now())
+                condition.update(status=value, reason=reason, message=message)
+                return
+        conditions.append(
+            {
+                "type": kind,
+                "status": value,
+                "lastTransitionTime": clock.timestamp(self._now()),
+                "reason": reason,
+                "message": message,
+            }
+        )
+
+    def _clashes(self, spec: Mapping[str, Any]) -> dict[str, str]:
+        """The names that another definition of the group has already, by field."""
+        own = spec["names"]
+        names: set[str] = set()
+        kinds: set[str] = set()
+        for stored in self._definitions.select():
+            other = stored.load()
+            if other["spec"]["group"] != spec["group"] or other["spec"]["names"]["plural"] == own["plural"]:
+                continue
+            accepted = (other.get("status") or {}).get("acceptedNames") or {}
+            names |= {accepted.get("plural", ""), accepted.get("singular", ""), *(accepted.get("shortNames") or ())}
+            kinds |= {accepted.get("kind", ""), accepted.get("listKind", "")}
+        clashes: dict[str, str] = {}
+        for field in ("plural", "singular"):
+            if own.get(field) and own[field] in names:
+                clashes[field] = f'"{own[field]}" is already in use'
+        taken = [each for each in own.get("shortNames") or () if each in names]
+        if taken:
+            clashes["shortNames"] = ", ".join(f'"{each}" is already in use' for each in taken)
+        for field in ("kind", "listKind"):
+            if own.get(field) and own[field] in kinds:
+                clashes[field] = f'"{own[field]}" is already in use'
+        return clashes
+
+    def on_change(self, collection: Collection, change: Change) -> None:
+        """Follow a committed change of a definition."""
+        if collection is not self._definitions:
+            return
+        body = change.current.load()
+        if change.kind is DELETED:
+            self._registry.serve_custom(body["spec"]["group"], body["spec"]["names"]["plural"], ())
+        elif change.kind is ADDED or change.previous is None or change.previous.load().get("spec") != body["spec"]:
+            self._serve(body)
+
+    def _serve(self, body: dict[str, Any]) -> None:
+        spec = body["spec"]
+        group, plural = spec["group"], spec["names"]["plural"]
+        established = any(
+            each["type"] == "Established" and each["status"] == "True"
+            for each in (body.get("status") or {}).get("conditions") or ()
+        )
+        if not established:
+            self._registry.serve_custom(group, plural, ())
+            return
+        collection = self._store.collection(f"{plural}.{group}")
+        storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
+        resources = []
+        for version in spec["versions"]:
+            try:
+                strategy = custom_strategy(body, version["name"])
+            except NotImplementedError:
+                from .fallback import custom
+
+                strategy = custom(body, version["name"])
+            if version["name"] == storage:
+                collection.fields_of = reader_of(strategy.fields)
+            if not version.get("served"):
+                continue
+            api_version = f"{group}/{version['name']}"
+            warning = ""
+            if version.get("deprecated"):
+                warning = version.get("deprecationWarning") or f"{api_version} {spec['names']['kind']} is deprecated"
+            is_stored = version["name"] == storage
+            resources.append(
+                Resource.of(
+                    strategy,
+                    collection,
+                    from_stored=None if is_stored else _to_version(api_version),
+                    to_stored=None if is_stored else _to_version(f"{group}/{storage}"),
+                    warning=warning,
+                )
+            )
+        self._registry.serve_custom(group, plural, resources)
+
+
+def _to_version(api_version: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def convert(body: dict[str, Any]) -> dict[str, Any]:
+        body["apiVersion"] = api_version
+        return body
+
+    return convert

@@ -1,0 +1,196 @@
+"""The HTTP face: requests become contexts, answers become responses; authentication, authorization, audit and injected faults on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import orjson
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from . import status
+from .audit import AuditLog
+from .authn import Authenticator, impersonated
+from .authz import Attributes, Authorizer, attributes_of, denial
+from .bodies import MAX_BODY
+from .context import ANONYMOUS, Answer, Context, Streamed, User
+from .dispatch import Dispatcher
+from .endpoints import Endpoints
+from .negotiate import Wanted, wanted
+from .routes import Query, RequestInfo, resolve
+
+__all__ = ["Faults", "Front"]
+
+_log = logging.getLogger(__name__)
+_METHODS_WITH_BODY: Final = {"POST", "PUT", "PATCH", "DELETE"}
+
+
+class Faults(Protocol):
+    """Faults that a test injects into requests."""
+
+    async def before(self, info: RequestInfo) -> status.StatusError | None:
+        """Wait, and give the error that the request fails with, if any."""
+
+
+class Front:
+    """Handles every request of the server."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        endpoints: Endpoints,
+        dispatcher: Dispatcher,
+        audit: AuditLog | None,
+        *,
+        faults: Faults | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._endpoints = endpoints
+        self._dispatcher = dispatcher
+        self._audit = audit
+        self._faults = faults
+        self._now = now
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request; whatever goes wrong becomes a Status."""
+        query = Query(dict(reversed(request.query.items()))) if request.query_string else Query({})
+        info = resolve(request.method, request.rel_url.raw_path, query)
+        context = Context(info, query, request.headers, b"", ANONYMOUS, Wanted(), self._now())
+        begun = time.time()
+        try:
+            answer = await self._answer(request, context)
+        except status.StatusError as error:
+            answer = _failure(context, error)
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception:
+            _log.exception("request.failed: %s %s", request.method, request.path_qs)
+            answer = _failure(context, status.internal("see the server's log"))
+        if isinstance(answer, Streamed):
+            return await self._stream(request, context, answer, begun)
+        if self._audit is not None:
+            self._audit.record(request, context, answer.code, begun)
+        return _response(context, answer, with_body=request.method != "HEAD")
+
+    async def _answer(self, request: web.BaseRequest, context: Context) -> Answer | Streamed:
+        transport = request.transport
+        certificate = transport.get_extra_info("peercert") if transport is not None else None
+        context.user = self._authenticator.user(request.headers.get("Authorization", ""), certificate)
+        self._impersonate(request, context)
+        info = context.info
+        wish = attributes_of(info)
+        if not self._authorizer.decide(context.user, wish).allowed:
+            raise denial(context.user, wish)
+        if self._faults is not None and (fault := await self._faults.before(info)) is not None:
+            raise fault
+        if not info.is_resource:
+            if request.method not in {"GET", "HEAD"}:
+                raise status.no_such_path()
+            if info.path != "/" and info.path.split("/")[1] not in {"api", "apis"}:
+                context.wanted = Wanted()
+            return self._endpoints.answer(context)
+        context.wanted = wanted(request.headers.get("Accept", ""))
+        if request.method in _METHODS_WITH_BODY:
+            context.body = await _body(request)
+        return await self._dispatcher.answer(context, request.method)
+
+    def _impersonate(self, request: web.BaseRequest, context: Context) -> None:
+        """Let a user who may act as the one whom the headers name."""
+        headers = request.headers
+        user = impersonated(headers, lambda name: list(headers.getall(name, [])))
+        if user is None:
+            return
+        for wish in _impersonations(user, headers.getall("Impersonate-Group", [])):
+            if not self._authorizer.decide(context.user, wish).allowed:
+                raise denial(context.user, wish)
+        context.impersonator, context.user = context.user, user
+
+    async def _stream(self, request: web.BaseRequest, context: Context, answer: Streamed, begun: float) -> web.StreamResponse:
+        headers = {"Content-Type": answer.content_type, "Cache-Control": "no-cache, private"}
+        response = web.StreamResponse(status=answer.code, headers=headers)
+        for text in context.warnings:
+            response.headers.add("Warning", _warning(text))
+        response.enable_chunked_encoding()
+        try:
+            await response.prepare(request)
+            async for chunk in answer.chunks:
+                if chunk:
+                    await response.write(chunk)
+            await response.write_eof()
+        except ConnectionError:
+            _log.debug("watch.gone: %s", request.path_qs)
+        finally:
+            close: Any = getattr(answer.chunks, "aclose", None)
+            if close is not None:
+                await close()
+            if self._audit is not None:
+                self._audit.record(request, context, answer.code, begun)
+        return response
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    length = request.content_length
+    if length is not None and length > MAX_BODY:
+        raise _too_large()
+    try:
+        body = await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise _too_large() from None
+    except HttpProcessingError as error:
+        raise status.bad_request(str(error.message)) from None
+    return body
+
+
+def _too_large() -> status.StatusError:
+    return status.StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}", details={})
+
+
+def _impersonations(user: User, groups: list[str]) -> list[Attributes]:
+    parts = user.name.split(":")
+    if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"]:
+        wishes = [Attributes("impersonate", "", "serviceaccounts", "", parts[2], parts[3])]
+    else:
+        wishes = [Attributes("impersonate", "", "users", name=user.name)]
+    wishes += [Attributes("impersonate", "", "groups", name=group) for group in groups]
+    if user.uid:
+        wishes.append(Attributes("impersonate", "authentication.k8s.io", "uids", name=user.uid))
+    wishes += [
+        Attributes("impersonate", "authentication.k8s.io", "userextras", name, "", value)
+        for name, values in user.extra.items()
+        for value in values
+    ]
+    return wishes
+
+
+def _failure(context: Context, error: status.StatusError) -> Answer:
+    if error.plain:
+        headers = {"X-Content-Type-Options": "nosniff"}
+        return Answer(error.code, error.message.encode(), "text/plain; charset=utf-8", headers)
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    if context.wanted.media_type == "application/yaml":
+        from .present import json_answer  # noqa: PLC0415 - yaml is rarely asked for
+
+        answer = json_answer(context.wanted, error.body(), error.code)
+        answer.headers = headers
+        return answer
+    return Answer(error.code, orjson.dumps(error.body()), "application/json", headers)
+
+
+def _response(context: Context, answer: Answer, *, with_body: bool) -> web.Response:
+    headers = {"Content-Type": answer.content_type, "Cache-Control": "no-cache, private", **answer.headers}
+    response = web.Response(status=answer.code, body=answer.body if with_body else b"", headers=headers)
+    for text in context.warnings:
+        response.headers.add("Warning", _warning(text))
+    return response
+
+
+def _warning(text: str) -> str:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\r", " ")
+    return f'299 - "{quoted}"'

@@ -1,0 +1,189 @@
+"""GET of objects and lists: which revision, which page."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from typing import Any, Final
+
+import orjson
+
+from . import status
+from .context import Answer, Context
+from .documents.errors import FieldError, forbidden, unsupported
+from .present import list_answer, object_answer
+from .registry import Resource
+from .routes import Query
+from .selection import Selection, selection
+from .store import Compacted, Store, Stored
+
+__all__ = ["Reader", "revision_of"]
+
+_FUTURE_SECONDS: Final = 3.0  # how long a read waits for a revision that is still to come
+_POLL_SECONDS: Final = 0.02
+
+
+def revision_of(text: str) -> int:
+    """The revision in a `resourceVersion` parameter, 0 when empty.
+
+    Raises:
+        ValueError: not a number; the text is that of the API.
+    """
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit():
+        raise ValueError(f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax')
+    return int(text)
+
+
+class Reader:
+    """Answers get and list from the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def get(self, context: Context, resource: Resource) -> Answer:
+        """One object."""
+        found = self.find(resource, context.info.namespace, context.info.name)
+        text = context.query.text("resourceVersion")
+        if text:
+            await self._reach(self._list_revision(text))
+            found = self.find(resource, context.info.namespace, context.info.name)
+        if found is None:
+            raise status.not_found(resource.group, resource.plural, context.info.name)
+        return object_answer(context, resource, found)
+
+    def find(self, resource: Resource, namespace: str, name: str) -> Stored | None:
+        """The stored object, None when it is missing."""
+        key = f"{namespace}/{name}" if resource.namespaced else name
+        return resource.collection.items.get(key)
+
+    async def list(self, context: Context, resource: Resource) -> Answer:
+        """A list, whole or a page of it."""
+        query = context.query
+        check_list_options(query)
+        chosen = selection(query, resource, context.info.namespace)
+        limit = query.number("limit") or 0
+        token = query.text("continue")
+        if token:
+            return self._next_page(context, resource, chosen, limit, token)
+        text = query.text("resourceVersion")
+        wanted = self._list_revision(text)
+        exact = query.text("resourceVersionMatch") == "Exact"
+        if wanted:
+            await self._reach(wanted)
+        if text == "0":
+            limit = 0
+        if wanted and (exact or (limit > 0 and not query.text("resourceVersionMatch"))):
+            return self._page(context, resource, chosen, limit, revision=wanted, after="")
+        return self._page(context, resource, chosen, limit, revision=self._store.revision, after="")
+
+    def _list_revision(self, text: str) -> int:
+        try:
+            return revision_of(text)
+        except ValueError as error:
+            raise status.bad_request(f"invalid resource version: {error}") from None
+
+    async def _reach(self, revision: int) -> None:
+        """Wait for `revision`, or fail with 504 after some seconds."""
+        waited = 0.0
+        while self._store.revision < revision:
+            if waited >= _FUTURE_SECONDS:
+                raise status.too_large_resource_version(revision, self._store.revision)
+            await asyncio.sleep(_POLL_SECONDS)
+            waited += _POLL_SECONDS
+
+    def _next_page(self, context: Context, resource: Resource, chosen: Selection, limit: int, token: str) -> Answer:
+        if context.query.text("resourceVersion") not in {"", "0"}:
+            raise status.bad_request("specifying resource version is not allowed when using continue")
+        revision, after = _decode_token(token)
+        if revision < 0:
+            revision = self._store.revision
+        try:
+            return self._page(context, resource, chosen, limit, revision=revision, after=after)
+        except Compacted:
+            raise status.expired(
+                "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
+                "continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with "
+                "the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the "
+                "first chunk was returned and now may show up in the list.",
+                continue_token=_encode_token(-1, after),
+            ) from None
+
+    def _page(self, context: Context, resource: Resource, chosen: Selection, limit: int, *, revision: int, after: str) -> Answer:
+        collection = resource.collection
+        namespace = context.info.namespace
+        continues = bool(context.query.text("continue"))
+        try:
+            snapshot: list[Stored] | Any = collection.at(revision, namespace)
+        except Compacted:
+            if continues:
+                raise
+            raise status.expired("The resourceVersion for the provided list is too old.") from None
+        if after:
+            snapshot = [item for item in snapshot if item.key > after]
+        if chosen.is_selective:
+            snapshot = [item for item in snapshot if chosen(item)]
+        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+        if 0 < limit < len(snapshot):
+            page = snapshot[:limit]
+            metadata["continue"] = _encode_token(revision, page[-1].key)
+            if not chosen.is_selective:
+                metadata["remainingItemCount"] = len(snapshot) - limit
+            snapshot = page
+        return list_answer(context, resource, snapshot, metadata)
+
+
+def check_list_options(query: Query, *, watch: bool = False) -> None:
+    """Refuse combinations of list parameters that make no sense.
+
+    Raises:
+        StatusError: 422, naming each parameter.
+    """
+    match = query.text("resourceVersionMatch")
+    faults: list[FieldError] = []
+    has_initial = "sendInitialEvents" in query
+    if has_initial and not watch:
+        faults.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if watch:
+        if has_initial and match != "NotOlderThan":
+            faults.append(
+                forbidden("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+            )
+        elif match and not has_initial:
+            faults.append(
+                forbidden(
+                    "resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+                )
+            )
+    elif match:
+        faults += _match_faults(match, query)
+    if faults:
+        raise status.invalid("meta.k8s.io", "ListOptions", "", faults)
+
+
+def _match_faults(match: str, query: Query) -> list[FieldError]:
+    faults = []
+    if match not in {"Exact", "NotOlderThan"}:
+        faults.append(unsupported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
+    if query.text("continue"):
+        faults.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))
+    elif not query.text("resourceVersion"):
+        faults.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+    elif match == "Exact" and query.text("resourceVersion") == "0":
+        faults.append(forbidden("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    return faults
+
+
+def _encode_token(revision: int, key: str) -> str:
+    content = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": key + "\0"})
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _decode_token(token: str) -> tuple[int, str]:
+    try:
+        content = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        return int(content["rv"]), str(content["start"]).rstrip("\0")
+    except (binascii.Error, ValueError, TypeError, KeyError) as error:
+        raise status.bad_request(f"invalid continue token: continue key is not valid: {error}") from None

@@ -1,0 +1,85 @@
+"""The metadata that only the server writes: uid, times, generated names, generation on deletion; and when a change is none."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from . import clock
+
+__all__ = ["complete", "generate_name", "is_same", "keep_system_fields", "mark_deleting", "ordered"]
+
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and nothing that looks like one
+_SUFFIX: Final = 5
+_MAX_BASE: Final = 63 - _SUFFIX
+
+
+def generate_name(base: str, rng: random.Random) -> str:
+    """`base`, cut where it is too long, with a random suffix."""
+    return base[:_MAX_BASE] + "".join(rng.choices(_ALPHABET, k=_SUFFIX))
+
+
+def complete(metadata: dict[str, Any], now: float) -> None:
+    """Set what every new object gets, and drop what a creator may not set."""
+    metadata["uid"] = str(uuid.uuid4())
+    metadata["creationTimestamp"] = clock.timestamp(now)
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
+        metadata.pop(name, None)
+
+
+_KEPT: Final = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def keep_system_fields(new: dict[str, Any], old: Mapping[str, Any]) -> None:
+    """Give `new` metadata what an update cannot change, from `old` metadata; a wrong uid stays, for validation to refuse."""
+    for name in _KEPT:
+        if name in old:
+            new[name] = old[name]
+        else:
+            new.pop(name, None)
+    if "generation" in old:
+        new["generation"] = old["generation"]
+    else:
+        new.pop("generation", None)
+    if not new.get("uid"):
+        new["uid"] = old["uid"]
+    new.pop("selfLink", None)
+
+
+def mark_deleting(metadata: dict[str, Any], now: float) -> None:
+    """Say that the object goes as soon as its finalizers are gone."""
+    if metadata.get("deletionGracePeriodSeconds") is None and metadata.get("generation", 0) > 0:
+        metadata["generation"] += 1
+    if "deletionTimestamp" not in metadata or clock.seconds_of(metadata["deletionTimestamp"]) > now:
+        metadata["deletionTimestamp"] = clock.timestamp(now)
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def ordered(document: dict[str, Any], kind: str, api_version: str) -> dict[str, Any]:
+    """`document` with kind and apiVersion first, as the stored bytes have them."""
+    return {
+        "kind": kind,
+        "apiVersion": api_version,
+        "metadata": document["metadata"],
+        **{name: value for name, value in document.items() if name not in {"kind", "apiVersion", "metadata"}},
+    }
+
+
+def is_same(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether storing `new` over `old` would change nothing but the times of managedFields."""
+    if new == old:
+        return True
+    left, right = new["metadata"], old["metadata"]
+    if "managedFields" not in left or "managedFields" not in right:
+        return False
+    return _untimed(new) == _untimed(old)
+
+
+def _untimed(document: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = dict(document["metadata"])
+    metadata["managedFields"] = [
+        {name: value for name, value in entry.items() if name != "time"} for entry in metadata["managedFields"]
+    ]
+    return {**document, "metadata": metadata}

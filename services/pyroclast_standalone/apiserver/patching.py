@@ -1,0 +1,155 @@
+"""The four kinds of patch, from a request body to the object they make of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from . import status
+from .context import Context
+from .documents import apply as server_side
+from .documents import json_patch, merge_patch, strategic, strict
+from .documents import yaml as yaml_body
+from .documents.errors import DocumentError, FieldError, forbidden, invalid, required
+from .registry import Resource
+
+__all__ = ["APPLY", "check_options", "patcher"]
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+
+
+def check_options(context: Context) -> None:
+    """Refuse parameters that do not fit the kind of patch.
+
+    Raises:
+        StatusError: 422, naming them.
+    """
+    faults: list[FieldError] = []
+    if context.content_type == APPLY:
+        if not context.query.text("fieldManager"):
+            faults.append(required("fieldManager", "is required for apply patch"))
+    elif "force" in context.query:
+        faults.append(forbidden("force", "may not be specified for non-apply patch"))
+    if faults:
+        raise status.invalid("meta.k8s.io", "PatchOptions", "", faults)
+
+
+def patcher(
+    context: Context, resource: Resource, now: str, subresource: str
+) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
+    """What turns the present object (None when it is missing: apply makes it) into the patched one, decoded.
+
+    Raises:
+        StatusError: the type of patch is not accepted here, or it cannot be read.
+    """
+    check_options(context)
+    try:
+        match context.content_type:
+            case content_type if content_type == JSON_PATCH:
+                operations = json_patch.check(_parsed(context.body))
+                return lambda live: _decoded(context, resource, _applied(lambda: json_patch.apply(live, operations)))
+            case content_type if content_type == MERGE:
+                patch = _parsed(context.body)
+                if not isinstance(patch, dict):
+                    raise status.bad_request(
+                        f"error decoding patch: json: cannot unmarshal {_go_type(patch)} into Go value of type map[string]interface {{}}"
+                    )
+                return lambda live: _decoded(context, resource, merge_patch.merge(live, patch))
+            case content_type if content_type == STRATEGIC and not resource.is_custom:
+                patch = _parsed(context.body)
+                return lambda live: _decoded(
+                    context,
+                    resource,
+                    _applied(lambda: strategic.merge(live or {}, patch, resource.strategy.schema)),
+                    shown=patch,
+                )
+            case content_type if content_type == APPLY:
+                return _apply(context, resource, now, subresource)
+            case _:
+                pass
+    except DocumentError as error:
+        raise status.of_document(error) from None
+    accepted = (JSON_PATCH, MERGE, APPLY) if resource.is_custom else ()
+    raise status.unsupported_media_type(accepted)
+
+
+def _parsed(body: bytes) -> Any:  # noqa: ANN401 - any JSON
+    try:
+        value, _ = strict.parse_json(body, duplicates=False)
+    except DocumentError as error:
+        raise status.bad_request(f"error decoding patch: {error.message}") from None
+    return value
+
+
+def _applied(work: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON
+    try:
+        return work()
+    except DocumentError as error:
+        raise status.of_document(error) from None
+
+
+def _decoded(context: Context, resource: Resource, document: Any, *, shown: Any = None) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+    """The patched object in the form of its kind; what is wrong with it is told about field `patch`."""
+    if not isinstance(document, dict):
+        raise status.invalid("", "", "", [invalid("patch", document, "json: cannot unmarshal into Go value of type map")])
+    before = orjson.dumps(document)
+    document = orjson.loads(before)  # patches share parts with the live object and with themselves
+    value = before.decode() if shown is None else shown
+    try:
+        problems = resource.strategy.decode(document)
+    except DocumentError as error:
+        raise status.invalid("", "", "", [invalid("patch", value, error.message)]) from None
+    if problems:
+        if context.field_validation == "Strict":
+            raise status.invalid("", "", "", [invalid("patch", value, strict.strict_message(problems))])
+        if context.field_validation == "Warn":
+            for problem in problems:
+                context.warn(problem)
+    return document
+
+
+def _apply(context: Context, resource: Resource, now: str, subresource: str) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
+    try:
+        configuration, problems = yaml_body.parse_yaml(context.body)
+    except DocumentError as error:
+        raise status.bad_request(f"error decoding YAML: {error.message}") from None
+    if not isinstance(configuration, dict):
+        raise status.bad_request("error decoding YAML: json: cannot unmarshal into Go value of type map[string]interface {}")
+    if problems and context.field_validation == "Strict":
+        raise status.bad_request(f"error strict decoding YAML: {strict.strict_message(problems)}")
+
+    def merged(live: dict[str, Any] | None) -> dict[str, Any]:
+        document = _applied(
+            lambda: server_side.apply(
+                live,
+                configuration,
+                resource.strategy.schema,
+                manager=context.query.text("fieldManager"),
+                api_version=resource.api_version,
+                now=now,
+                force=context.query.flag("force"),
+                subresource=subresource,
+            )
+        )
+        return _decoded(context, resource, document)
+
+    return merged
+
+
+def _go_type(value: object) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case None:
+            return "null"
+        case _:
+            return "array"

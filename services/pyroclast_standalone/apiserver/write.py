@@ -1,0 +1,405 @@
+"""The write pipeline: create, update and patch, in the order in which the real server takes its steps.
+
+decode → system fields of the request → managedFields → mutating admission → defaults → what the kind prepares → validation → validating
+admission → guards and commit. Between the last read of the store and the commit nothing waits; where admission had to wait, the commit checks that
+the object is still the one that was read, and the change is made anew when it is not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from . import bodies, clock, objectmeta, patching, status
+from .admission import Admission, Review
+from .context import Context
+from .documents import managed_fields
+from .documents.errors import FieldError, invalid
+from .documents.structural import Verdict
+from .listing import revision_of
+from .registry import Resource
+from .store import Stored, Store
+
+__all__ = ["Change", "Outcome", "Writer", "is_dry_run"]
+
+Outcome = tuple[int, "Stored | dict[str, Any]"]
+"""HTTP code and the object to show: the stored one, or what would have been stored."""
+
+Change = Callable[["dict[str, Any] | None"], "dict[str, Any]"]
+"""Makes the wished object of the present one."""
+
+_RETRIES: Final = 5  # of a change without precondition that others keep overtaking
+_NAME_RETRIES: Final = 8
+_CREATED_BY_PUT: Final = {
+    "leases.coordination.k8s.io",
+    "events",
+    "events.events.k8s.io",
+    "endpoints",
+    "limitranges",
+    "roles.rbac.authorization.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+    "clusterroles.rbac.authorization.k8s.io",
+    "clusterrolebindings.rbac.authorization.k8s.io",
+}
+
+
+class _Overtaken(Exception):
+    """The object changed while admission waited."""
+
+
+def is_dry_run(context: Context) -> bool:
+    """Whether nothing is to be stored.
+
+    Raises:
+        StatusError: `dryRun` is something else than All.
+    """
+    wanted = context.query.text("dryRun")
+    if wanted not in {"", "All"}:
+        fault = FieldError("dryRun", "FieldValueNotSupported", 'supported values: "All"', [wanted])  # type: ignore[arg-type]
+        raise status.invalid("meta.k8s.io", "CreateOptions", "", [fault])
+    return wanted == "All"
+
+
+class Writer:
+    """Creates and changes objects of any kind."""
+
+    def __init__(self, store: Store, admission: Admission, *, now: Callable[[], float] = time.time) -> None:
+        self.store = store
+        self.admission = admission
+        self.now = now
+        self.finishers: dict[str, Callable[[dict[str, Any]], None]] = {}  # by collection: what a commit adds to an object
+        self._rng = random.Random()  # noqa: S311 - names, not secrets
+
+    # --- create -------------------------------------------------------------------------------------------------
+
+    async def create(self, context: Context, resource: Resource) -> Outcome:
+        """POST to a collection."""
+        document = bodies.decode(context, resource)
+        return await self.create_document(context, resource, document)
+
+    async def create_document(
+        self, context: Context, resource: Resource, document: dict[str, Any], *, is_tracked: bool = False
+    ) -> Outcome:
+        """Create `document`; `is_tracked` when its managedFields are already right."""
+        metadata = _metadata_of(document)
+        namespace = _namespace(context, resource, metadata)
+        now = self.now()
+        dry_run = is_dry_run(context)
+        if not is_tracked:
+            self._track(context, resource, document, None, now, "")
+        review = Review(
+            "CREATE",
+            resource,
+            "",
+            namespace,
+            metadata.get("name") or "",
+            document,
+            None,
+            context,
+            dry_run,
+            _create_options(context),
+        )
+        resource.strategy.default(document)
+        await self.admission.mutate(review)
+        document = _after_mutation(review, resource)
+        metadata = document["metadata"]
+        if metadata.get("resourceVersion"):
+            raise status.unreasoned(500, "resourceVersion should not be set on objects to be created")
+        objectmeta.complete(metadata, now)
+        generated = not metadata.get("name") and metadata.get("generateName")
+        for attempt in range(_NAME_RETRIES if generated else 1):
+            if generated:
+                metadata["name"] = objectmeta.generate_name(metadata["generateName"], self._rng)
+            if attempt == 0:
+                resource.strategy.prepare_create(document)
+                self._accept(context, resource, document, resource.strategy.validate(document))
+                for text in resource.strategy.warnings(document):
+                    context.warn(text)
+                review.name = metadata["name"]
+                await self.admission.validate(review)
+            key = f"{namespace}/{metadata['name']}" if resource.namespaced else metadata["name"]
+            if key not in resource.collection.items:
+                break
+        else:
+            existing = resource.collection.items[key]
+            raise self._exists(resource, existing, generated=bool(generated))
+        self.admission.guard(review)
+        if dry_run:
+            return 201, document
+        return 201, self._commit(resource, key, document)
+
+    def _exists(self, resource: Resource, existing: Stored, *, generated: bool) -> status.StatusError:
+        text = f'{resource.qualified} "{existing.name}" already exists'
+        if existing.deleting:
+            return status.already_exists(
+                resource.group, resource.plural, existing.name, message=f"object is being deleted: {text}"
+            )
+        if generated:
+            text += ", the server was not able to generate a unique name for the object"
+            error = status.already_exists(resource.group, resource.plural, existing.name, message=text)
+            error.details = {**(error.details or {}), "retryAfterSeconds": 1}
+            return error
+        return status.already_exists(resource.group, resource.plural, existing.name)
+
+    # --- update -------------------------------------------------------------------------------------------------
+
+    async def update(self, context: Context, resource: Resource, subresource: str = "") -> Outcome:
+        """PUT of an object or of its status."""
+        document = bodies.decode(context, resource)
+        metadata = _metadata_of(document)
+        namespace = _namespace(context, resource, metadata)
+        _name_matches(context, metadata)
+        key = _key(resource, namespace, context.info.name)
+        if key not in resource.collection.items and not subresource and resource.qualified in _CREATED_BY_PUT:
+            return await self.create_document(context, resource, document)
+        has_version = bool(metadata.get("resourceVersion"))
+        if has_version:
+            try:
+                revision_of(metadata["resourceVersion"])
+            except ValueError as error:
+                raise status.unreasoned(500, str(error).partition(": ")[2].partition(": ")[2]) from None
+        return await self.change(
+            context,
+            resource,
+            key,
+            lambda _: document,
+            subresource=subresource,
+            retries=0 if has_version else _RETRIES,
+            is_put=True,
+        )
+
+    async def patch(self, context: Context, resource: Resource, subresource: str = "") -> Outcome:
+        """PATCH of an object or of its status; an apply patch may create it."""
+        now = clock.timestamp(self.now())
+        change = patching.patcher(context, resource, now, subresource)
+        key = _key(resource, context.info.namespace, context.info.name)
+        is_apply = context.content_type == patching.APPLY
+        if is_apply and not subresource and key not in resource.collection.items:
+            document = change(None)
+            metadata = _metadata_of(document)
+            metadata.setdefault("name", context.info.name)
+            _name_matches(context, metadata)
+            return await self.create_document(context, resource, document, is_tracked=True)
+        return await self.change(context, resource, key, change, subresource=subresource, retries=_RETRIES, is_tracked=is_apply)
+
+    async def change(
+        self,
+        context: Context,
+        resource: Resource,
+        key: str,
+        change: Change,
+        *,
+        subresource: str = "",
+        retries: int = _RETRIES,
+        is_tracked: bool = False,
+        is_put: bool = False,
+        kind: tuple[str, str, str] | None = None,
+    ) -> Outcome:
+        """Change the object under `key`; tried again up to `retries` times when somebody else was faster."""
+        attempt = 0
+        while True:
+            try:
+                return await self._change_once(
+                    context, resource, key, change, subresource=subresource, is_tracked=is_tracked, is_put=is_put, kind=kind
+                )
+            except _Overtaken:
+                if attempt >= retries:
+                    raise _modified(resource, key) from None
+                attempt += 1
+
+    async def _change_once(
+        self,
+        context: Context,
+        resource: Resource,
+        key: str,
+        change: Change,
+        *,
+        subresource: str,
+        is_tracked: bool,
+        is_put: bool,
+        kind: tuple[str, str, str] | None,
+    ) -> Outcome:
+        current = resource.collection.items.get(key)
+        if current is None:
+            raise status.not_found(resource.group, resource.plural, context.info.name)
+        old = current.load()
+        if resource.from_stored is not None:
+            old = resource.from_stored(old)
+        new = change(old)
+        metadata = _metadata_of(new)
+        if not is_put:
+            _namespace(context, resource, metadata)
+        old_metadata = old["metadata"]
+        wished_version = metadata.get("resourceVersion") or ""
+        if is_put:
+            _check_uid(resource, key, metadata, old_metadata)
+        if not wished_version:
+            if is_put and resource.strategy.needs_version:
+                fault = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+                error = status.invalid(resource.group, resource.plural, context.info.name, [fault])
+                raise error
+            metadata["resourceVersion"] = old_metadata["resourceVersion"]
+        objectmeta.keep_system_fields(metadata, old_metadata)
+        now = self.now()
+        if not is_tracked:
+            self._track(context, resource, new, old, now, subresource)
+        resource.strategy.default(new)
+        dry_run = is_dry_run(context)
+        options = _update_options(context, is_put=is_put)
+        review = Review(
+            "UPDATE", resource, subresource, current.namespace, current.name, new, old, context, dry_run, options, kind
+        )
+        await self.admission.mutate(review)
+        new = _after_mutation(review, resource)
+        if wished_version and wished_version != old_metadata["resourceVersion"]:
+            raise _modified(resource, key)
+        new["metadata"]["resourceVersion"] = old_metadata["resourceVersion"]
+        resource.strategy.prepare_update(new, old, subresource=subresource)
+        self._accept(context, resource, new, resource.strategy.validate_update(new, old, subresource=subresource))
+        for text in resource.strategy.warnings(new, old):
+            context.warn(text)
+        await self.admission.validate(review)
+        if resource.collection.items.get(key) is not current:
+            raise _Overtaken
+        self.admission.guard(review)
+        if dry_run:
+            return 200, new
+        if objectmeta.is_same(new, old):
+            return 200, current
+        if _goes_now(new, old):
+            self.store.delete(resource.collection, key)
+            return 200, new
+        return 200, self._commit(resource, key, new)
+
+    # --- shared -------------------------------------------------------------------------------------------------
+
+    def _commit(self, resource: Resource, key: str, document: dict[str, Any]) -> Stored:
+        finish = self.finishers.get(resource.collection.name)
+        if finish is not None:
+            finish(document)
+        if resource.to_stored is not None:
+            document = resource.to_stored(document)
+            return self.store.put(resource.collection, key, document)
+        return self.store.put(resource.collection, key, objectmeta.ordered(document, resource.kind, document["apiVersion"]))
+
+    def _track(
+        self,
+        context: Context,
+        resource: Resource,
+        new: dict[str, Any],
+        old: dict[str, Any] | None,
+        now: float,
+        subresource: str,
+    ) -> None:
+        with contextlib.suppress(NotImplementedError):
+            managed_fields.track_update(
+                new,
+                old,
+                resource.strategy.schema,
+                manager=context.field_manager,
+                api_version=resource.api_version,
+                now=clock.timestamp(now),
+                subresource=subresource,
+            )
+
+    def _accept(self, context: Context, resource: Resource, document: dict[str, Any], verdict: Verdict) -> None:
+        for text in verdict.warnings:
+            context.warn(text)
+        if verdict.errors:
+            name = document["metadata"].get("name") or ""
+            raise status.invalid(resource.group, resource.kind, name, verdict.errors)
+
+
+def _metadata_of(document: dict[str, Any]) -> dict[str, Any]:
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = document["metadata"] = {}
+    return metadata
+
+
+def _namespace(context: Context, resource: Resource, metadata: dict[str, Any]) -> str:
+    """The namespace of the object, which must be that of the path."""
+    wanted = context.info.namespace if resource.namespaced else ""
+    given = metadata.get("namespace") or ""
+    if resource.namespaced:
+        if given and wanted and given != wanted:
+            raise status.bad_request(f"the namespace of the provided object does not match the namespace sent on the request")
+        metadata["namespace"] = wanted
+    elif not given:
+        metadata.pop("namespace", None)
+    return wanted
+
+
+def _name_matches(context: Context, metadata: dict[str, Any]) -> None:
+    name = metadata.get("name") or ""
+    if name != context.info.name:
+        if not name:
+            metadata["name"] = context.info.name
+            return
+        raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({context.info.name})")
+
+
+def _key(resource: Resource, namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if resource.namespaced else name
+
+
+def _after_mutation(review: Review, resource: Resource) -> dict[str, Any]:
+    """The object after mutating admission, in the form of its kind again."""
+    document = review.body
+    if document is None:
+        raise TypeError("admission took the object away")
+    resource.strategy.default(document)
+    return document
+
+
+def _modified(resource: Resource, key: str) -> status.StatusError:
+    return status.conflict(
+        resource.group,
+        resource.plural,
+        key.rpartition("/")[2],
+        "the object has been modified; please apply your changes to the latest version and try again",
+    )
+
+
+def _check_uid(resource: Resource, key: str, metadata: dict[str, Any], old: dict[str, Any]) -> None:
+    wanted = metadata.get("uid")
+    if wanted and wanted != old["uid"]:
+        raise status.conflict(
+            resource.group,
+            resource.plural,
+            key.rpartition("/")[2],
+            f"StorageError: invalid object, Code: 4, Key: /registry/{resource.plural}/{key}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {old['uid']}",
+        )
+
+
+def _goes_now(new: dict[str, Any], old: dict[str, Any]) -> bool:
+    """Whether this update took the last finalizer of an object that only waited for that."""
+    if new["metadata"].get("finalizers") or old["metadata"].get("deletionGracePeriodSeconds") != 0:
+        return False
+    return new["kind"] != "Namespace" or not new.get("spec", {}).get("finalizers")
+
+
+def _create_options(context: Context) -> dict[str, Any]:
+    return _options(context, "CreateOptions")
+
+
+def _update_options(context: Context, *, is_put: bool) -> dict[str, Any]:
+    return _options(context, "UpdateOptions" if is_put else "PatchOptions")
+
+
+def _options(context: Context, kind: str) -> dict[str, Any]:
+    query = context.query
+    options: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    if query.text("dryRun"):
+        options["dryRun"] = [query.text("dryRun")]
+    if query.text("force") and kind == "PatchOptions":
+        options["force"] = query.flag("force")
+    if query.text("fieldManager"):
+        options["fieldManager"] = query.text("fieldManager")
+    if query.text("fieldValidation"):
+        options["fieldValidation"] = query.text("fieldValidation")
+    return options
