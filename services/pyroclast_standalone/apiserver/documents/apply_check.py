@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from .field_sets import item_key, show_path
+from .go_text import go_value
 from .schema import Node
 from .values import Json
 
@@ -30,12 +31,12 @@ def _check(value: Json, node: Node, path: str, problems: list[str]) -> None:
                 problems.append(f"{path}: {wrong}")
         case "list":
             if not isinstance(value, list):
-                problems.append(f"{path}: expected list, got {_shown(value)}")
+                problems.append(f"{path}: expected list, got {go_value(value)}")
             else:
                 _check_items(value, node, path, problems)
         case _:
             if not isinstance(value, dict):
-                problems.append(f"{path}: expected map, got {_shown(value)}")
+                problems.append(f"{path}: expected map, got {go_value(value)}")
                 return
             for name, child in value.items():
                 inner = node.child(name)
@@ -68,14 +69,14 @@ def _check_items(values: list[Json], node: Node, path: str, problems: list[str])
 
 def _scalar(value: Json, primitive: str) -> str:
     if isinstance(value, dict | list):
-        return f"expected {_wanted(primitive)}, got {_shown(value)}"
+        return f"expected {_wanted(primitive)}, got {go_value(value)}"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if primitive in _NUMBERS and not is_number:
         return f"expected numeric (int or float), got {_go_type(value)}"
     if primitive == "string" and not isinstance(value, str):
         return f"expected string, got {_go_value(value)}"
     if primitive == "boolean" and not isinstance(value, bool):
-        return f"expected boolean, got {_shown(value)}"
+        return f"expected boolean, got {go_value(value)}"
     return ""
 
 
@@ -90,19 +91,4 @@ def _go_type(value: Json) -> str:
 
 
 def _go_value(value: Json) -> str:
-    return f"&value.valueUnstructured{{Value:{_shown(value)}}}"
-
-
-def _shown(value: Json) -> str:
-    """A value as Go's %v prints it."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case dict():
-            return "map[" + " ".join(f"{name}:{_shown(value[name])}" for name in sorted(value)) + "]"
-        case list():
-            return "[" + " ".join(map(_shown, value)) + "]"
-        case None:
-            return "<nil>"
-        case _:
-            return str(value)
+    return f"&value.valueUnstructured{{Value:{go_value(value)}}}"

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from .go_text import go_quote
 from .values import Json
 
 __all__ = [
@@ -126,11 +127,6 @@ class FieldError:
     def cause(self) -> dict[str, str]:
         """The entry of `details.causes`."""
         return {"reason": str(self.type), "message": self.body, "field": self.path}
-
-
-def go_quote(text: str) -> str:
-    """`text` in double quotes, escaped the way Go's %q does for what occurs in names and values."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\x7f")
 
 
 def _shown(value: Json) -> str:

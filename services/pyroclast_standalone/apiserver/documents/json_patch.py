@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from .errors import MalformedPatch, Unprocessable
+from .go_text import go_kind
 from .values import Json
 
 __all__ = ["MAX_OPERATIONS", "REFUSED", "apply", "check"]
@@ -23,20 +24,6 @@ class _DoesNotApply(Exception):
     pass
 
 
-def _kind(value: Json) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case dict():
-            return "object"
-        case _:
-            return "array"
-
-
 def check(patch: Json) -> list[Mapping[str, Json]]:
     """The operations of `patch`.
 
@@ -44,11 +31,11 @@ def check(patch: Json) -> list[Mapping[str, Json]]:
         MalformedPatch: it is not a list of objects.
     """
     if not isinstance(patch, list):
-        kind = _kind(patch)
+        kind = go_kind(patch)
         raise MalformedPatch(f"error decoding patch: json: cannot unmarshal {kind} into Go value of type []handlers.jsonPatchOp")
     for operation in patch:
         if not isinstance(operation, dict):
-            kind = _kind(operation)
+            kind = go_kind(operation)
             raise MalformedPatch(
                 f"error decoding patch: json: cannot unmarshal {kind} into Go value of type handlers.jsonPatchOp"
             )

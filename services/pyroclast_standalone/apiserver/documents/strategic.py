@@ -2,18 +2,239 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
-from .schema import Node
+from .errors import MalformedPatch, PatchFailure, Unprocessable
+from .go_text import go_value
+from .json_patch import REFUSED
+from .schema import ANY, Node
+from .values import Json, Object
 
 __all__ = ["merge"]
 
+_PATCH: Final = "$patch"
+_RETAIN: Final = "$retainKeys"
+_ORDER: Final = "$setElementOrder/"
+_DELETE: Final = "$deleteFromPrimitiveList/"
+_DIRECTIVES: Final = (_PATCH, _RETAIN, _ORDER, _DELETE)
 
-def merge(target: dict[str, Any], patch: dict[str, Any], schema: Node) -> dict[str, Any]:
+_Identity: TypeAlias = Callable[[Json], Json]
+
+
+def merge(target: Object, patch: Json, schema: Node) -> Object:
     """`target` with `patch` merged in as `schema` says. Neither is changed; untouched parts are shared.
 
     Raises:
         PatchFailure: a list item without its merge key, an unknown directive.
-        MalformedPatch: the patch does not have the shape of the object.
+        MalformedPatch: the patch is no object, or a directive has the wrong form.
     """
-    raise NotImplementedError
+    if not isinstance(patch, dict):
+        raise MalformedPatch("invalid JSON document")
+    return _merge_map(target, patch, schema)
+
+
+def _merge_map(target: Object, patch: Object, node: Node) -> Object:
+    if _PATCH in patch:
+        return _replaced(patch)
+    result = dict(target)
+    if _RETAIN in patch:
+        _retain(result, patch)
+    done: set[str] = set()
+    for key, value in patch.items():
+        if key.startswith(_ORDER):
+            name = key.removeprefix(_ORDER)
+            done.add(name)
+            _ordered(result, patch, name, value, _child(node, name))
+    for key, value in patch.items():
+        if key == _RETAIN or key.startswith(_ORDER):
+            continue
+        if key.startswith(_DELETE):
+            _delete_from(result, key.removeprefix(_DELETE), value)
+        elif key not in done:
+            _merge_field(result, key, value, _child(node, key))
+    return result
+
+
+def _replaced(patch: Object) -> Object:
+    match patch[_PATCH]:
+        case "replace":
+            return {key: value for key, value in patch.items() if key != _PATCH}
+        case "delete":
+            return {}
+        case unknown:
+            raise PatchFailure(f"unknown patch type: {go_value(unknown)} in map: {go_value(patch)}")
+
+
+def _child(node: Node, name: str) -> Node:
+    return node.child(name) or ANY
+
+
+def _retain(result: Object, patch: Object) -> None:
+    keys = patch[_RETAIN]
+    if not isinstance(keys, list):
+        raise MalformedPatch("invalid patch format of retainKeys")
+    for key, value in patch.items():
+        if value is not None and not key.startswith("$") and key not in keys:
+            raise Unprocessable(REFUSED)
+    for key in list(result):
+        if key not in keys:
+            del result[key]
+
+
+def _delete_from(result: Object, name: str, values: Json) -> None:
+    if not isinstance(values, list):
+        raise MalformedPatch("invalid patch format of primitive list")
+    kept = [item for item in result.get(name) or () if item not in values]
+    if kept:
+        result[name] = kept
+    elif name in result:
+        result[name] = []
+
+
+def _merge_field(result: Object, key: str, value: Json, node: Node) -> None:
+    if value is None:
+        result.pop(key, None)
+        return
+    current = result.get(key)
+    if isinstance(value, dict) and isinstance(current, dict):
+        result[key] = dict(_bare(value)) if "replace" in node.strategies else _merge_map(current, value, node)
+    elif isinstance(value, list) and isinstance(current, list) and "merge" in node.strategies:
+        result[key] = _merge_list(current, value, node)
+    else:
+        result[key] = _bare(value)
+
+
+def _bare(value: Json) -> Json:
+    """`value` without directives and, in objects, without nulls: what a patch leaves where nothing was."""
+    if isinstance(value, dict):
+        if value.get(_PATCH) == "delete":
+            return {}
+        return {key: _bare(child) for key, child in value.items() if child is not None and not key.startswith(_DIRECTIVES)}
+    if isinstance(value, list):
+        return [
+            _bare(item) for item in value if not (isinstance(item, dict) and item.get(_PATCH) in {"delete", "replace", "merge"})
+        ]
+    return value
+
+
+def _identity(node: Node) -> _Identity:
+    key = node.merge_key
+    if not key:
+        return lambda item: item
+
+    def known(item: Json) -> Json:
+        if not isinstance(item, dict):
+            raise PatchFailure(f"expected a map[string]interface {{}}, but received a {type(item).__name__}")
+        if key not in item:
+            raise PatchFailure(f"map: {go_value(item)} does not contain declared merge key: {key}")
+        return item[key]
+
+    return known
+
+
+def _merge_list(current: list[Json], patch: list[Json], node: Node) -> list[Json]:
+    if not node.merge_key:
+        merged = [*current, *(item for item in patch if item not in current)]
+        return _in_order(_unique(merged), current, patch, lambda item: item)
+    identity = _identity(node)
+    plain: list[Json] = []
+    replaces = False
+    for item in patch:
+        directive = item.get(_PATCH) if isinstance(item, dict) else None
+        match directive:
+            case None:
+                plain.append(item)
+            case "delete":
+                gone = identity(item)
+                current = [each for each in current if each.get(node.merge_key) != gone]
+            case "replace":
+                replaces = True
+            case "merge":
+                raise PatchFailure("merging lists cannot yet be specified in the patch")
+            case _:
+                raise PatchFailure(f"unknown patch type: {go_value(directive)} in map: {go_value(item)}")
+    if replaces:
+        return [_bare(item) for item in plain]
+    merged = list(current)
+    for item in plain:
+        known = identity(item)
+        at = next((index for index, each in enumerate(merged) if each.get(node.merge_key) == known), None)
+        if at is None:
+            merged.append(_bare(item))
+        elif "replace" in node.strategies:
+            merged[at] = _bare(item)
+        else:
+            merged[at] = _merge_map(merged[at], item, node.item)
+    return _in_order(merged, current, plain, identity)
+
+
+def _unique(items: list[Json]) -> list[Json]:
+    result: list[Json] = []
+    for item in items:
+        if item not in result:
+            result.append(item)
+    return result
+
+
+def _in_order(merged: list[Json], before: list[Json], wanted: list[Json], identity: _Identity) -> list[Json]:
+    """`merged` with the items of `wanted` in that order and all others where they stood in `before`, as well as can be.
+
+    An item that was not there before goes before those that were.
+    """
+    order = [identity(item) for item in wanted]
+    was = [identity(item) for item in before]
+    named = [item for item in merged if identity(item) in order]
+    named.sort(key=lambda item: order.index(identity(item)))
+    others = [item for item in merged if identity(item) not in order]
+    result: list[Json] = []
+    left = right = 0
+    while left < len(others) or right < len(named):
+        if left < len(others) and right < len(named):
+            mine, theirs = identity(others[left]), identity(named[right])
+            takes_other = mine in was and theirs in was and was.index(mine) < was.index(theirs)
+        else:
+            takes_other = left < len(others)
+        if takes_other:
+            result.append(others[left])
+            left += 1
+        else:
+            result.append(named[right])
+            right += 1
+    return result
+
+
+def _ordered(result: Object, patch: Object, name: str, order: Json, node: Node) -> None:
+    """A list with the order that the patch demands."""
+    if not isinstance(order, list):
+        raise MalformedPatch("invalid patch format of setElementOrder list")
+    current, given = result.get(name), patch.get(name)
+    if given is not None:
+        _check_order(given, order, node)
+    gone = patch.get(f"{_DELETE}{name}")
+    if isinstance(gone, list) and isinstance(current, list):
+        current = [item for item in current if item not in gone]
+    if current is None and given is None:
+        return
+    if given is None:
+        merged = list(current or ())
+    elif current is None:
+        merged = _bare(given)
+    else:
+        merged = _merge_list(current, given, node)
+    result[name] = _in_order(merged, list(current or ()), order, _identity(node))
+
+
+def _check_order(given: list[Json], order: list[Json], node: Node) -> None:
+    identity = _identity(node)
+    named = [identity(item) for item in order]
+    at = 0
+    for item in given:
+        if isinstance(item, dict) and _PATCH in item:
+            continue
+        known = identity(item)
+        if known not in named[at:]:
+            raise PatchFailure(
+                f"The order in patch list:\n{go_value(given)}\n doesn't match $setElementOrder list:\n{go_value(order)}\n"
+            )
+        at = named.index(known, at)

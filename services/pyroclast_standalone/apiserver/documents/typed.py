@@ -13,6 +13,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from .errors import Undecodable
+from .go_text import go_kind
 from .scalars import canonical_duration, canonical_quantity, canonical_time
 from .values import Json, Object
 from .wire import Field, message_of
@@ -77,24 +78,10 @@ class _Mismatch(Exception):
         self.wanted = wanted
 
 
-def _kind_of(value: Json) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case dict():
-            return "object"
-        case _:
-            return "array"
-
-
 def _mismatch(error: _Mismatch, run: _Run, holder: str, field: str) -> Undecodable:
     steps = [step for step in run.path if isinstance(step, str)]
     place = ".".join([*steps, field])
-    kind = _number_text(error) or _kind_of(error.value)
+    kind = _number_text(error) or go_kind(error.value)
     return Undecodable(f"json: cannot unmarshal {kind} into Go struct field {holder}.{place} of type {error.wanted}")
 
 
@@ -147,26 +134,26 @@ def _quantity(value: Json, _run: _Run) -> Json:
 
 def _time(value: Json, _run: _Run) -> Json:
     if value.__class__ is not str:
-        raise Undecodable(f"json: cannot unmarshal {_kind_of(value)} into Go value of type string")
+        raise Undecodable(f"json: cannot unmarshal {go_kind(value)} into Go value of type string")
     return canonical_time(value)
 
 
 def _micro_time(value: Json, _run: _Run) -> Json:
     if value.__class__ is not str:
-        raise Undecodable(f"json: cannot unmarshal {_kind_of(value)} into Go value of type string")
+        raise Undecodable(f"json: cannot unmarshal {go_kind(value)} into Go value of type string")
     return canonical_time(value, micro=True)
 
 
 def _duration(value: Json, _run: _Run) -> Json:
     if value.__class__ is not str:
-        raise Undecodable(f"json: cannot unmarshal {_kind_of(value)} into Go value of type string")
+        raise Undecodable(f"json: cannot unmarshal {go_kind(value)} into Go value of type string")
     return canonical_duration(value)
 
 
 def _int_or_string(value: Json, _run: _Run) -> Json:
     if value.__class__ is str or (value.__class__ is int and -(2**31) <= value < 2**31):
         return value
-    kind = f"number {value}" if _kind_of(value) == "number" else _kind_of(value)
+    kind = f"number {value}" if go_kind(value) == "number" else go_kind(value)
     raise Undecodable(f"json: cannot unmarshal {kind} into Go value of type int32")
 
 
@@ -257,7 +244,7 @@ class Codec:
         try:
             self(document, run)
         except _Mismatch as error:
-            raise Undecodable(f"json: cannot unmarshal {_kind_of(error.value)} into Go value of type {error.wanted}") from None
+            raise Undecodable(f"json: cannot unmarshal {go_kind(error.value)} into Go value of type {error.wanted}") from None
         return run.unknown
 
     def refill(self, document: Object) -> None:
