@@ -1,0 +1,61 @@
+"""Action backfill: place pods that ask for nothing, in the order of queues, jobs and tasks, one after another."""
+
+from __future__ import annotations
+
+from pyroclast_scheduler.framework.arguments import Arguments
+from pyroclast_scheduler.framework.jobs import Job, Task
+from pyroclast_scheduler.framework.placer import explain, find
+from pyroclast_scheduler.framework.reasons import FitErrors
+from pyroclast_scheduler.framework.session import Session
+from pyroclast_scheduler.model.statuses import TaskStatus
+
+__all__ = ["candidates", "execute"]
+
+
+def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument tunes a cache that is not needed here
+    """Place each candidate; a job that is ready is bound at once, with all that was placed for it before."""
+    for job, task in candidates(session):
+        plan = session.plan(task.facts.shape)
+        why = session.pre_predicate(task, plan)
+        if why is not None:
+            nodes = int(session.usable.sum())
+            job.fail(task, FitErrors(nodes=nodes, reasons={why: nodes}))
+            continue
+        batch = find(session, plan, task, 1)
+        if batch is None:
+            job.fail(task, explain(session, plan, task))
+            continue
+        if batch.is_promise:
+            session.statement().pipeline(job, plan, [task], batch.rows)
+            continue
+        session.statement().allocate(job, plan, [task], batch.rows)
+        if session.job_ready(job):
+            session.dispatch(job)
+
+
+def candidates(session: Session) -> list[tuple[Job, Task]]:
+    """Pending tasks that ask for nothing, job by job; promises made to such tasks are taken back first."""
+    found: list[tuple[Job, Task]] = []
+    jobs = [job for job in session.jobs.values() if not job.is_pending and session.job_invalid(job) is None]
+    by_queue: dict[str, list[Job]] = {}
+    for job in jobs:
+        by_queue.setdefault(job.facts.queue, []).append(job)
+    for queue in sorted((session.queues[name] for name in by_queue), key=session.queue_key):
+        for job in sorted(by_queue[queue.name], key=session.job_key):
+            tasks = _waiting(session, job)
+            found += [(job, task) for task in sorted(tasks, key=session.task_key)]
+    return found
+
+
+def _waiting(session: Session, job: Job) -> list[Task]:
+    if not job.tally.pending_best_effort and not job.tally[TaskStatus.PIPELINED]:
+        return []
+    tasks: list[Task] = []
+    for task in job.tasks:
+        if not task.facts.shape.is_best_effort or task.facts.gates:
+            continue
+        if task.status is TaskStatus.PIPELINED:
+            session.take_back(job, task)
+        if task.status is TaskStatus.PENDING:
+            tasks.append(task)
+    return tasks

@@ -1,0 +1,34 @@
+"""Action enqueue: let PodGroups in, so that their pods are made and placed; one job per visit of a queue."""
+
+from __future__ import annotations
+
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast_scheduler.framework.arguments import Arguments
+from pyroclast_scheduler.framework.heaps import Heap
+from pyroclast_scheduler.framework.jobs import Job
+from pyroclast_scheduler.framework.session import Queue, Session
+
+__all__ = ["execute"]
+
+
+def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - the signature of every action
+    """Give each pending job of each queue its chance, best first; a refused one does not hold up those behind it."""
+    queues: Heap[Queue] = Heap(session.queue_key)
+    pending: dict[str, Heap[Job]] = {}
+    for job in session.jobs.values():
+        queue = session.queues[job.facts.queue]
+        if queue.name not in pending:
+            pending[queue.name] = Heap(session.job_key)
+            queues.push(queue)
+        if job.is_pending:
+            pending[queue.name].push(job)
+    while queues:
+        queue = queues.pop()
+        jobs = pending[queue.name]
+        if not jobs:
+            continue
+        job = jobs.pop()
+        if job.facts.min_resources is None or session.job_enqueueable(job):
+            session.job_enqueued(job)
+            job.phase = PodGroupPhase.INQUEUE
+        queues.push(queue)

@@ -1,0 +1,1 @@
+"""Session, statement, extension points and their combination rules, the configuration file."""

@@ -1,0 +1,166 @@
+"""A plan: everything a session has worked out about one shape, kept current node by node as placements change the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pyroclast_scheduler.framework.reasons import Refusal
+from pyroclast_scheduler.model.columns import Bools, Columns, Floats
+from pyroclast_scheduler.model.dimensions import MEMORY, Dimensions, Ints
+from pyroclast_scheduler.model.shapes import Shape
+from pyroclast_scheduler.placement.greedy import NEVER, Rows, greedy
+
+__all__ = ["Filter", "Load", "NodeScore", "Plan"]
+
+_ENDLESS = np.iinfo(np.int64).max // 4
+_REFRESH_ALL = 8  # when more than a part of the nodes like this changed, working all out anew is cheaper
+
+
+@dataclass(slots=True)
+class Load:
+    """What nodes have and what is taken of them, before one more pod comes: arrays (dimensions, …) that broadcast together.
+
+    `rows` says which nodes, as an array that broadcasts with the others' later axes.
+    """
+
+    rows: Ints
+    allocatable: Ints
+    used: Ints
+    non_zero: Ints
+
+
+class NodeScore(Protocol):
+    """The score of nodes for one more pod of a shape, from their own load alone; larger is better."""
+
+    def __call__(self, plan: Plan, load: Load) -> Floats:
+        """Scores of the load's shape."""
+        ...
+
+
+class Filter(Protocol):
+    """What a plugin says of nodes for a shape. All arrays have one entry per node."""
+
+    def mask(self, plan: Plan) -> Bools | None:
+        """Nodes that pass as far as it depends on shape and nodes alone; None: all."""
+
+    def limits(self, plan: Plan, rows: Rows) -> Ints | None:
+        """How many more pods of this shape each of `rows` takes, given what is placed now; None: no limit."""
+
+    def refusals(self, plan: Plan) -> Sequence[Refusal]:
+        """All refusals with their reasons, in the order of examination."""
+
+
+class Plan:
+    """Feasibility and scores of one shape. `request` covers all dimensions, `present` are those that the shape names."""
+
+    def __init__(self, shape: Shape, dimensions: Dimensions, columns: Columns, ready: Bools) -> None:
+        self.shape = shape
+        self.request: Ints = dimensions.vector(shape.request)
+        self.present = sorted(dimensions.row(name) for name in shape.request)
+        self.non_zero = np.array([shape.non_zero_cpu, shape.non_zero_memory], dtype=np.int64)
+        self._wanted = [row for row in self.present if self.request[row] > 0]
+        # a pod that asks for nothing may go to a node that has too much already; others may not, whatever they ask for
+        self._idle_only = [row for row in self.present if self.request[row] == 0 and not shape.is_best_effort]
+        self._columns = columns
+        self._dimensions = dimensions
+        self._filters: Sequence[Filter] = ()
+        self._scores: Sequence[NodeScore] = ()
+        self.mask: Bools = ready
+        self._first: Floats | None = None
+        self._seen = 0
+
+    def use(self, filters: Sequence[Filter], scores: Sequence[NodeScore]) -> None:
+        """Set what decides about nodes, and work out what does not depend on placements."""
+        self._filters, self._scores = filters, scores
+        for each in filters:
+            mask = each.mask(self)
+            if mask is not None:
+                self.mask = self.mask & mask
+
+    def room(self, rows: Rows, *, future: bool) -> Ints:
+        """How many more pods of this shape fit on each of `rows`, now or (`future`) once what is being released is gone."""
+        columns = self._columns
+        free = columns.future_idle(rows)
+        if not future:
+            free = np.minimum(free, columns.idle(rows))
+        copies = np.full(len(rows), _ENDLESS, dtype=np.int64)
+        for row in self._wanted:
+            np.minimum(copies, free[row] // self.request[row], out=copies)
+        for row in self._idle_only:
+            copies[free[row] < 0] = 0
+        for each in self._filters:
+            limits = each.limits(self, rows)
+            if limits is not None:
+                np.minimum(copies, limits, out=copies)
+        copies[~self.mask[rows]] = 0
+        return np.maximum(copies, 0)
+
+    def score(self, rows: Rows, depth: int, *, future: bool = False) -> Floats:
+        """Scores (rows, depth) for the first, second, … pod on each of `rows`; a promised pod (`future`) takes nothing yet."""
+        columns = self._columns
+        steps = np.zeros(depth, dtype=np.int64) if future else np.arange(depth, dtype=np.int64)
+        load = Load(
+            rows[:, None],
+            columns.allocatable[:, rows, None],
+            columns.used[:, rows, None] + self.request[:, None, None] * steps,
+            columns.non_zero[:, rows, None] + self.non_zero[:, None, None] * steps,
+        )
+        total = np.zeros((len(rows), depth))
+        for score in self._scores:
+            total = total + score(self, load)
+        return total
+
+    def first(self, log: Sequence[Rows]) -> Floats:
+        """For every node its score for one pod now, NEVER where none fits. `log`: the rows changed since the session began.
+
+        Not to be changed by the caller.
+        """
+        nodes = self._columns.nodes
+        if self._first is None:
+            self._first = np.empty(nodes)
+            self._renew(np.arange(nodes))
+        elif self._seen < len(log):
+            rows = np.unique(np.concatenate(log[self._seen :]))
+            self._renew(np.arange(nodes) if len(rows) * _REFRESH_ALL > nodes else rows)
+        self._seen = len(log)
+        return self._first
+
+    def place(self, first: Floats, count: int, *, future: bool) -> Rows:
+        """Rows for up to `count` pods, best first; `first` as `greedy` wants it."""
+        room: Callable[[Rows], Ints] = lambda rows: self.room(rows, future=future)  # noqa: E731
+        return greedy(first, count, room, lambda rows, depth: self.score(rows, depth, future=future))
+
+    def future_first(self) -> Floats:
+        """As `first`, for places that are promised while what is there goes."""
+        rows = np.flatnonzero(self.mask)
+        rows = rows[self.room(rows, future=True) > 0]
+        result = np.full(self._columns.nodes, NEVER)
+        if len(rows):
+            result[rows] = self.score(rows, 1, future=True)[:, 0]
+        return result
+
+    def refusals(self) -> list[Refusal]:
+        """Why nodes are refused, in the order of examination: resources first, then what the plugins say."""
+        future = self._columns.future_idle()
+        found = [
+            Refusal(self.request[row] > future[row], f"Insufficient {self._dimensions.names[row]}", is_last=True)
+            for row in sorted(self._wanted + self._idle_only, key=lambda row: (row > MEMORY, self._dimensions.names[row]))
+        ]
+        if self.shape.is_best_effort:
+            found = []
+        for each in self._filters:
+            found.extend(each.refusals(self))
+            found.append(Refusal(np.zeros_like(self.mask), "", is_last=True))
+        return found
+
+    def _renew(self, rows: Rows) -> None:
+        assert self._first is not None  # noqa: S101 - set by the only caller
+        self._first[rows] = NEVER
+        fits = rows[self.mask[rows]]
+        fits = fits[self.room(fits, future=False) > 0]
+        if len(fits):
+            self._first[fits] = self.score(fits, 1)[:, 0]

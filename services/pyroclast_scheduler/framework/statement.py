@@ -1,0 +1,122 @@
+"""A statement: placements and evictions already applied to the session, with an undo log; all of it is kept or none.
+
+Undoing costs what was touched: the log holds the rows and counts of each step, and is replayed backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pyroclast_scheduler.framework.jobs import Job, Task
+from pyroclast_scheduler.model.columns import Columns
+from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.placement.greedy import Rows
+
+if TYPE_CHECKING:
+    from pyroclast_scheduler.framework.plans import Plan
+    from pyroclast_scheduler.framework.session import Session
+
+__all__ = ["Move", "Statement"]
+
+
+@dataclass(slots=True)
+class Move:
+    """One step: tasks of one job and one shape go to `status`, each on its row. `nodes` and `counts` say how many where.
+
+    `before`: the status that each task had.
+    """
+
+    job: Job
+    plan: Plan
+    tasks: Sequence[Task]
+    rows: Rows
+    status: TaskStatus
+    before: Sequence[TaskStatus]
+    nodes: Rows
+    counts: Ints
+    reason: str = ""
+
+    @property
+    def amount(self) -> Ints:
+        """What the tasks of this step ask for together."""
+        return self.plan.request * len(self.tasks)
+
+
+@dataclass(slots=True)
+class Statement:
+    """Steps in order. Nothing leaves the session before `commit`."""
+
+    session: Session
+    moves: list[Move] = field(default_factory=list)
+
+    def allocate(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows) -> None:
+        """Give each of `tasks` its node of `rows`."""
+        self._do(job, plan, tasks, rows, TaskStatus.ALLOCATED)
+
+    def pipeline(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, *, evicted_others: bool = False) -> None:
+        """Promise each of `tasks` its node of `rows`, for when there is room."""
+        for task in tasks:
+            task.evicted_others = evicted_others
+        self._do(job, plan, tasks, rows, TaskStatus.PIPELINED)
+
+    def evict(self, job: Job, plan: Plan, task: Task, reason: str) -> None:
+        """Take `task` off its node."""
+        self._do(job, plan, [task], np.array([task.row], dtype=np.intp), TaskStatus.RELEASING, reason=reason)
+
+    def commit(self) -> None:
+        """Keep the steps: evictions and binds leave the session now."""
+        for move in self.moves:
+            for task in move.tasks:
+                task.last = None
+        self.session.commit(self.moves)
+        self.moves = []
+
+    def discard(self) -> None:
+        """Undo the steps, last first."""
+        while self.moves:
+            move = self.moves.pop()
+            for task, row in zip(move.tasks, move.rows, strict=True):
+                task.last = (move.status, int(row))
+            undo(self.session, move)
+
+    def _do(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, status: TaskStatus, *, reason: str = "") -> None:
+        nodes, counts = np.unique(rows, return_counts=True)
+        before = [task.status for task in tasks]
+        move = Move(job, plan, tasks, rows, status, before, nodes, counts, reason)
+        for task, row in zip(tasks, rows.tolist(), strict=True):
+            job.move(task, status, row)
+        _count(self.session.columns, move, 1)
+        self.session.moved(move, 1)
+        self.moves.append(move)
+
+
+def undo(session: Session, move: Move) -> None:
+    """Take `move` back, which must be the last one not undone of its tasks."""
+    _count(session.columns, move, -1)
+    for task, status, row in zip(move.tasks, move.before, move.rows.tolist(), strict=True):
+        move.job.move(task, status, -1 if status is TaskStatus.PENDING else row)
+        task.evicted_others = False
+    session.moved(move, -1)
+
+
+def _count(columns: Columns, move: Move, sign: int) -> None:
+    nodes, counts = move.nodes, move.counts * sign
+    amount = move.plan.request[:, None] * counts
+    match move.status:
+        case TaskStatus.ALLOCATED:
+            columns.used[:, nodes] += amount
+            columns.non_zero[:, nodes] += move.plan.non_zero[:, None] * counts
+            columns.pod_count[nodes] += counts
+        case TaskStatus.PIPELINED:
+            columns.pipelined[:, nodes] += amount
+            columns.pod_count[nodes] += counts
+        case TaskStatus.RELEASING:
+            columns.releasing[:, nodes] += amount
+            columns.pod_count[nodes] -= counts
+        case _:
+            raise AssertionError(f"a statement does not move tasks to {move.status.label}")

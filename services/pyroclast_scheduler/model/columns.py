@@ -1,0 +1,82 @@
+"""Columns of nodes: what each node has and what is taken of it, one row of each array per resource, one column per node.
+
+A plain value: the cache keeps one up to date, a session works on a copy of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pyroclast_scheduler.model.dimensions import Ints
+
+__all__ = ["Bools", "Columns", "Floats", "first_short"]
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Columns:
+    """`idle` is allocatable − used and may be negative; `future_idle` adds what is being released and takes what is promised.
+
+    Shapes: (dimensions, nodes) for the first four and `non_zero` (cpu and memory only, where a container that asks for
+    nothing counts 100m and 200Mi), (nodes,) for `pod_count`, the number of pods on the node or promised to it.
+    """
+
+    allocatable: Ints
+    used: Ints
+    releasing: Ints
+    pipelined: Ints
+    non_zero: Ints
+    pod_count: Ints
+
+    @classmethod
+    def empty(cls, dimensions: int, nodes: int) -> Columns:
+        """Columns full of zeros."""
+        allocatable, used, releasing, pipelined = np.zeros((4, dimensions, nodes), dtype=np.int64)
+        return cls(allocatable, used, releasing, pipelined, np.zeros((2, nodes), dtype=np.int64), np.zeros(nodes, dtype=np.int64))
+
+    @property
+    def nodes(self) -> int:
+        """Number of columns."""
+        return len(self.pod_count)
+
+    def resized(self, dimensions: int, nodes: int) -> Columns:
+        """A copy with room for that many dimensions and nodes, never fewer than now."""
+        other = Columns.empty(dimensions, nodes)
+        d, n = self.allocatable.shape
+        for name in ("allocatable", "used", "releasing", "pipelined"):
+            getattr(other, name)[:d, :n] = getattr(self, name)
+        other.non_zero[:, :n] = self.non_zero
+        other.pod_count[:n] = self.pod_count
+        return other
+
+    def copy(self) -> Columns:
+        """An independent copy."""
+        return Columns(
+            self.allocatable.copy(),
+            self.used.copy(),
+            self.releasing.copy(),
+            self.pipelined.copy(),
+            self.non_zero.copy(),
+            self.pod_count.copy(),
+        )
+
+    def idle(self, rows: Ints | slice = slice(None)) -> Ints:
+        """What is free now on the given nodes."""
+        return self.allocatable[:, rows] - self.used[:, rows]
+
+    def future_idle(self, rows: Ints | slice = slice(None)) -> Ints:
+        """What will be free once what is being released is gone and what is promised is taken."""
+        return self.idle(rows) + self.releasing[:, rows] - self.pipelined[:, rows]
+
+
+def first_short(request: Ints, present: Sequence[int], room: Ints) -> npt.NDArray[np.intp]:
+    """For each node the first of the `present` dimensions in which `request` exceeds `room`, −1 where none does."""
+    short = request[list(present), None] > room[list(present)]
+    found = np.asarray(present)[short.argmax(axis=0)]
+    return np.where(short.any(axis=0), found, -1)

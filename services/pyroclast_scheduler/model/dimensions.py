@@ -1,0 +1,101 @@
+"""Resource dimensions: which row of the columns holds which resource, and resource lists as whole numbers.
+
+Separate from the tables because pods, nodes and queues must agree on the same rows and units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pyroclast.resources import quantity
+
+__all__ = ["CPU", "MEMORY", "PODS", "Amounts", "Dimensions", "Ints", "amounts_of", "grown", "is_scalar"]
+
+Ints = npt.NDArray[np.int64]
+Amounts = Mapping[str, int]  # resource name → amount in stored units
+
+CPU: Final = 0
+MEMORY: Final = 1
+PODS: Final = 2
+_FIXED: Final = ("cpu", "memory", "pods")
+_LARGEST: Final = 2**60  # eight such numbers still add up without overflow; no real node comes near
+
+
+class Dimensions:
+    """Rows of the columns by resource name. Rows 0, 1, 2 are cpu, memory and pods; others are added when first seen."""
+
+    def __init__(self, names: Iterable[str] = _FIXED) -> None:
+        self.names: list[str] = list(names)
+        self._rows = {name: row for row, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def row(self, name: str) -> int:
+        """The row of resource `name`, a new one if it was never seen."""
+        row = self._rows.get(name)
+        if row is None:
+            row = self._rows[name] = len(self.names)
+            self.names.append(name)
+        return row
+
+    def find(self, name: str) -> int | None:
+        """The row of resource `name`, None if nobody has it."""
+        return self._rows.get(name)
+
+    def vector(self, amounts: Amounts) -> Ints:
+        """`amounts` as a vector over all dimensions known then; what is not named is 0."""
+        rows = [(self.row(name), amount) for name, amount in amounts.items()]
+        vector = np.zeros(len(self.names), dtype=np.int64)
+        for row, amount in rows:
+            vector[row] = amount
+        return vector
+
+    def frozen(self) -> Dimensions:
+        """A copy that later additions here do not reach."""
+        return Dimensions(self.names)
+
+
+def grown(vector: Ints, size: int) -> Ints:
+    """`vector` with zeros added up to `size` entries."""
+    return vector if len(vector) == size else np.pad(vector, (0, size - len(vector)))
+
+
+def is_scalar(name: str) -> bool:
+    """Whether resource `name` is counted in thousandths: extended resources, huge pages, attachable volumes."""
+    if name.startswith(("hugepages-", "attachable-volumes-")) or name == "ephemeral-storage":
+        return True
+    return "/" in name and not name.startswith(("requests.", "count/"))
+
+
+def amounts_of(resources: Mapping[str, object]) -> dict[str, int]:
+    """A Kubernetes resource list in stored units: cpu in milli-cores, memory in bytes, pods plain, scalars in thousandths.
+
+    Names that the scheduler does not count (`storage`, `count/…`) are left out.
+
+    Raises:
+        ValueError: a quantity is malformed, negative or absurdly large; the text names the resource.
+    """
+    amounts: dict[str, int] = {}
+    for name, text in resources.items():
+        if name in {"memory", "pods"}:
+            amount = _parsed(name, text).value
+        elif name == "cpu" or is_scalar(name):
+            amount = _parsed(name, text).millis
+        else:
+            continue
+        if not 0 <= amount <= _LARGEST:
+            raise ValueError(f"{name}: {text} is out of range")
+        amounts[name] = amount
+    return amounts
+
+
+def _parsed(name: str, text: object) -> quantity.Quantity:
+    try:
+        return quantity.parse(str(text))
+    except ValueError as error:
+        raise ValueError(f"{name}: {text!r} is not a quantity ({error})") from error

@@ -1,0 +1,131 @@
+"""Shapes: what pods of one template have in common. Feasibility and scores are worked out per shape, not per pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from pyroclast.api import records
+from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.requests import non_zero, pod_request
+
+__all__ = ["Port", "Shape", "ShapeBook", "Toleration"]
+
+
+class Port(NamedTuple):
+    """A port of the host that a pod takes. `ip` 0.0.0.0 is every address."""
+
+    protocol: str
+    ip: str
+    number: int
+
+
+class Toleration(NamedTuple):
+    """A toleration; an empty key with Exists tolerates all, an empty effect matches all."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Compared by identity: the book hands out one object per content.
+
+    `request` names every dimension that the pod asks for, also those it asks 0 of, and always `pods: 1`.
+    """
+
+    request: Amounts
+    non_zero_cpu: int
+    non_zero_memory: int
+    selector: Mapping[str, str]
+    affinity: Mapping[str, Any]
+    tolerations: tuple[Toleration, ...]
+    ports: tuple[Port, ...]
+    spread: Sequence[Mapping[str, Any]]
+
+    @cached_property
+    def is_best_effort(self) -> bool:
+        """Whether the pod asks for nothing but its place."""
+        return not any(amount for name, amount in self.request.items() if name != "pods")
+
+    def required(self, kind: str) -> Sequence[Mapping[str, Any]]:
+        """The required terms of `podAffinity` or `podAntiAffinity`."""
+        return (self.affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+
+    def preferred(self, kind: str) -> Sequence[Mapping[str, Any]]:
+        """The preferred terms of `nodeAffinity`, `podAffinity` or `podAntiAffinity`."""
+        return (self.affinity.get(kind) or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+
+    @cached_property
+    def is_coupled(self) -> bool:
+        """Whether where one pod of this shape goes depends on where others went, beyond the room they take."""
+        return bool(self.spread or self.affinity.get("podAffinity") or self.affinity.get("podAntiAffinity"))
+
+
+class ShapeBook:
+    """One `Shape` per pod template, kept as long as somebody uses it."""
+
+    def __init__(self) -> None:
+        self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    @property
+    def is_any_coupled(self) -> bool:
+        """Whether some pod cares where others are."""
+        return any(shape.is_coupled for shape in self._shapes.values())
+
+    def of(self, spec: records.PodSpec) -> Shape:
+        """The shape of a pod of this `spec`; the same object for equal specs.
+
+        Raises:
+            ValueError: a quantity makes no sense.
+        """
+        key = _ENCODER.encode(
+            (
+                spec.containers,
+                spec.init_containers,
+                spec.resources,
+                spec.overhead,
+                spec.node_selector,
+                spec.affinity,
+                spec.tolerations,
+                spec.topology_spread_constraints,
+            )
+        )
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = _shape_of(spec)
+        return shape
+
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+
+
+def _shape_of(spec: records.PodSpec) -> Shape:
+    cpu, memory = non_zero(spec)
+    containers = (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))
+    ports = [
+        Port(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
+        for container in containers
+        for port in container.ports
+        if port.host_port
+    ]
+    return Shape(
+        request=pod_request(spec),
+        non_zero_cpu=cpu,
+        non_zero_memory=memory,
+        selector=spec.node_selector,
+        affinity=spec.affinity or {},
+        tolerations=tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations),
+        ports=tuple(ports),
+        spread=spec.topology_spread_constraints,
+    )

@@ -1,0 +1,49 @@
+"""Status of a task inside the scheduler, and the sets of statuses that rules speak of."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+__all__ = ["ALLOCATED", "READY", "SCHEDULED", "VALID", "TaskStatus", "status_of"]
+
+
+class TaskStatus(IntEnum):
+    """Where a pod stands. The values are positions in a tally; Allocated, Pipelined, Binding exist only in the scheduler."""
+
+    PENDING = 0
+    ALLOCATED = 1
+    PIPELINED = 2
+    BINDING = 3
+    BOUND = 4
+    RUNNING = 5
+    RELEASING = 6
+    SUCCEEDED = 7
+    FAILED = 8
+    UNKNOWN = 9
+
+    @property
+    def label(self) -> str:
+        """The word that messages use."""
+        return self.name.capitalize()
+
+
+ALLOCATED: Final = frozenset({TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED})
+READY: Final = ALLOCATED | {TaskStatus.SUCCEEDED}
+SCHEDULED: Final = frozenset({TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+VALID: Final = READY | {TaskStatus.PIPELINED, TaskStatus.PENDING}
+
+_TERMINAL: Final = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAILED}
+
+
+def status_of(phase: str, *, node_name: str, is_deleting: bool) -> TaskStatus:
+    """The status that a pod of `phase` has for the scheduler; an empty phase is one not yet defaulted: Pending."""
+    if phase in _TERMINAL:
+        return _TERMINAL[phase]
+    if phase not in {"Pending", "Running", ""}:
+        return TaskStatus.UNKNOWN
+    if is_deleting:
+        return TaskStatus.RELEASING
+    if phase == "Running":
+        return TaskStatus.RUNNING
+    return TaskStatus.BOUND if node_name else TaskStatus.PENDING

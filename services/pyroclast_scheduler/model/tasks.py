@@ -1,0 +1,104 @@
+"""A task: what the scheduler knows of one pod."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from pyroclast.api import keys, records
+from pyroclast_scheduler.model.booleans import parse_bool
+from pyroclast_scheduler.model.shapes import Shape, ShapeBook
+from pyroclast_scheduler.model.statuses import TaskStatus, status_of
+
+__all__ = ["TaskFacts", "group_of", "seconds_of", "task_of"]
+
+_NO_INDEX: Final = -1
+
+
+class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """One pod, as a session sees it at its start.
+
+    `job` is the key of its PodGroup, empty if it has none; `node` the name of its node, empty if it has none. `index` is the
+    number at the end of a name of three or more parts, −1 without one. `created` is in seconds since the epoch.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    job: str
+    role: str
+    shape: Shape
+    priority: int
+    created: float
+    index: int
+    status: TaskStatus
+    node: str
+    is_preemptable: bool
+    gates: tuple[str, ...]
+    pod: records.Pod
+
+    @property
+    def key(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def has_started(self) -> bool:
+        """Whether a node has taken the pod up."""
+        return self.pod.status.start_time is not None or self.status not in {TaskStatus.BOUND, TaskStatus.BINDING}
+
+    def moved(self, status: TaskStatus, node: str) -> TaskFacts:
+        """The same pod with another status and node."""
+        return msgspec.structs.replace(self, status=status, node=node)
+
+
+def group_of(meta: records.Meta) -> str:
+    """The key of the PodGroup that a pod belongs to, empty if none."""
+    name = meta.annotations.get(keys.GROUP_NAME, "")
+    return f"{meta.namespace}/{name}" if name else ""
+
+
+def task_of(pod: records.Pod, book: ShapeBook) -> TaskFacts:
+    """The task that `pod` is.
+
+    Raises:
+        ValueError: a quantity of the pod makes no sense.
+    """
+    meta, spec = pod.metadata, pod.spec
+    annotations = meta.annotations
+    preemptable = annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE))
+    return TaskFacts(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        job=group_of(meta),
+        role=annotations.get(keys.TASK_SPEC) or meta.labels.get(keys.TASK_SPEC, ""),
+        shape=book.of(spec),
+        priority=_priority(spec, annotations.get(keys.TASK_PRIORITY, "")),
+        created=seconds_of(meta.creation_timestamp),
+        index=_index_of(meta.name),
+        status=status_of(pod.status.phase, node_name=spec.node_name, is_deleting=meta.is_terminating),
+        node=spec.node_name,
+        is_preemptable=preemptable is None or bool(parse_bool(preemptable)),
+        gates=tuple(gate.name for gate in spec.scheduling_gates),
+        pod=pod,
+    )
+
+
+def seconds_of(timestamp: str | None) -> float:
+    """Seconds since the epoch of an RFC 3339 time, 0 without one."""
+    return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
+
+
+def _priority(spec: records.PodSpec, annotation: str) -> int:
+    try:
+        return int(annotation)
+    except ValueError:
+        return 1 if spec.priority is None else spec.priority
+
+
+def _index_of(name: str) -> int:
+    parts = name.rsplit("-", 2)
+    return int(parts[2]) if len(parts) == 3 and parts[2].isdecimal() else _NO_INDEX

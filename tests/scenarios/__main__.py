@@ -1,0 +1,58 @@
+"""`python -m tests.scenarios FILE…`: run files of cases; a line per case with what differed, and last `N of M cases pass`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .runner import Result, cases_of, run
+from .tables import TABLE_KINDS
+
+HERE = Path(__file__).parent
+
+
+def load(path: Path) -> list[dict[str, Any]]:
+    """The cases of a YAML list; of a Markdown page those of its fenced blocks."""
+    text = path.read_text()
+    blocks = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if path.suffix == ".md" else [text]
+    found = [yaml.safe_load(block) for block in blocks]
+    return [case for block in found if isinstance(block, list) for case in block]
+
+
+def results(paths: list[Path]) -> Iterator[Result]:
+    """The result of each case and variant."""
+    for path in paths:
+        for case in load(path):
+            for name, variant in cases_of(case):
+                kind = variant.get("kind")
+                if kind is not None and kind not in TABLE_KINDS:
+                    yield Result(name, missing=[f"table {kind}"])
+                elif kind is not None:
+                    yield from TABLE_KINDS[kind](name, variant)
+                else:
+                    yield run(name, variant)
+
+
+def main(arguments: list[str]) -> int:
+    """Run and print."""
+    paths = [Path(argument) for argument in arguments] or sorted(HERE.glob("cases/*.yaml"))
+    done = list(results(paths))
+    for result in done:
+        if result.missing:
+            print(f"{result.name}: not covered yet ({', '.join(result.missing)})")
+        else:
+            print(f"{result.name}: {'; '.join(result.differences) or 'ok'}")
+    ran = [result for result in done if not result.missing]
+    passed = sum(not result.differences for result in ran)
+    print(f"{len(done) - len(ran)} cases not covered yet")
+    print(f"{passed} of {len(ran)} cases pass")
+    return 0 if passed == len(ran) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

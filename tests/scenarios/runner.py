@@ -1,0 +1,203 @@
+"""Running one case: a cache from its tables, its cycles through the real decision code, and what differs from what it expects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.framework.closing import close
+from pyroclast_scheduler.framework.configuration import Configuration
+from pyroclast_scheduler.framework.outcome import Commit, Outcome
+from pyroclast_scheduler.framework.session import Ports, Session, Shard
+from pyroclast_scheduler.model.statuses import TaskStatus
+
+from . import objects
+from .profiles import configuration, profile_of
+
+UNDERSTOOD = {
+    "id",
+    "title",
+    "src",
+    "profile",
+    "use",
+    "nodes",
+    "queues",
+    "podgroups",
+    "pods",
+    "base",
+    "variants",
+    "cycles",
+    "expect",
+    "note",
+    "why",
+    "also",
+    "shard",
+    "weights",
+    "tiers",
+    "actions",
+    "actionArgs",
+    "subScores",
+}
+
+
+@dataclass
+class Result:
+    """What became of a case. `missing`: actions and plugins it needs that are not there; then nothing was run."""
+
+    name: str
+    differences: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Seen:
+    """What came out of the cycles of a case."""
+
+    binds: dict[str, str] = field(default_factory=dict)
+    evicted: list[str] = field(default_factory=list)
+    pipelined: dict[str, list[str]] = field(default_factory=dict)
+    statuses: dict[str, Counter[str]] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)
+    conditions: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def cases_of(case: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each variant of a case as a case of its own."""
+    variants = case.get("variants")
+    if not variants:
+        yield case["id"], dict(case)
+        return
+    for number, variant in enumerate(variants, 1):
+        merged = {key: value for key, value in case.items() if key != "variants"} | variant
+        yield f"{case['id']}.{number}", merged
+
+
+def run(name: str, case: Mapping[str, Any]) -> Result:
+    """Run a case that is a cluster and cycles over it."""
+    result = Result(name)
+    profile = profile_of(case)
+    settings = configuration(profile, use=case.get("use"), weights=case.get("weights"))
+    result.missing = missing(settings, case)
+    if result.missing:
+        return result
+    cache = Cache()
+    feed(cache, case.get("base") or {})
+    feed(cache, case)
+    seen = Seen()
+    for step in case.get("cycles") or [case]:
+        if step is not case:
+            feed(cache, step)
+            settings = configuration({**profile, "actions": step.get("actions", profile["actions"])}, use=case.get("use"))
+        seen.binds, seen.evicted = {}, []
+        cycle(cache, settings, seen, shard=shard_of(case))
+        result.differences += judge(step.get("expect") or {}, seen, case)
+    return result
+
+
+def missing(settings: Configuration, case: Mapping[str, Any]) -> list[str]:
+    """Actions, plugins and features that this case needs and that are not there."""
+    actions, plugins = registry.actions(), registry.plugins()
+    names = [f"action {name}" for name in settings.actions if name not in actions]
+    names += [f"plugin {entry.name}" for tier in settings.tiers for entry in tier if entry.name not in plugins]
+    names += [f"table of {key}" for key in case if key not in UNDERSTOOD]
+    groups = (row for row in case.get("podgroups") or [] if len(row) > 3)
+    if any(row[3].get("sub") or row[3].get("topo") for row in groups):
+        names.append("sub-groups and topology")
+    return sorted(set(names))
+
+
+def feed(cache: Cache, tables: Mapping[str, Any]) -> None:
+    """Put the objects of the tables into the cache."""
+    for row in tables.get("nodes") or []:
+        cache.node_changed(None, objects.node(row))
+    for row in tables.get("queues") or []:
+        cache.queue_changed(None, objects.queue(row))
+    for row in tables.get("podgroups") or []:
+        options = row[3] if len(row) > 3 else {}
+        if options.get("class") is not None:
+            cache.priority_changed(None, objects.priority_class(options["class"]))
+        cache.group_changed(None, objects.pod_group(row))
+    for row in tables.get("pods") or []:
+        cache.pod_changed(None, objects.pod(row))
+
+
+def shard_of(case: Mapping[str, Any]) -> Shard | None:
+    """The shard that the case speaks of."""
+    shard = case.get("shard")
+    return None if shard is None else Shard(frozenset(shard["nodes"]), shard["mode"] == "hard")
+
+
+def cycle(cache: Cache, settings: Configuration, seen: Seen, *, shard: Shard | None = None) -> None:
+    """One cycle; its binds and evictions are taken up by the cache, as the service does it."""
+    commits: list[Commit] = []
+    ports = Ports(objects.NOW, commits.append, shard=shard)
+    session = Session(cache.snapshot(), settings, registry.plugins(), ports, uid="session")
+    for name in settings.actions:
+        registry.actions()[name](session, session.arguments_of(name))
+    outcome: Outcome = close(session, timestamp=objects.timestamp(objects.NOW))
+    for commit in commits:
+        for eviction in commit.evictions:
+            seen.evicted.append(eviction.task.name)
+            cache.releasing(eviction.task.uid)
+        for binds in commit.binds:
+            for uid, node in binds.placed:
+                seen.binds[cache.tasks[uid].name] = node
+            problem = cache.assume_all(binds.placed)
+            assert problem is None, problem
+    for key, status in outcome.statuses.items():
+        cache.believe(key, status)
+    for job in session.jobs.values():
+        name = job.facts.name
+        pipelined = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]
+        seen.pipelined[name] = sorted(session.names[task.row] for task in pipelined)
+        seen.statuses[name] = Counter(task.status.label for task in job.tasks)
+        seen.conditions[name] = [each for condition in job.conditions.values() for each in (condition.type, condition.reason)]
+        status = outcome.statuses.get(job.facts.key, job.facts.group.status)
+        seen.phases[name] = str(status.phase)
+    seen.notes = [note.message for note in outcome.notes]
+
+
+def judge(expect: Mapping[str, Any], seen: Seen, case: Mapping[str, Any]) -> list[str]:
+    """What differs from what is expected."""
+    found: list[str] = []
+    labels = {row[0]: (row[3] if len(row) > 3 else {}).get("labels", {}) for row in case.get("nodes") or []}
+
+    def compare(what: str, got: object, want: object) -> None:
+        if got != want:
+            found.append(f"{what}: got {got}, want {want}")
+
+    if "bind" in expect or not {*expect} & {"binds", "bound", "oneOf", "sameZone", "atLeastOneOn"}:
+        compare("bind", seen.binds, expect.get("bind", {}))
+    for key, want in expect.items():
+        match key:
+            case "bind":
+                pass
+            case "binds":
+                compare("number of binds", len(seen.binds), want)
+            case "evict":
+                compare("evict", sorted(seen.evicted), sorted(want))
+            case "pipe":
+                got = {job: seen.pipelined.get(job) for job in want}
+                compare("pipelined", got, {job: sorted(nodes) for job, nodes in want.items()})
+            case "phase":
+                compare("phase", {job: seen.phases.get(job) for job in want or seen.phases}, want)
+            case "condition":
+                compare("condition", {job: seen.conditions.get(job) for job in want}, want)
+            case "taskStatus":
+                compare("task statuses", {job: dict(seen.statuses[job]) for job in want}, want)
+            case "oneOf":
+                wrong = {pod: seen.binds.get(pod) for pod, nodes in want.items() if seen.binds.get(pod) not in nodes}
+                compare("not on the nodes allowed", wrong, {})
+            case "sameZone":
+                zones = {labels[seen.binds[pod]].get("zone") if pod in seen.binds else None for pod in want}
+                compare("number of zones", len(zones), 1)
+            case "atLeastOneOn":
+                compare(f"something on {want}", want in seen.binds.values(), True)
+            case _:
+                found.append(f"expectation {key} is not understood")
+    return found
