@@ -1,4 +1,4 @@
-"""What becomes of events: repeated ones are counted, similar ones combined, floods cut. Pure; the rules are those of client-go."""
+"""What becomes of events: repeated ones are counted, similar ones combined, floods cut. Pure; client-go's rules."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Correlator:
         self._last_stamp = 0
 
     def take(self, occurrence: Occurrence, now: float) -> Emission | None:
-        """The Event to write for `occurrence` at `now` (seconds since the epoch); None when there are too many about its object."""
+        """The Event to write for `occurrence` at `now` (seconds since the epoch); None when its object has too many."""
         group = (occurrence.regarding, occurrence.type, occurrence.reason)
         similar = self._similar.use(group, lambda: _Similar(set(), now))
         if now - similar.last > SIMILAR_SECONDS:

@@ -29,8 +29,8 @@ FLUSH_SECONDS: Final = 2.0
 class EventRecorder:
     """Records events and sends them in the background; `run` must be running.
 
-    Repeated events are counted, similar ones combined and floods cut as client-go does, and what is counted up while it waits is sent
-    once. Events are best effort: none is worth stopping for.
+    Repeated events are counted, similar ones combined and floods cut as client-go does, and what is counted up while it waits is
+    sent once. Events are best effort: none is worth stopping for.
     """
 
     def __init__(self, client: Client, component: str, *, now: Callable[[], float] = time.time) -> None:
@@ -47,12 +47,10 @@ class EventRecorder:
         emission = self._correlator.take(Occurrence(reference, type_, reason, message), self._now())
         if emission is None:
             return
-        waiting = self._backlog.get(emission.key)
-        if waiting is None and len(self._backlog) >= LONGEST_BACKLOG:
+        if emission.key not in self._backlog and len(self._backlog) >= LONGEST_BACKLOG:
             self._client.observer.incident(EVENTS.qualified, "dropped")
             return
-        self._backlog[emission.key] = replace(emission, is_new=True) if waiting is not None and waiting.is_new else emission
-        self._more.set()
+        self._queue(self._backlog.get(emission.key), emission)
 
     async def run(self) -> None:
         """Send what was recorded, until cancelled; what is left then is sent within two seconds or dropped."""
@@ -68,6 +66,11 @@ class EventRecorder:
             except TimeoutError:
                 log.warning("events.dropped", count=len(self._backlog))
 
+    def _queue(self, earlier: Emission | None, latest: Emission) -> None:
+        """Let `latest` wait in the place of `earlier`; if that was to be created, so is this."""
+        self._backlog[latest.key] = replace(latest, is_new=True) if earlier is not None and earlier.is_new else latest
+        self._more.set()
+
     async def _send_all(self, backoff: Backoff) -> None:
         while self._backlog:
             emission = self._backlog.pop(next(iter(self._backlog)))
@@ -78,7 +81,7 @@ class EventRecorder:
                 self._client.observer.incident(EVENTS.qualified, "refused")
                 log.debug("event.refused", event=str(emission.key), error=str(error))
             except ConnectionFailed:
-                self._backlog.setdefault(emission.key, emission)
+                self._queue(emission, self._backlog.get(emission.key, emission))
                 await asyncio.sleep(backoff.next())
         self._more.clear()
 

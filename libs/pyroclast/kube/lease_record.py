@@ -39,8 +39,8 @@ class LeaseView:
 class Watcher:
     """Watches a Lease that another holds. Clocks of different machines are never compared.
 
-    The Lease is abandoned when it did not change for as long as its holder promised to renew it, measured by our own clock from the
-    moment we first saw it as it is.
+    The Lease is abandoned when it did not change for as long as its holder promised to renew it, measured by our own clock from
+    the moment we first saw it as it is.
     """
 
     least: float

@@ -3,42 +3,253 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+import ssl
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final
 
+import structlog
 from prometheus_client import CollectorRegistry
 
+from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client
+from pyroclast.kube.config import ConfigError, load_config
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import ApiError, ConnectionFailed
+from pyroclast.kube.informer import Informer
+from pyroclast.kube.lease import LeaseLost
+from pyroclast.runtime import exposition, health, logs, memory
+from pyroclast.runtime.errors import StartFailure
+from pyroclast.runtime.looplag import measure_lag
+from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
 from pyroclast.runtime.settings import ServiceSettings
+from pyroclast.runtime.signals import stop_requested
+from pyroclast.runtime.supervisor import Supervisor, TaskDied
+from pyroclast.runtime.tls import ServingTls, TlsFiles
+from pyroclast.runtime.traces import Traces
 
 __all__ = ["Service", "run_service"]
 
+log = structlog.get_logger()
+
+WATCH_STALL_SECONDS: Final = 60.0  # how overdue a watch must be before the process is called dead
+
 
 class Service:
-    """What the main coroutine of a service works with."""
+    """What the main coroutine of a service works with.
 
-    name: str
-    settings: ServiceSettings
-    metrics: CollectorRegistry
-    stopping: asyncio.Event
+    Attributes:
+        name: of the program.
+        settings: as parsed.
+        metrics: the registry that `/metrics` shows; a service registers its own names here.
+        observer: what to give to queues, so that they are counted.
+        traces: the tracer.
+        stopping: set when the process has been asked to stop; everything spawned is cancelled soon after.
+        pages: what else the metrics server shows, by path.
+    """
+
+    def __init__(self, name: str, settings: ServiceSettings) -> None:
+        self.name = name
+        self.settings = settings
+        self.metrics: CollectorRegistry = new_registry()
+        self.observer = ApiMetrics(self.metrics)
+        self.traces = Traces(name, settings.otel_endpoint)
+        self.stopping = asyncio.Event()
+        self.pages: dict[str, health.Page] = {"/metrics": lambda: (exposition.CONTENT_TYPE, exposition.render(self.metrics))}
+        self._live = health.Checks()
+        self._ready = health.Checks()
+        self._ready.add("stopping", lambda: "the process is stopping" if self.stopping.is_set() else None)
+        self._informers: list[Informer[Any]] = []
+        self._resources = AsyncExitStack()
+        self._supervisor = Supervisor()
+        self._spawned = False
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run `coroutine` as long as the service; if it ends or raises before the service stops, the process ends with a clear line."""
-        raise NotImplementedError
+        """Run `coroutine` as long as the service; if it ends or raises before that stops, the process ends with a clear line."""
+        self._spawned = True
+        return self._supervisor.spawn(name, coroutine)
 
-    def add_check(self, name: str, check: Callable[[], str | None]) -> None:
+    def add_check(self, name: str, check: health.Check) -> None:
         """Add a liveness check: None, or why the process should be restarted."""
-        raise NotImplementedError
+        self._live.add(name, check)
 
-    def add_ready(self, name: str, check: Callable[[], str | None]) -> None:
+    def add_ready(self, name: str, check: health.Check) -> None:
         """Add a readiness check: None, or why no work can be done now."""
-        raise NotImplementedError
+        self._ready.add(name, check)
+
+    def watch(self, informer: Informer[Any]) -> None:
+        """Run an informer; the process is ready when it has synced and alive while it makes progress."""
+        name = f"watch-{informer.kind.plural}"
+        self._informers.append(informer)
+        self.add_ready(name, lambda: None if informer.has_synced else f"{informer.kind.plural} are not listed yet")
+        self.add_check(name, lambda: _overdue(informer))
+        self.spawn(name, informer.run())
+
+    async def synced(self) -> None:
+        """Wait until every informer given to `watch` has synced; what they loaded is then exempt from garbage collection."""
+        for informer in self._informers:
+            await informer.synced()
+        memory.freeze_loaded()
 
     async def client(self) -> Client:
-        """The client of the API server the settings name; waits until that answers, closed when the service ends."""
-        raise NotImplementedError
+        """The client of the API server the settings name; waits until that answers, closed when the service ends.
+
+        Raises:
+            ConfigError: the kubeconfig is unusable; left to `run_service`, it ends the process with one line and status 2.
+        """
+        settings = self.settings
+        config = load_config(settings.kubeconfig, master=settings.master)
+        client = Client(
+            config, qps=settings.kube_api_qps, burst=settings.kube_api_burst, user_agent=self.name, observer=self.observer
+        )
+        await self._resources.enter_async_context(client)
+        answered = False
+        self.add_ready("api-server", lambda: None if answered else f"{config.server} does not answer")
+        await _wait_for(client)
+        answered = True
+        return client
+
+    async def run(self, main: Callable[[Service], Awaitable[None]]) -> None:
+        """Everything between the start of the event loop and its end.
+
+        Raises:
+            TaskDied: a task ended that should not; the cause is what it raised.
+        """
+        async with self._resources:
+            asked = self._resources.enter_context(stop_requested())
+            await self._serve()
+            self._supervisor.spawn("loop-lag", measure_lag(LoopMetrics(self.metrics).lag))
+            work = self._supervisor.spawn("main", _as_coroutine(main(self)), may_return=True)
+            try:
+                await self._until_end(asked, work)
+            finally:
+                self.stopping.set()
+                left = await self._supervisor.stop(self.settings.graceful_shutdown_time.total_seconds())
+                if left:
+                    log.error("service.stuck", tasks=left)
+                self.traces.close()
+
+    async def _until_end(self, asked: asyncio.Future[None], work: asyncio.Task[None]) -> None:
+        """Wait for a signal, a death, or the end of `main` when nothing else is left to do."""
+        waiting: set[asyncio.Future[Any]] = {asked, work, self._supervisor.died}
+        while not asked.done():
+            if self._supervisor.died.done():
+                raise self._supervisor.died.result()
+            if work in waiting and work.done():
+                if not self._spawned:
+                    log.info("service.stopping", reason="nothing left to do")
+                    return
+                waiting.discard(work)
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        log.info("service.stopping", reason="signal")
+
+    async def _serve(self) -> None:
+        settings = self.settings
+        checks = {"healthz": self._live, "livez": self._live, "readyz": self._ready}
+        if settings.enable_metrics:
+            shared = settings.enable_healthz and settings.healthz_address == settings.listen_address
+            await self._listen("listen-address", settings.listen_address, checks if shared else {}, self.pages)
+            if shared:
+                return
+        if settings.enable_healthz:
+            await self._listen("healthz-address", settings.healthz_address, checks, {}, self._health_tls())
+
+    async def _listen(
+        self,
+        flag: str,
+        address: str,
+        checks: Mapping[str, health.Checks],
+        pages: Mapping[str, health.Page],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        runner = await health.serve(flag, address, checks, pages, tls)
+        self._resources.push_async_callback(runner.cleanup)
+
+    def _health_tls(self) -> ssl.SSLContext | None:
+        files = (self.settings.tls_cert_file, self.settings.tls_private_key_file, self.settings.ca_cert_file)
+        if not all(files):
+            return None
+        tls = ServingTls()
+        followed = TlsFiles(tls, *map(Path, files))
+        followed.load()
+        self._supervisor.spawn("health-tls", followed.follow())
+        return tls.context
 
 
 def run_service(name: str, settings: ServiceSettings, main: Callable[[Service], Awaitable[None]]) -> int:
-    """Run `main` as a service until it returns, a task of it dies, or SIGTERM or SIGINT; the exit status."""
-    raise NotImplementedError
+    """Run `main` as a service until SIGTERM or SIGINT, or until a task dies; the exit status.
+
+    `main` sets up and spawns, then returns or goes on working; it is cancelled when the service stops, after everything it
+    spawned, so what it holds in `async with` outlives its tasks. If it returns without having spawned anything, that is all.
+    """
+    logs.configure(settings.log_level, settings.log_format, service=name)
+    memory.tune()
+
+    async def everything() -> None:
+        await Service(name, settings).run(main)
+
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
+            runner.run(everything())
+    except TaskDied as died:
+        return _died(name, died)
+    except (StartFailure, ConfigError) as error:
+        return _failed_to_start(name, error)
+    return 0
+
+
+def _died(name: str, died: TaskDied) -> int:
+    match died.__cause__:
+        case StartFailure() | ConfigError() as error:
+            return _failed_to_start(name, error)
+        case LeaseLost() as error:
+            log.error("service.lease_lost", error=str(error))
+        case error:
+            log.critical("service.task_died", error=str(died), exc_info=error)
+    return 1
+
+
+def _failed_to_start(name: str, error: StartFailure | ConfigError) -> int:
+    sys.stderr.write(f"{name}: {error}\n")
+    return error.status if isinstance(error, StartFailure) else 2
+
+
+def _loop_factory(settings: ServiceSettings) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if not settings.uvloop:
+        return None
+    try:
+        import uvloop  # noqa: PLC0415 - optional
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _as_coroutine(work: Awaitable[None]) -> None:
+    await work
+
+
+def _overdue(informer: Informer[Any]) -> str | None:
+    stalled = informer.stalled_for()
+    return f"no progress for {stalled:.0f} s more than allowed" if stalled > WATCH_STALL_SECONDS else None
+
+
+async def _wait_for(client: Client) -> None:
+    """Return when the API server answers. That it does not, the client says, once; that its answers are errors, we do."""
+    backoff = Backoff(0.5, 5.0)
+    complaint = ""
+    while True:
+        try:
+            await client.request("GET", "/version", deadline=Deadline.after(5.0))
+        except ConnectionFailed as error:
+            log.debug("api_server.no_answer", error=str(error))
+        except ApiError as error:
+            if error.status < 500 and error.status != 401:
+                return  # it answers, if not this question
+            if str(error) != complaint:
+                complaint = str(error)
+                log.warning("api_server.refuses", error=complaint)
+        else:
+            return
+        await asyncio.sleep(backoff.next())

@@ -2,46 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_origin
 
-from pydantic_settings import BaseSettings
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.addresses import Address
+from pyroclast.runtime.durations import Duration, format_duration
+from pyroclast.runtime.flags import FlagError, FlagKind, read_flags
 
-__all__ = ["LeaderElectionSettings", "ServiceSettings", "parse"]
+__all__ = ["FeatureGates", "LeaderElectionSettings", "Names", "ServiceSettings", "SettingsError", "load", "parse"]
+
+PREFIX: Final = "PYROCLAST_"
+DEBUG_VERBOSITY: Final = 5  # from this --v on, manifests made for klog want every detail
+
+
+def _split_names(value: object) -> object:
+    """A list may be written as text with commas; a repeated flag comes as a list whose parts stay as they are."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _split_lists(value: object) -> object:
+    if not isinstance(value, list):
+        return _split_names(value)
+    return [name.strip() for part in value for name in str(part).split(",") if name.strip()]
+
+
+def _split_gates(value: object) -> object:
+    names = _split_lists(value)
+    if not isinstance(names, list):
+        return names
+    gates = {}
+    for name in names:
+        gate, equals, state = name.partition("=")
+        if not equals or state.lower() not in {"true", "false"}:
+            raise ValueError(f'"{name}" is not of the form Gate=true or Gate=false')
+        gates[gate] = state.lower() == "true"
+    return gates
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
+"""A flag given once per value; in the environment and the file a list, or text with commas."""
+CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_split_lists)]
+"""A flag whose value is a list with commas; it may also be repeated."""
+FeatureGates = Annotated[Mapping[str, bool], BeforeValidator(_split_gates)]
+"""`Gate=true,Other=false`."""
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used; the text is one line: which flag, variable or file, what is wrong, what would be right."""
 
 
 class ServiceSettings(BaseSettings):
-    """What every service understands; a service adds its own fields in a subclass."""
+    """What every service understands; a service adds its own fields in a subclass.
 
-    kubeconfig: str = ""
-    master: str = ""
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["auto", "json", "console"] = "auto"
-    healthz_address: str = ":11251"
-    enable_healthz: bool = False
-    listen_address: str = ":8080"
-    enable_metrics: bool = False
-    kube_api_qps: float = 0.0
-    kube_api_burst: int = 0
-    ca_cert_file: str = ""
-    tls_cert_file: str = ""
-    tls_private_key_file: str = ""
-    otel_endpoint: str = ""
+    A field `some_name` is the flag `--some-name`, the variable `PYROCLAST_SOME_NAME` and the key `some-name` of the file; its
+    description is its help.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, enable_decoding=False, extra="forbid", frozen=True, validate_default=True
+    )
+
+    config: str = Field("", description="file with settings (YAML: flag names and values)")
+    kubeconfig: str = Field("", description="how to reach the API server; in a pod of the cluster its service account serves")
+    master: str = Field("", description="URL of the API server; overrides the kubeconfig")
+    kube_api_qps: float = Field(0.0, ge=0, description="requests per second to the API server, 0 for no limit")
+    kube_api_burst: int = Field(0, ge=0, description="how many of them at once")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much is logged")
+    log_format: Literal["auto", "json", "console"] = Field("auto", description="auto is console on a terminal, else json")
+    enable_healthz: bool = Field(default=False, description="serve /healthz, /livez and /readyz")
+    healthz_address: Address = Field(":11251", description="where to serve them")
+    enable_metrics: bool = Field(default=False, description="serve /metrics")
+    listen_address: Address = Field(":8080", description="where to serve it")
+    ca_cert_file: str = Field("", description="CA of client certificates; with the two below, health is served over TLS")
+    tls_cert_file: str = Field("", description="serving certificate")
+    tls_private_key_file: str = Field("", description="its key")
+    otel_endpoint: str = Field("", description="URL of an OTLP/HTTP collector for traces")
+    graceful_shutdown_time: Duration = Field(timedelta(seconds=30), description="how long stopping may take")
+    uvloop: bool = Field(default=True, description="use the faster event loop where it is installed")
+    feature_gates: FeatureGates = Field({}, description="Gate=true,Other=false")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - this class
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - `load` reads it, to tell where a wrong value came from
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - no such file
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - no such files
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is passed: `load` merges the sources."""
+        return (init_settings,)
 
 
-class LeaderElectionSettings(BaseSettings):
-    """Mixed into the settings of services of which one replica at a time works."""
+class LeaderElectionSettings(ServiceSettings):
+    """Settings of services of which one replica at a time works (or one per shard)."""
 
-    leader_elect: bool = True
-    leader_elect_lease_duration: Duration = timedelta(seconds=15)
-    leader_elect_renew_deadline: Duration = timedelta(seconds=10)
-    leader_elect_retry_period: Duration = timedelta(seconds=2)
-    leader_elect_resource_lock: str = "leases"
-    leader_elect_resource_namespace: str = "volcano-system"
-    leader_elect_resource_name: str = ""
+    leader_elect: bool = Field(default=True, description="work only while holding the Lease")
+    leader_elect_lease_duration: Duration = Field(timedelta(seconds=15), description="after which another replica takes over")
+    leader_elect_renew_deadline: Duration = Field(timedelta(seconds=10), description="after which we stop without renewal")
+    leader_elect_retry_period: Duration = Field(timedelta(seconds=2), description="between two renewals")
+    leader_elect_resource_lock: Literal["leases"] = Field("leases", description="kind of the lock")
+    leader_elect_resource_namespace: str = Field("volcano-system", description="namespace of the Lease")
+    leader_elect_resource_name: str = Field("", description="name of the Lease")
+    lock_object_namespace: str = Field("", description="deprecated name of --leader-elect-resource-namespace; wins when set")
+    leader_elect_shards: int = Field(1, ge=1, le=64, description="into how many parts the work is divided among replicas")
+
+    @property
+    def lease_namespace(self) -> str:
+        """Where the Lease is."""
+        return self.lock_object_namespace or self.leader_elect_resource_namespace
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not timedelta() < self.leader_elect_retry_period < self.leader_elect_renew_deadline < self.leader_elect_lease_duration:
+            raise ValueError(
+                f"--leader-elect-retry-period ({format_duration(self.leader_elect_retry_period)}) must be shorter than "
+                f"--leader-elect-renew-deadline ({format_duration(self.leader_elect_renew_deadline)}), and that shorter than "
+                f"--leader-elect-lease-duration ({format_duration(self.leader_elect_lease_duration)})"
+            )
+        return self
 
 
 S = TypeVar("S", bound=ServiceSettings)
@@ -50,6 +135,159 @@ S = TypeVar("S", bound=ServiceSettings)
 def parse(cls: type[S], argv: Sequence[str], prog: str) -> S:
     """The settings of `prog` started with `argv` (without the program name).
 
-    Prints one clear line on stderr and exits with status 2 when a flag, variable or file is wrong; `--help` and `--version` exit with 0.
+    Prints one clear line on stderr and exits with status 2 when a flag, variable or file is wrong; `--help` and `--version` print
+    on stdout and exit with 0.
     """
-    raise NotImplementedError
+    try:
+        flags = read_flags(argv, _kinds(cls))
+        if flags.get("help") == "true":
+            sys.stdout.write(_help(cls, prog))
+            raise SystemExit(0)
+        if flags.get("version") == "true":
+            sys.stdout.write(f"{prog} {_version()}\n")
+            raise SystemExit(0)
+        return load(cls, flags)
+    except (FlagError, SettingsError) as error:
+        sys.stderr.write(f"{prog}: {error}\n")
+        raise SystemExit(2) from None
+
+
+def load(cls: type[S], flags: Mapping[str, str | list[str]]) -> S:
+    """The settings that `flags` (by name, with dashes), the environment and the file they name make together.
+
+    Raises:
+        SettingsError: a value is wrong, or the file is.
+    """
+    names = {_dashed(field): field for field in cls.model_fields}
+    from_flags: dict[str, Any] = {names[flag]: value for flag, value in flags.items() if flag in names}
+    if "log_level" not in from_flags and _verbosity(flags.get("v")) >= DEBUG_VERBOSITY:
+        from_flags["log_level"] = "debug"
+    from_environment = _environment(cls)
+    path = str(from_flags.get("config") or from_environment.get("config") or "")
+    from_file = _file(path, names) if path else {}
+    merged = {**from_file, **from_environment, **from_flags}
+    try:
+        return cls(**merged)
+    except ValidationError as error:
+        told = {
+            **{field: f"file {path}, {_dashed(field)}" for field in from_file},
+            **{field: f"environment variable {PREFIX}{field.upper()}" for field in from_environment},
+            **{field: f"flag --{_dashed(field)}" for field in from_flags},
+        }
+        problems = [_problem(each, told) for each in error.errors(include_url=False)]
+        raise SettingsError("; ".join(dict.fromkeys(problems))) from None
+
+
+def _environment(cls: type[ServiceSettings]) -> dict[str, Any]:
+    """What the environment sets; an empty variable counts as unset.
+
+    Kubernetes sets variables like PYROCLAST_PORT=tcp://… in the pods of a namespace with a Service of our name: not meant for us.
+    """
+    found = EnvSettingsSource(cls, env_ignore_empty=True)()
+    return {field: value for field, value in found.items() if not str(value).startswith("tcp://")}
+
+
+def _file(path: str, names: Mapping[str, str]) -> dict[str, Any]:
+    import yaml  # noqa: PLC0415 - few start with a file
+
+    try:
+        with open(path, "rb") as file:
+            document = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    except OSError as error:
+        raise SettingsError(f"file {path} (--config): {error.strerror}") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise SettingsError(f"file {path}{where}: not YAML: {getattr(error, 'problem', '') or 'unreadable'}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise SettingsError(f"file {path}: not a mapping of flag names to values")
+    found = {}
+    for key, value in document.items():
+        field = names.get(str(key).replace("_", "-"))
+        if field is None or field == "config":
+            raise SettingsError(f"file {path}: {key} is not a setting; --help lists all")
+        found[field] = value
+    return found
+
+
+_WRONG: Final = {
+    "int_parsing": "is not a whole number",
+    "int_type": "is not a whole number",
+    "int_from_float": "is not a whole number",
+    "float_parsing": "is not a number",
+    "float_type": "is not a number",
+    "bool_parsing": "is neither true nor false",
+    "bool_type": "is neither true nor false",
+    "literal_error": "is not one of {expected}",
+    "greater_than": "is not greater than {gt}",
+    "greater_than_equal": "is less than {ge}",
+    "less_than": "is not less than {lt}",
+    "less_than_equal": "is greater than {le}",
+    "string_type": "is not text",
+}
+
+
+def _problem(error: Mapping[str, Any], told: Mapping[str, str]) -> str:
+    context = error.get("ctx") or {}
+    if error["type"] == "value_error":
+        what = str(context.get("error"))
+    elif error["type"] in _WRONG:
+        what = f'"{error.get("input")}" {_WRONG[error["type"]].format(**context)}'
+    else:
+        what = f'"{error.get("input")}": {error["msg"]}'
+    if not error["loc"]:
+        return what
+    field = str(error["loc"][0])
+    return f"{told.get(field, f'setting {_dashed(field)}')}: {what}"
+
+
+def _kinds(cls: type[ServiceSettings]) -> dict[str, FlagKind]:
+    return {_dashed(name): _kind(field) for name, field in cls.model_fields.items()}
+
+
+def _kind(field: FieldInfo) -> FlagKind:
+    if field.annotation is bool:
+        return FlagKind.SWITCH
+    return FlagKind.REPEATED if get_origin(field.annotation) in {tuple, list, Mapping} else FlagKind.VALUE
+
+
+def _verbosity(value: str | list[str] | None) -> int:
+    return int(value) if isinstance(value, str) and value.isdecimal() else 0
+
+
+def _dashed(field: str) -> str:
+    return field.replace("_", "-")
+
+
+def _version() -> str:
+    from importlib.metadata import version  # noqa: PLC0415 - only for --version
+
+    return version("pyroclast")
+
+
+def _help(cls: type[ServiceSettings], prog: str) -> str:
+    lines = [
+        f"usage: {prog} [--flag=value …]",
+        "",
+        "Each flag is also an environment variable: --log-level is PYROCLAST_LOG_LEVEL.",
+        "",
+    ]
+    for name, field in cls.model_fields.items():
+        default = _shown(field.default)
+        lines.append(f"  --{_dashed(name)}  {field.description or ''}" + (f" (default {default})" if default else ""))
+    return "\n".join(lines) + "\n"
+
+
+def _shown(default: object) -> str:
+    match default:
+        case timedelta():
+            return format_duration(default)
+        case bool():
+            return str(default).lower()
+        case tuple() | list():
+            return ",".join(map(str, default))
+        case Mapping():
+            return ",".join(f"{gate}={str(state).lower()}" for gate, state in default.items())
+    return str(default or "")

@@ -1,0 +1,30 @@
+"""Listen addresses as Go writes them: `:8080`, `127.0.0.1:8080`, `[::1]:8080`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+__all__ = ["Address", "split_address"]
+
+
+def split_address(address: str) -> tuple[str | None, int]:
+    """Host (None for all interfaces) and port of `address`; port 0 lets the system choose.
+
+    Raises:
+        ValueError: not an address.
+    """
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
+        raise ValueError(f'"{address}" is not an address such as :8080 or 127.0.0.1:8080')
+    return host.strip("[]") or None, int(port)
+
+
+def _checked(address: str) -> str:
+    split_address(address)
+    return address
+
+
+Address = Annotated[str, AfterValidator(_checked)]
+"""A field of settings: where to listen."""

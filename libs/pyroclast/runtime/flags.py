@@ -1,0 +1,108 @@
+"""Command line flags as Go programs take them: `--name=value`, `--name value`, `--switch`, underscores for dashes. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+__all__ = ["FlagError", "FlagKind", "read_flags"]
+
+KLOG_FLAGS: Final = frozenset(
+    {
+        "log-backtrace-at",
+        "log-dir",
+        "log-file",
+        "log-file-max-size",
+        "log-flush-frequency",
+        "stderrthreshold",
+        "v",
+        "vmodule",
+    }
+)
+KLOG_SWITCHES: Final = frozenset(
+    {
+        "add-dir-header",
+        "alsologtostderr",
+        "legacy-stderr-threshold-behavior",
+        "logtostderr",
+        "one-output",
+        "skip-headers",
+        "skip-log-headers",
+    }
+)
+"""Flags of the logger of other programs: manifests set them, so they are taken, and mean nothing here but `v`."""
+
+
+class FlagError(Exception):
+    """A command line that cannot be understood; the text is one line that names the flag."""
+
+
+class FlagKind(Enum):
+    """What follows a flag."""
+
+    SWITCH = "switch"
+    VALUE = "value"
+    REPEATED = "repeated"
+
+
+@dataclass(frozen=True, slots=True)
+class _Flag:
+    name: str
+    value: str | None
+
+
+def read_flags(argv: Sequence[str], known: Mapping[str, FlagKind]) -> dict[str, str | list[str]]:
+    """The flags of `argv` by name (with dashes); of a flag given twice the last counts, unless it may be repeated.
+
+    Raises:
+        FlagError: an unknown flag, a missing value, or an argument that is not a flag.
+    """
+    kinds = {
+        **dict.fromkeys(KLOG_FLAGS, FlagKind.VALUE),
+        **dict.fromkeys(KLOG_SWITCHES, FlagKind.SWITCH),
+        "help": FlagKind.SWITCH,
+        "version": FlagKind.SWITCH,
+        **known,
+    }
+    found: dict[str, str] = {}
+    repeated: dict[str, list[str]] = {}
+    rest = list(reversed(argv))
+    while rest:
+        flag = _split(rest.pop())
+        kind = kinds.get(flag.name)
+        if kind is None:
+            raise FlagError(f"flag --{flag.name} is unknown{_suggestion(flag.name, kinds)}")
+        value = flag.value
+        if value is None:
+            if kind is FlagKind.SWITCH:
+                value = "true"
+            elif rest:
+                value = rest.pop()
+            else:
+                raise FlagError(f"flag --{flag.name} needs a value")
+        if kind is FlagKind.REPEATED:
+            repeated.setdefault(flag.name, []).append(value)
+        else:
+            found[flag.name] = value
+    return {**found, **repeated}
+
+
+def _split(argument: str) -> _Flag:
+    name, equals, value = argument.partition("=")
+    if name.startswith("--") and len(name) > 2:
+        name = name[2:].replace("_", "-")
+    elif name in {"-v", "-h"}:
+        name = {"-v": "v", "-h": "help"}[name]
+    elif name.startswith("-") and len(name) > 1:
+        raise FlagError(f"flag {name} is unknown; flags begin with two dashes: -{name}")
+    else:
+        raise FlagError(f'argument "{argument}" is not expected; a switch is set with --name=false')
+    return _Flag(name, value if equals else None)
+
+
+def _suggestion(name: str, kinds: Mapping[str, FlagKind]) -> str:
+    near = difflib.get_close_matches(name, kinds, n=1)
+    return f"; did you mean --{near[0]}?" if near else "; --help lists all"

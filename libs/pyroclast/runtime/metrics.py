@@ -1,0 +1,92 @@
+"""The metrics that every service has: its process, its event loop, its requests, its watches, its queues."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+__all__ = ["ApiMetrics", "LoopMetrics", "new_registry"]
+
+FAST: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+def new_registry() -> CollectorRegistry:
+    """A registry of this process's own, with its memory, CPU time and open files."""
+    registry = CollectorRegistry(auto_describe=True)
+    ProcessCollector(registry=registry)
+    return registry
+
+
+class LoopMetrics:
+    """How late the event loop comes to what is due: the time for which something held it up."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._lag = Histogram("pyroclast_event_loop_lag_seconds", "Delay of the event loop", registry=registry, buckets=FAST)
+        self._worst = Gauge("pyroclast_event_loop_lag_max_seconds", "Longest delay of the event loop so far", registry=registry)
+        self._most = 0.0
+
+    def lag(self, seconds: float) -> None:
+        """The loop was so late."""
+        self._lag.observe(seconds)
+        if seconds > self._most:
+            self._most = seconds
+            self._worst.set(seconds)
+
+
+class ApiMetrics:
+    """Takes in what client, informers and queues tell (`Observer` and `QueueObserver` of `pyroclast.kube`).
+
+    Names and labels are those of client-go, which dashboards know; the resource is ours besides.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "rest_client_requests_total", "Requests to the API server", ["method", "resource", "code"], registry=registry
+        )
+        self._latency = Histogram(
+            "rest_client_request_duration_seconds", "How long they took", ["verb"], registry=registry, buckets=FAST
+        )
+        self._events = Counter("pyroclast_watch_events_total", "Watch events taken in", ["resource"], registry=registry)
+        self._incidents = Counter(
+            "pyroclast_watch_incidents_total",
+            "What should be rare: relists, reconnects, stalls, broken objects",
+            ["resource", "what"],
+            registry=registry,
+        )
+        self._depth = Gauge("workqueue_depth", "Keys that wait", ["name"], registry=registry)
+        self._waited = Histogram(
+            "workqueue_queue_duration_seconds", "How long keys waited", ["name"], registry=registry, buckets=FAST
+        )
+        self._worked = Histogram(
+            "workqueue_work_duration_seconds", "How long the work on a key took", ["name"], registry=registry, buckets=FAST
+        )
+        self._retries = Counter("workqueue_retries_total", "Work that failed and is tried again", ["name"], registry=registry)
+
+    def request(self, verb: str, resource: str, status: int, seconds: float) -> None:
+        """A request ended; `status` 0 means that no answer came."""
+        self._requests.labels(verb, resource, str(status) if status else "<error>").inc()
+        if verb != "watch":
+            self._latency.labels(verb).observe(seconds)
+
+    def events(self, resource: str, count: int) -> None:
+        """Watch events were taken in."""
+        self._events.labels(resource).inc(count)
+
+    def incident(self, resource: str, what: str) -> None:
+        """Something rare happened to a watch or to events."""
+        self._incidents.labels(resource, what).inc()
+
+    def depth(self, queue: str, waiting: int) -> None:
+        """How many keys wait."""
+        self._depth.labels(queue).set(waiting)
+
+    def started(self, queue: str, waited: float) -> None:
+        """Work on a key begins."""
+        self._waited.labels(queue).observe(waited)
+
+    def finished(self, queue: str, worked: float, failed: bool) -> None:
+        """Work on a key ended."""
+        self._worked.labels(queue).observe(worked)
+        if failed:
+            self._retries.labels(queue).inc()

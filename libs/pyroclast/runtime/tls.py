@@ -1,0 +1,107 @@
+"""Serving TLS with certificates that may be replaced at any time, without a restart and without a failed handshake."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from pyroclast.kube.certificates import load_identity
+from pyroclast.runtime.errors import StartFailure
+
+__all__ = ["ServingTls", "TlsFiles"]
+
+log = structlog.get_logger()
+
+POLL_SECONDS: Final = 5.0  # mounted Secrets change by a link being moved, which file notification does not see everywhere
+
+
+class ServingTls:
+    """The TLS side of a server; give `context` to whatever listens.
+
+    Each handshake takes the certificate that is current when it begins; connections that exist are left alone.
+    """
+
+    def __init__(self) -> None:
+        self.context = _server_context()
+        self.context.sni_callback = self._choose  # also called for clients that name no server
+        self._current: ssl.SSLContext | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a certificate to serve."""
+        return self._current is not None
+
+    def use(self, certificate: bytes, key: bytes, client_ca: bytes = b"") -> None:
+        """Serve with this pair (PEM) from the next handshake on; with `client_ca`, check clients that present a certificate.
+
+        Raises:
+            ValueError: not a pair, or not PEM; what was in use stays in use.
+        """
+        fresh = _server_context()
+        try:
+            load_identity(fresh, certificate, key)
+            if client_ca:
+                fresh.load_verify_locations(cadata=client_ca.decode("ascii"))
+                fresh.verify_mode = ssl.CERT_OPTIONAL
+        except (ssl.SSLError, UnicodeDecodeError) as error:
+            raise ValueError(f"not a usable certificate and key: {getattr(error, 'reason', None) or error}") from error
+        self._current = fresh
+
+    def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:
+        if self._current is None:
+            return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
+        connection.context = self._current
+        return None
+
+
+class TlsFiles:
+    """A certificate in files, followed as they change."""
+
+    def __init__(self, tls: ServingTls, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
+        self._tls = tls
+        self._files = [certificate, key, *([client_ca] if client_ca else [])]
+        self._seen: list[bytes] = []
+
+    def load(self) -> None:
+        """Read the files for the first time.
+
+        Raises:
+            StartFailure: they cannot be used.
+        """
+        try:
+            self._reload()
+        except (OSError, ValueError) as error:
+            raise StartFailure(f"TLS files {', '.join(map(str, self._files))}: {error}", status=2) from error
+
+    async def follow(self) -> None:
+        """Take up changed files, until cancelled; a pair that is not usable (yet) leaves the old one in use."""
+        complaint = ""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            try:
+                if self._reload():
+                    log.info("tls.reloaded", certificate=str(self._files[0]))
+                complaint = ""
+            except (OSError, ValueError) as error:
+                if str(error) != complaint:
+                    complaint = str(error)
+                    log.error("tls.not_reloaded", certificate=str(self._files[0]), error=complaint)  # noqa: TRY400 - the text says it
+
+    def _reload(self) -> bool:
+        found = [file.read_bytes() for file in self._files]
+        if found == self._seen:
+            return False
+        self._tls.use(*found)
+        self._seen = found
+        return True
+
+
+def _server_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context

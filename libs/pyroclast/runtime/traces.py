@@ -1,0 +1,101 @@
+"""Traces: spans around what a service does, and a trace context that travels with an object in an annotation.
+
+OpenTelemetry is imported only when an endpoint is set; without one, spans cost nothing and contexts just pass through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Tracer
+
+__all__ = ["ANNOTATION", "Traces", "context_of"]
+
+ANNOTATION: Final = "pyroclast.io/traceparent"
+"""Where an object carries the trace it belongs to, as a W3C traceparent."""
+_TRACEPARENT: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def context_of(annotations: Mapping[str, str]) -> str:
+    """The trace context that an object carries; empty when it has none or a broken one."""
+    value = annotations.get(ANNOTATION, "")
+    return value if _TRACEPARENT.fullmatch(value) else ""
+
+
+class _Span(Protocol):
+    def set_attribute(self, key: str, value: str | float | bool) -> object: ...
+
+
+class _NoSpan:
+    def set_attribute(self, key: str, value: str | float | bool) -> None: ...
+
+
+_NO_SPAN: Final = _NoSpan()
+
+
+class Traces:
+    """The tracer of a service. Without an endpoint it does nothing."""
+
+    def __init__(self, service: str, endpoint: str = "") -> None:
+        self._provider: TracerProvider | None = None
+        self._tracer: Tracer | None = None
+        if endpoint:
+            self._provider = _provider(service, endpoint)
+            self._tracer = self._provider.get_tracer("pyroclast")
+
+    @contextlib.contextmanager
+    def span(self, name: str, parent: str = "", **attributes: Any) -> Iterator[_Span]:  # noqa: ANN401 - what attributes may be
+        """A span around the block; `parent` is a context as `context_of` gives it, empty for the span we are in, if any."""
+        if self._tracer is None:
+            yield _NO_SPAN
+            return
+        with self._tracer.start_as_current_span(name, context=_context(parent), attributes=attributes) as span:
+            yield span
+
+    def annotations(self) -> dict[str, str]:
+        """The annotation that lets an object carry the current span's context; empty outside of one."""
+        if self._tracer is None:
+            return {}
+        from opentelemetry.trace import get_current_span  # noqa: PLC0415 - loaded when there is a tracer
+
+        context = get_current_span().get_span_context()
+        if not context.is_valid:
+            return {}
+        return {ANNOTATION: f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"}
+
+    def close(self) -> None:
+        """Send what is left; takes some seconds when the collector is away."""
+        if self._provider is not None:
+            self._provider.shutdown()
+            self._provider = None
+
+
+def _provider(service: str, endpoint: str) -> TracerProvider:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+    url = endpoint.rstrip("/")
+    if not url.endswith("/v1/traces"):
+        url += "/v1/traces"
+    provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url, timeout=5)))
+    return provider
+
+
+def _context(parent: str) -> Context | None:
+    if not parent:
+        return None
+    from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context  # noqa: PLC0415
+
+    _, trace, span, flags = parent.split("-")
+    return set_span_in_context(
+        NonRecordingSpan(SpanContext(int(trace, 16), int(span, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16))))
+    )
