@@ -61,11 +61,11 @@ class Shell:
 
     def print(self, text: str) -> None:
         """Write to standard output."""
-        if self._captured:
-            self._captured[-1].append(text)
-            return
         self._printed += len(text)
         if self._printed > _MAX_OUTPUT:
+            return
+        if self._captured:
+            self._captured[-1].append(text)
             return
         *whole, self._partial = (self._partial + text).split("\n")
         self.lines += [(self.clock, line) for line in whole]
@@ -212,7 +212,9 @@ class Shell:
     def _simple(self, command: syntax.Simple, given: str) -> None:
         expansion = self._expansion()
         for name, word in command.assignments:
-            self.variables[name] = expansion.text(word)
+            self.variables[name] = value = expansion.text(word)
+            if len(value) > _MAX_OUTPUT:
+                raise Forever
         words = expansion.fields(command.words)
         if not words:
             self._set_status(0 if not any("$(" in word or "`" in word for _, word in command.assignments) else self.status)

@@ -1,0 +1,21 @@
+"""`python -m pyroclast_standalone.nodes`: simulated nodes for any API server."""
+
+from __future__ import annotations
+
+import sys
+
+from pyroclast.runtime.service import run_service
+from pyroclast.runtime.settings import parse
+
+from .service import run
+from .settings import NodesSettings
+
+
+def main() -> int:
+    """Run the service; its exit status."""
+    settings = parse(NodesSettings, sys.argv[1:], "pyroclast-nodes")
+    return run_service("nodes", settings, run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""The HTTPS endpoint of the nodes, as a kubelet has it: where the API server gets the logs of containers."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from aiohttp import web
+
+from pyroclast.api.types import Key
+
+from .logs import LogLine, LogOptions, selected, written
+from .pods import PodKeeper
+from .runtime import Runtime
+
+__all__ = ["Endpoint", "serving_context"]
+
+_FOLLOW_SECONDS = 0.2  # how soon a follower sees a new line
+_LIFETIME = timedelta(days=3650)
+
+
+class Endpoint:
+    """Serves the containers of all nodes on one port; whoever can reach it may read the logs, so it belongs on loopback."""
+
+    def __init__(self, keeper: PodKeeper, runtime: Runtime) -> None:
+        self._keeper, self._runtime = keeper, runtime
+
+    @asynccontextmanager
+    async def serving(self, address: str, port: int) -> AsyncIterator[int]:
+        """Serve until left; the port that is used."""
+        application = web.Application()
+        application.router.add_get("/healthz", self._health)
+        application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, address, port, ssl_context=await asyncio.to_thread(serving_context, address))
+            await site.start()
+            yield runner.addresses[0][1]
+        finally:
+            await runner.cleanup()
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def _logs(self, request: web.Request) -> web.StreamResponse:
+        key = Key(request.match_info["namespace"], request.match_info["pod"])
+        name = request.match_info["container"]
+        try:
+            options = LogOptions.parse(request.query, time.time())
+        except ValueError as error:
+            return web.Response(status=400, text=str(error))
+        if self._keeper.find(key) is None:
+            return web.Response(status=404, text=f'pod "{key.name}" does not exist')
+        lines = await self._lines(key, name, options)
+        if lines is None:
+            which = "previous terminated container" if options.previous else "container"
+            return web.Response(status=400, text=f'{which} "{name}" in pod "{key.name}" not found')
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        await response.prepare(request)
+        text = b"".join(written(line, options) for line in selected(lines, options))
+        await response.write(text if options.limit_bytes is None else text[: options.limit_bytes])
+        if options.follow and not options.previous:
+            await self._follow(response, key, name, options, seen=len(lines))
+        await response.write_eof()
+        return response
+
+    async def _follow(self, response: web.StreamResponse, key: Key, name: str, options: LogOptions, *, seen: int) -> None:
+        while True:
+            is_over = self._is_over(key, name)
+            lines = await self._lines(key, name, options)
+            if lines is None:
+                return
+            for line in lines[seen:]:
+                await response.write(written(line, options))
+            seen = max(seen, len(lines))
+            if is_over:
+                return
+            await asyncio.sleep(_FOLLOW_SECONDS)
+
+    def _is_over(self, key: Key, name: str) -> bool:
+        found = self._keeper.find(key)
+        if found is None:
+            return True
+        container = next((c for c in found[1].life.containers if c.name == name), None)
+        return container is None or not container.is_alive
+
+    async def _lines(self, key: Key, name: str, options: LogOptions) -> list[LogLine] | None:
+        found = self._keeper.find(key)
+        if found is None:
+            return None
+        pod, entry = found
+        container = next((c for c in entry.life.containers if c.name == name), None)
+        if container is None:
+            return None
+        lines = await self._runtime.lines(pod, entry.life, container, previous=options.previous)
+        return None if lines is None else list(lines)
+
+
+def serving_context(address: str) -> ssl.SSLContext:
+    """TLS with a key and a self-signed certificate made now: API servers do not verify those of kubelets unless told to."""
+    from cryptography import x509  # noqa: PLC0415 - slow to import, needed once
+    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"pyroclast-nodes@{address}")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + _LIFETIME)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with tempfile.TemporaryDirectory() as folder:  # the ssl module reads keys from files only; this one is private
+        path = Path(folder) / "pair.pem"
+        path.write_bytes(pem + certificate.public_bytes(serialization.Encoding.PEM))
+        context.load_cert_chain(path)
+    return context

@@ -1,0 +1,99 @@
+"""Settings of the nodes service."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from datetime import timedelta
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from pyroclast.resources import quantity
+from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.settings import Names, ServiceSettings
+
+__all__ = ["NodesSettings"]
+
+_PAIR = re.compile(r"[^=\s]+=[^=]*")
+_PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]*)?")
+
+
+class NodesSettings(ServiceSettings):
+    """Which nodes there are and how they run pods."""
+
+    nodes: int = Field(4, ge=0, le=5000, description="how many nodes to register")
+    name_prefix: str = Field("node-", description="their names are this and a number from 0")
+    cpu: str = Field("8", description="what each offers")
+    memory: str = Field("16Gi", description="what each offers")
+    pods: int = Field(110, ge=1, description="how many pods each takes")
+    resource: Names = Field((), description="what each offers besides, as nvidia.com/gpu=8; may be repeated")
+    label: Names = Field((), description="a label of each, as zone=a; may be repeated")
+    mode: Literal["simulated", "process"] = Field(
+        "simulated", description="simulated: commands are only reckoned with; process: they run as processes of this machine"
+    )
+    data_dir: str = Field("", description="where process mode keeps the state of its containers; needed there")
+    node_ip: str = Field("127.0.0.1", description="address at which the API server reaches the nodes, for logs")
+    kubelet_port: int = Field(0, ge=0, le=65535, description="port for that; 0: any free one")
+    pod_network: str = Field("10.128.0.0/9", description="network of the addresses of pods")
+    restart_backoff: Duration = Field(
+        timedelta(seconds=10), description="delay before the second restart of a container; doubles"
+    )
+    unknown_command: Duration = Field(
+        timedelta(seconds=1), description="how long commands take that the simulation does not know"
+    )
+
+    @field_validator("cpu", "memory")
+    @classmethod
+    def _is_quantity(cls, text: str) -> str:
+        quantity.parse(text)  # its error is a ValueError that names the text
+        return text
+
+    @field_validator("resource", "label")
+    @classmethod
+    def _are_pairs(cls, pairs: tuple[str, ...]) -> tuple[str, ...]:
+        for pair in pairs:
+            if not _PAIR.fullmatch(pair):
+                raise ValueError(f'"{pair}" is not of the form name=value')
+        return pairs
+
+    @field_validator("resource")
+    @classmethod
+    def _are_quantities(cls, pairs: tuple[str, ...]) -> tuple[str, ...]:
+        for pair in pairs:
+            quantity.parse(pair.partition("=")[2])
+        return pairs
+
+    @field_validator("pod_network")
+    @classmethod
+    def _is_network(cls, text: str) -> str:
+        if ipaddress.IPv4Network(text).num_addresses < 4:
+            raise ValueError(f'"{text}" has no room for pods')
+        return text
+
+    @field_validator("name_prefix")
+    @classmethod
+    def _is_prefix(cls, text: str) -> str:
+        if not _PREFIX.fullmatch(text):
+            raise ValueError(f'"{text}" cannot begin the name of a node: lower-case letters, digits, "-" and "."')
+        return text
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes to register."""
+        return [f"{self.name_prefix}{number}" for number in range(self.nodes)]
+
+    @property
+    def resources(self) -> dict[str, str]:
+        """What each node offers."""
+        fixed = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), "ephemeral-storage": "100Gi"}
+        return fixed | _mapping(self.resource)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of each node."""
+        return _mapping(self.label)
+
+
+def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
+    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
