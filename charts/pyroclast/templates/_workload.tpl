@@ -1,0 +1,143 @@
+{{/*
+Deployment and Service of a program, from a dict:
+  root, name (of the ServiceAccount and the Deployment), app (label), key (prefix of its values)
+  container (its name), args, mounts, volumes (lists), annotations (a dict)
+  portName, port (of the container), servicePort; a port named metrics is announced to Prometheus
+*/}}
+{{- define "pyroclast.workload" -}}
+{{- $root := .root }}
+{{- $custom := $root.Values.custom }}
+{{- $key := .key }}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    app: {{ .app }}
+    {{- include "pyroclast.labels" $root | nindent 4 }}
+    {{- with get $custom (printf "%s_labels" $key) }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  replicas: {{ get $custom (printf "%s_replicas" $key) }}
+  selector:
+    matchLabels:
+      app: {{ .app }}
+      app.kubernetes.io/instance: {{ $root.Release.Name }}
+  template:
+    metadata:
+      labels:
+        app: {{ .app }}
+        {{- include "pyroclast.labels" $root | nindent 8 }}
+        {{- with get $custom (printf "%s_podLabels" $key) }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with .annotations }}
+      annotations: {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      serviceAccountName: {{ .name }}
+      priorityClassName: system-cluster-critical
+      enableServiceLinks: false
+      {{- with $root.Values.basic.image_pull_secret }}
+      imagePullSecrets:
+      - name: {{ . }}
+      {{- end }}
+      {{- with include "pyroclast.first" (list (get $custom (printf "%s_sc" $key)) $custom.default_sc) }}
+      securityContext: {{- . | nindent 8 }}
+      {{- end }}
+      {{- with include "pyroclast.first" (list (get $custom (printf "%s_affinity" $key)) $custom.default_affinity) }}
+      affinity: {{- . | nindent 8 }}
+      {{- end }}
+      {{- with include "pyroclast.first" (list (get $custom (printf "%s_ns" $key)) $custom.default_ns) }}
+      nodeSelector: {{- . | nindent 8 }}
+      {{- end }}
+      {{- with include "pyroclast.first" (list (get $custom (printf "%s_tolerations" $key)) $custom.default_tolerations) }}
+      tolerations: {{- . | nindent 8 }}
+      {{- end }}
+      containers:
+      - name: {{ .container }}
+        image: {{ include "pyroclast.image" (list $root $key) }}
+        imagePullPolicy: {{ $root.Values.basic.image_pull_policy }}
+        args:
+        {{- toYaml .args | nindent 8 }}
+        - --enable-healthz=true
+        - --healthz-address=:11251
+        - --log-format=json
+        - --log-level={{ $custom.log_level }}
+        env:
+        - name: KUBE_POD_NAMESPACE
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.namespace
+        - name: HELM_RELEASE_NAME
+          value: {{ $root.Release.Name }}
+        ports:
+        - name: healthz
+          containerPort: 11251
+        - name: {{ .portName }}
+          containerPort: {{ .port }}
+        livenessProbe:
+          httpGet:
+            path: /livez
+            port: healthz
+          initialDelaySeconds: 10
+          periodSeconds: 10
+          timeoutSeconds: 5
+          failureThreshold: 3
+        readinessProbe:
+          httpGet:
+            path: /readyz
+            port: healthz
+          periodSeconds: 5
+          timeoutSeconds: 5
+        {{- with include "pyroclast.first" (list (get $custom (printf "%s_main_csc" $key)) $custom.default_csc) }}
+        securityContext: {{- . | nindent 10 }}
+        {{- end }}
+        {{- with get $custom (printf "%s_resources" $key) }}
+        resources: {{- toYaml . | nindent 10 }}
+        {{- end }}
+        volumeMounts:
+        - name: tmp
+          mountPath: /tmp
+        {{- with .mounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      volumes:
+      - name: tmp
+        emptyDir: {}
+      {{- with .volumes }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ .name }}-service
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    app: {{ .app }}
+    {{- include "pyroclast.labels" $root | nindent 4 }}
+  {{- if eq .portName "metrics" }}
+  annotations:
+    prometheus.io/path: /metrics
+    prometheus.io/port: {{ .servicePort | quote }}
+    prometheus.io/scrape: "true"
+  {{- end }}
+spec:
+  type: ClusterIP
+  {{- with $root.Values.service.ipFamilyPolicy }}
+  ipFamilyPolicy: {{ . }}
+  {{- end }}
+  {{- with $root.Values.service.ipFamilies }}
+  ipFamilies: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  selector:
+    app: {{ .app }}
+    app.kubernetes.io/instance: {{ $root.Release.Name }}
+  ports:
+  - name: {{ .portName }}
+    port: {{ .servicePort }}
+    targetPort: {{ .portName }}
+{{- end }}

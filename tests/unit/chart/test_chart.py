@@ -1,0 +1,193 @@
+"""The Helm chart: what it renders, and that the package data is what it renders."""
+
+import json
+import subprocess
+
+import pytest
+import yaml
+
+from pyroclast.api import crds
+from tests.unit.chart import render
+
+KEPT = [document for document in yaml.load_all(render.RENDERED.read_text(), yaml.CSafeLoader) if document]
+PROGRAMS = ("admission", "controllers", "jobflow", "scheduler")
+
+
+def of_kind(documents, kind):
+    return {document["metadata"]["name"]: document for document in documents if document["kind"] == kind}
+
+
+def rendered(helm, *settings):
+    options = [option for setting in settings for option in ("--set", setting)]
+    return [document for document in yaml.load_all(render.render(helm, *options), yaml.CSafeLoader) if document]
+
+
+def test_the_package_data_is_what_helm_renders(helm):
+    assert render.RENDERED.read_text() == render.rendered(helm), "stale: run `python -m tests.unit.chart.render`"
+
+
+def test_the_package_data_holds_the_crds_of_the_models():
+    found = {document["metadata"]["name"]: document for document in KEPT if document["kind"] == "CustomResourceDefinition"}
+    assert found == {document["metadata"]["name"]: document for document in crds.custom_resource_definitions()}
+
+
+def test_every_object_is_in_the_namespace_of_the_release_or_in_none():
+    namespaces = {document["metadata"].get("namespace") for document in KEPT}
+    assert namespaces == {None, render.NAMESPACE}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_program_has_an_account_a_deployment_and_a_service_of_its_own(program):
+    name = f"pyroclast-{program}"
+    assert name in of_kind(KEPT, "ServiceAccount")
+    assert f"{name}-service" in of_kind(KEPT, "Service")
+    spec = of_kind(KEPT, "Deployment")[name]["spec"]["template"]["spec"]
+    assert spec["serviceAccountName"] == name
+    assert spec["securityContext"]["runAsNonRoot"]
+    (container,) = spec["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["livenessProbe"]["httpGet"]["path"] == "/livez"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in spec["volumes"]}
+    for kind in ("ClusterRoleBinding", "RoleBinding"):
+        binding = of_kind(KEPT, kind)[f"{name}-role"]
+        assert binding["roleRef"]["name"] == name
+        assert [subject["name"] for subject in binding["subjects"]] == [name]
+
+
+def test_services_select_the_pods_of_their_deployment():
+    for program in PROGRAMS:
+        service = of_kind(KEPT, "Service")[f"pyroclast-{program}-service"]["spec"]
+        pod = of_kind(KEPT, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]
+        assert service["selector"].items() <= pod["metadata"]["labels"].items()
+        (port,) = service["ports"]
+        assert port["targetPort"] in {each["name"] for each in pod["spec"]["containers"][0]["ports"]}
+
+
+def test_no_role_has_a_wildcard():
+    for kind in ("ClusterRole", "Role"):
+        for name, role in of_kind(KEPT, kind).items():
+            for rule in role["rules"]:
+                assert "*" not in rule["apiGroups"] + rule["resources"] + rule["verbs"], name
+
+
+def test_the_admission_service_may_change_its_own_webhook_configurations_only():
+    ours = {name for kind in ("Mutating", "Validating") for name in of_kind(KEPT, f"{kind}WebhookConfiguration")}
+    rules = of_kind(KEPT, "ClusterRole")["pyroclast-admission"]["rules"]
+    named = [rule["resourceNames"] for rule in rules if rule["apiGroups"] == ["admissionregistration.k8s.io"]]
+    assert {name for names in named for name in names} == ours
+    assert len(named) == 2
+
+
+WEBHOOKS = {
+    "/jobs/mutate": ("mutatejob.volcano.sh", "jobs", ["CREATE"]),
+    "/jobs/validate": ("validatejob.volcano.sh", "jobs", ["CREATE", "UPDATE"]),
+    "/cronjobs/validate": ("validatecronjob.volcano.sh", "cronjobs", ["CREATE", "UPDATE"]),
+    "/podgroups/mutate": ("mutatepodgroup.volcano.sh", "podgroups", ["CREATE"]),
+    "/podgroups/validate": ("validatepodgroup.volcano.sh", "podgroups", ["CREATE"]),
+    "/queues/mutate": ("mutatequeue.volcano.sh", "queues", ["CREATE"]),
+    "/queues/validate": ("validatequeue.volcano.sh", "queues", ["CREATE", "UPDATE", "DELETE"]),
+    "/pods/mutate": ("mutatepod.volcano.sh", "pods", ["CREATE"]),
+    "/pods/validate": ("validatepod.volcano.sh", "pods", ["CREATE"]),
+    "/hypernodes/validate": ("validatehypernode.volcano.sh", "hypernodes", ["CREATE", "UPDATE"]),
+    "/jobflows/validate": ("validatejobflow.volcano.sh", "jobflows", ["CREATE", "UPDATE", "DELETE"]),
+    "/jobtemplates/validate": ("validatejobtemplate.volcano.sh", "jobtemplates", ["CREATE", "UPDATE", "DELETE"]),
+}
+ON_REQUEST = {"/podgroups/mutate", "/pods/mutate", "/pods/validate"}
+
+
+def webhooks_of(documents):
+    found = {}
+    for document in documents:
+        if document["kind"].endswith("WebhookConfiguration"):
+            (webhook,) = document["webhooks"]
+            path = webhook["clientConfig"]["service"]["path"]
+            assert document["metadata"]["name"] == "volcano-admission-service" + path.replace("/", "-")
+            assert document["kind"].startswith("Mutating" if path.endswith("mutate") else "Validating")
+            (rule,) = webhook["rules"]
+            found[path] = (webhook["name"], rule["resources"][0], rule["operations"])
+    return found
+
+
+def test_webhooks_that_are_on_by_default():
+    assert webhooks_of(KEPT) == {path: told for path, told in WEBHOOKS.items() if path not in ON_REQUEST}
+
+
+def test_all_webhooks_can_be_switched_on(helm):
+    paths = "\\,".join(WEBHOOKS)
+    assert webhooks_of(rendered(helm, f"custom.enabled_admissions={paths}")) == WEBHOOKS
+
+
+def test_webhooks_are_reached_by_url_where_one_is_given(helm):
+    for document in rendered(
+        helm, "webhook.url=https://hooks.example.org:9443/", "webhook.failurePolicy=Ignore", "webhook.timeoutSeconds=3"
+    ):
+        if document["kind"] == "ValidatingWebhookConfiguration":
+            (webhook,) = document["webhooks"]
+            assert webhook["clientConfig"]["url"].startswith("https://hooks.example.org:9443/")
+            assert "service" not in webhook["clientConfig"]
+            assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 3)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_can_be_left_out(helm, program):
+    switch = program.removesuffix("s") if program == "controllers" else program
+    left = rendered(helm, f"custom.{switch}_enable=false")
+    names = {document["metadata"]["name"] for document in left}
+    assert not [name for name in names if name.startswith(f"pyroclast-{program}")]
+    if program == "admission":
+        assert not webhooks_of(left)
+
+
+def test_a_given_certificate_is_mounted_and_no_secret_is_written(helm):
+    documents = rendered(helm, "webhook.certificates=secret")
+    (container,) = of_kind(documents, "Deployment")["pyroclast-admission"]["spec"]["template"]["spec"]["containers"]
+    assert "--ca-cert-file=/admission.local.config/certificates/ca.crt" in container["args"]
+    assert "pyroclast-admission" not in of_kind(documents, "Role")
+
+
+def test_values_reach_what_they_are_for(helm):
+    documents = rendered(
+        helm,
+        "basic.image_registry=registry.example.org",
+        "basic.scheduler_image_tag_version=7",
+        "custom.scheduler_replicas=2",
+        "custom.scheduler_name=other",
+        "custom.default_ns.pool=system",
+        "custom.common_labels.team=a",
+    )
+    spec = of_kind(documents, "Deployment")["pyroclast-scheduler"]["spec"]
+    assert spec["replicas"] == 2
+    assert spec["template"]["spec"]["nodeSelector"] == {"pool": "system"}
+    assert spec["template"]["metadata"]["labels"]["team"] == "a"
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example.org/pyroclast/scheduler:7"
+    assert "--scheduler-name=other" in container["args"]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["webhook.failurePolicy=Maybe", "webhook.certificates=none", "custom.scheduler_replicas=-1", "custom.nonsense=1"]
+)
+def test_values_that_make_no_sense_are_refused(helm, wrong):
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        render.render(helm, "--set", wrong)
+    assert wrong.partition("=")[0].rpartition(".")[2] in caught.value.stderr
+
+
+def test_the_schema_knows_every_value_and_no_other():
+    values = yaml.safe_load((render.CHART / "values.yaml").read_text())
+    schema = json.loads((render.CHART / "values.schema.json").read_text())
+
+    def walk(found, node, path):
+        known = node.get("properties")
+        if known is None:
+            return
+        assert found.keys() == known.keys(), path
+        for name, inner in known.items():
+            if isinstance(found[name], dict) and inner.get("properties"):
+                walk(found[name], inner, f"{path}.{name}")
+
+    values["global"] = {}  # helm adds it
+    walk(values, schema, "")
