@@ -1,0 +1,50 @@
+"""Deletes Jobs some time after they have finished, if they ask for it."""
+
+from __future__ import annotations
+
+import structlog
+
+from pyroclast.api.records import Job
+from pyroclast.api.types import JOBS, Key
+from pyroclast.kube.errors import Conflict, NotFound
+from pyroclast.kube.queue import WorkQueue
+from pyroclast.lifecycle import ttl
+from pyroclast_job_controller.shared import Shared
+
+__all__ = ["ExpiryController"]
+
+log = structlog.get_logger()
+
+
+class ExpiryController:
+    """Looks at finished Jobs with `ttlSecondsAfterFinished`."""
+
+    def __init__(self, shared: Shared, queue: WorkQueue[Key]) -> None:
+        self._client, self._caches, self._shards, self._now = shared.client, shared.caches, shared.shards, shared.now
+        self._queue = queue
+        self._caches.jobs.informer.on_change(self._changed)
+
+    def look_at_all(self) -> None:
+        """Look at every Job that is for us: we have just become responsible."""
+        for job in self._caches.jobs.informer.values():
+            self._changed(None, job)
+
+    async def reconcile(self, key: Key) -> None:
+        """Delete the Job of `key` if its time has come; with it goes all that it owns, first."""
+        job = self._caches.jobs.get(key)
+        due = ttl.expires_at(job) if job else None
+        if job is None or due is None:
+            return
+        if due > self._now():
+            self._queue.add_at(key, due)
+            return
+        try:
+            await self._client.delete(JOBS, key, uid=job.metadata.uid, propagation="Foreground")
+        except (NotFound, Conflict):
+            log.debug("job.gone", job=str(key))
+            return
+        log.info("job.expired", job=str(key), ttl_seconds=job.spec.ttl_seconds_after_finished)
+
+    def _changed(self, _: Job | None, new: Job | None) -> None:
+        if new is not None and ttl.expires_at(new) is not None and self._shards.owns(new.key):
+            self._queue.add(new.key)

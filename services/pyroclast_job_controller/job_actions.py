@@ -1,0 +1,161 @@
+"""Carrying out the effects of a decision about a Job. All writes for Jobs go through here."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, assert_never
+
+import msgspec
+import structlog
+
+from pyroclast.api.enums import JobEventReason
+from pyroclast.api.records import Job, JobStatus, PersistentVolumeClaim, PodGroup, Record
+from pyroclast.api.types import JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, Key
+from pyroclast.kube.client import Client, PatchKind, encode
+from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pyroclast.lifecycle import preparation, volumes
+from pyroclast.lifecycle.effects import (
+    AnnotateJob,
+    CreateClaims,
+    CreateGroup,
+    CreatePods,
+    DeleteGroup,
+    DeletePods,
+    Effect,
+    MarkPods,
+    NameClaims,
+    PatchGroup,
+    PreparePlugins,
+    RemovePlugins,
+)
+from pyroclast.lifecycle.status import written
+from pyroclast.lifecycle.views import JobView
+from pyroclast_job_controller.caches import Caches
+from pyroclast_job_controller.memory import JobMemory
+from pyroclast_job_controller.plugin_actions import PluginActions
+from pyroclast_job_controller.pod_actions import PodActions
+from pyroclast_job_controller.refusal import Hindrance, Refusal, is_terminating_namespace, is_transient
+
+__all__ = ["JobActions"]
+
+log = structlog.get_logger()
+
+R = TypeVar("R", bound=Record)
+
+
+class JobActions:
+    """The hands of the job controller. Every answer of the server is remembered until the watch has brought it too."""
+
+    def __init__(self, client: Client, caches: Caches, pods: PodActions, plugins: PluginActions) -> None:
+        self._client, self._caches, self._pods, self._plugins = client, caches, pods, plugins
+
+    async def carry_out(self, view: JobView, memory: JobMemory, effect: Effect) -> None:
+        """Do it.
+
+        Raises:
+            Refusal: it is not allowed, or somebody else's object is in the way.
+            Hindrance: it has to wait for something that passes.
+            KubeError: it did not work, or nobody knows whether it did.
+        """
+        job = view.job
+        match effect:
+            case CreatePods() | MarkPods() | DeletePods():
+                await self._pods.carry_out(job, effect, forwarding=preparation.forwards(view))
+            case PreparePlugins():
+                await self._plugins.prepare(job, memory)
+            case RemovePlugins():
+                await self._plugins.remove(job, memory)
+            case CreateGroup(manifest):
+                await self._create_group(job, dict(manifest))
+            case PatchGroup(name, patch):
+                await self._patch_group(Key(job.metadata.namespace, name), dict(patch))
+            case DeleteGroup(name, uid):
+                await self._delete_group(Key(job.metadata.namespace, name), uid)
+            case AnnotateJob(annotations):
+                patch = {"metadata": {"uid": job.metadata.uid, "annotations": dict(annotations)}}
+                self._keep_job(await self._client.patch(JOBS, job.key, patch, PatchKind.MERGE))
+            case NameClaims(names):
+                await self._name_claims(job, dict(names))
+            case CreateClaims(positions):
+                for position in positions:
+                    await self._create_claim(job, position)
+            case _:
+                assert_never(effect)
+
+    async def write_status(self, job: Job, status: JobStatus) -> None:
+        """Replace the status, if `job` is the newest.
+
+        Raises:
+            Conflict: it is not.
+        """
+        meta = job.metadata
+        body = {
+            "apiVersion": JOBS.api_version,
+            "kind": JOBS.kind,
+            "metadata": {
+                "name": meta.name,
+                "namespace": meta.namespace,
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+            },
+            "status": written(status),
+        }
+        self._keep_job(await self._client.update(JOBS, body, subresource="status"))
+
+    async def _create_group(self, job: Job, manifest: dict[str, Any]) -> None:
+        key = Key(job.metadata.namespace, manifest["metadata"]["name"])
+        try:
+            answer = await self._client.create(POD_GROUPS, manifest)
+        except AlreadyExists:
+            answer = await self._client.get(POD_GROUPS, key)
+        except ApiError as error:
+            raise _explained(error, JobEventReason.POD_GROUP_ERROR, "Failed to create PodGroup, err: ") from error
+        self._caches.groups.put(_decode(answer, PodGroup))
+
+    async def _patch_group(self, key: Key, patch: dict[str, Any]) -> None:
+        try:
+            answer = await self._client.patch(POD_GROUPS, key, patch, PatchKind.MERGE)
+        except ApiError as error:
+            raise _explained(error, JobEventReason.POD_GROUP_ERROR, "Failed to create PodGroup, err: ") from error
+        self._caches.groups.put(_decode(answer, PodGroup))
+
+    async def _delete_group(self, key: Key, uid: str) -> None:
+        try:
+            await self._client.delete(POD_GROUPS, key, uid=uid)
+        except (NotFound, Conflict):
+            log.debug("podgroup.gone", podgroup=str(key))
+        self._caches.groups.gone(key, uid)
+
+    async def _name_claims(self, job: Job, names: dict[int, str]) -> None:
+        patch = [{"op": "test", "path": "/metadata/uid", "value": job.metadata.uid}]
+        patch += [
+            {"op": "add", "path": f"/spec/volumes/{position}/volumeClaimName", "value": name} for position, name in names.items()
+        ]
+        try:
+            self._keep_job(await self._client.patch(JOBS, job.key, patch, PatchKind.JSON))
+        except ApiError as error:
+            raise _explained(error, JobEventReason.PVC_ERROR, "Failed to create PVC, err: ") from error
+
+    async def _create_claim(self, job: Job, position: int) -> None:
+        manifest = volumes.claim_manifest(job, position)
+        try:
+            answer = await self._client.create(PERSISTENT_VOLUME_CLAIMS, manifest)
+        except AlreadyExists:
+            answer = await self._client.get(PERSISTENT_VOLUME_CLAIMS, Key(job.metadata.namespace, manifest["metadata"]["name"]))
+        except ApiError as error:
+            raise _explained(error, JobEventReason.PVC_ERROR, "Failed to create PVC, err: ") from error
+        self._caches.claims.put(_decode(answer, PersistentVolumeClaim))
+
+    def _keep_job(self, answer: dict[str, Any]) -> None:
+        self._caches.jobs.put(_decode(answer, Job))
+
+
+def _explained(error: ApiError, reason: JobEventReason, prefix: str) -> Exception:
+    """`error` as what it means for the Job."""
+    if is_terminating_namespace(error):
+        return Hindrance("the namespace is being deleted")
+    return error if is_transient(error) else Refusal(reason, prefix + error.message)
+
+
+def _decode(answer: dict[str, Any], record: type[R]) -> R:
+    """The record of an object that the server sent; by way of JSON, because records keep parts of it raw."""
+    return msgspec.json.decode(encode(answer), type=record)

@@ -1,0 +1,126 @@
+"""Making and removing the objects of a Job's plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import structlog
+
+from pyroclast.api.enums import JobEventReason
+from pyroclast.api.records import Job, Meta
+from pyroclast.api.types import Key
+from pyroclast.kube.client import Client, Json
+from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pyroclast.lifecycle.ownership import is_ours, owner_reference
+from pyroclast.lifecycle.views import Notice
+from pyroclast_job_controller.batches import at_once
+from pyroclast_job_controller.memory import JobMemory
+from pyroclast_job_controller.plugins.base import PluginObject
+from pyroclast_job_controller.plugins.registry import UnknownPlugin, plugins_of
+from pyroclast_job_controller.refusal import Hindrance, Refusal, is_terminating_namespace, is_transient
+
+__all__ = ["PluginActions"]
+
+log = structlog.get_logger()
+
+_FAILED = "Execute plugin when job add failed, err: "
+
+
+class PluginActions:
+    """Carries out the effects on plugin objects; `tell` records an Event on the Job."""
+
+    def __init__(self, client: Client, tell: Callable[[Job, Notice], None]) -> None:
+        self._client, self._tell = client, tell
+
+    async def prepare(self, job: Job, memory: JobMemory) -> None:
+        """Make all objects exist and be current. Those of others under the same name are never changed.
+
+        Raises:
+            Refusal: a plugin is not there, a name is taken, or the API server does not take an object.
+            Hindrance: the namespace is being deleted.
+            KubeError: it is not known how far it went.
+        """
+        known = bool(memory.objects) or job.status.observed_generation > 0
+        for item in _objects(job):
+            try:
+                await self._ensure(job, memory, item, look_first=known)
+            except ApiError as error:
+                if is_terminating_namespace(error):
+                    raise Hindrance("the namespace is being deleted") from error
+                if is_transient(error):
+                    raise
+                raise Refusal(JobEventReason.PLUGIN_ERROR, _FAILED + error.message) from error
+        memory.prepared, memory.removed = job.metadata.generation, False
+
+    async def remove(self, job: Job, memory: JobMemory) -> None:
+        """Delete the objects that belong to `job`."""
+        try:
+            items = _objects(job)
+        except Refusal as refusal:
+            log.warning("plugins.unknown", job=str(job.key), reason=str(refusal))
+            items = []  # what was never made cannot be removed
+
+        async def delete(item: PluginObject) -> None:
+            key = Key(job.metadata.namespace, item.name)
+            try:
+                uid = memory.objects.get(_label(item)) or _uid(job, await self._client.get(item.kind, key))
+                if uid:
+                    await self._client.delete(item.kind, key, uid=uid)
+            except (NotFound, Conflict):
+                log.debug("plugin_object.gone", job=str(job.key), kind=item.kind.kind, name=item.name)
+
+        errors = await at_once(items, delete)
+        if errors:
+            raise errors[0]
+        memory.objects.clear()
+        memory.prepared, memory.removed = 0, True
+
+    async def _ensure(self, job: Job, memory: JobMemory, item: PluginObject, *, look_first: bool) -> None:
+        key = Key(job.metadata.namespace, item.name)
+        if look_first:
+            try:
+                there = await self._client.get(item.kind, key)
+            except NotFound:
+                log.info("plugin_object.missing", job=str(job.key), kind=item.kind.kind, name=item.name)
+            else:
+                await self._bring_up_to_date(job, memory, item, there)
+                return
+        try:
+            created = await self._client.create(item.kind, _manifest(job, item))
+            memory.objects[_label(item)] = created["metadata"]["uid"]
+        except AlreadyExists:
+            await self._bring_up_to_date(job, memory, item, await self._client.get(item.kind, key))
+
+    async def _bring_up_to_date(self, job: Job, memory: JobMemory, item: PluginObject, there: Json) -> None:
+        if not _uid(job, there):
+            message = f"{item.kind.kind} {job.metadata.namespace}/{item.name} exists and does not belong to this job"
+            if item.follows:
+                raise Refusal(JobEventReason.PLUGIN_ERROR, _FAILED + message)
+            self._tell(job, Notice("Warning", JobEventReason.PLUGIN_ERROR, f"{message}; it is used as it is"))
+            return
+        memory.objects[_label(item)] = there["metadata"]["uid"]
+        if any(there.get(field) != item.body[field] for field in item.follows):
+            await self._client.update(item.kind, there | {field: item.body[field] for field in item.follows})
+
+
+def _objects(job: Job) -> list[PluginObject]:
+    try:
+        return [item for plugin in plugins_of(job) for item in plugin.objects(job)]
+    except UnknownPlugin as error:
+        raise Refusal(JobEventReason.PLUGIN_ERROR, _FAILED + str(error)) from error
+
+
+def _manifest(job: Job, item: PluginObject) -> Json:
+    meta = {"name": item.name, "namespace": job.metadata.namespace, "ownerReferences": [owner_reference(job)]}
+    return {"apiVersion": item.kind.api_version, "kind": item.kind.kind, "metadata": meta, **item.body}
+
+
+def _uid(job: Job, there: Json) -> str:
+    """The uid of an object that belongs to `job`; empty when it is somebody else's."""
+    meta = msgspec.convert(there["metadata"], Meta)
+    return meta.uid if is_ours(job, meta) else ""
+
+
+def _label(item: PluginObject) -> str:
+    return f"{item.kind.qualified}/{item.name}"

@@ -1,0 +1,128 @@
+"""Reading one's own writes: records from the answers to our writes, until the informer has caught up with them.
+
+Without this a reconciliation that follows a write at once would decide on what was there before, and do the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from pyroclast.api.records import Record
+from pyroclast.api.types import Key
+from pyroclast.kube.informer import Informer
+
+__all__ = ["GROUP", "LIFETIME", "Recent"]
+
+LIFETIME: Final = 30.0
+"""Seconds after which an own write is no longer believed: the informer must have missed the object's short life."""
+
+GROUP: Final = "group"
+"""The name of the index by which an informer finds the members of a group."""
+
+T = TypeVar("T", bound=Record)
+
+
+def _alone(_: object) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Written(Generic[T]):
+    record: T | None
+    uid: str
+    until: float
+
+
+class Recent(Generic[T]):
+    """An informer's records, corrected by our own writes.
+
+    Args:
+        informer: has an index named `GROUP` by the same function as `group`.
+        clock: counts seconds; any origin will do.
+        group: to what an object belongs.
+    """
+
+    def __init__(self, informer: Informer[T], clock: Callable[[], float], group: Callable[[T], Iterable[str]] = _alone) -> None:
+        self.informer = informer
+        self._clock = clock
+        self._group = group
+        self._written: dict[Key, _Written[T]] = {}
+        self._grouped: dict[str, set[Key]] = {}
+        informer.on_change(self._caught_up)
+
+    def put(self, record: T) -> None:
+        """We created or changed an object; this is what the server answered."""
+        known = self.informer.get(record.key)
+        if known is None or known.metadata.uid != record.metadata.uid or _version(known) < _version(record):
+            self._keep(record.key, _Written(record, record.metadata.uid, self._clock() + LIFETIME))
+
+    def gone(self, key: Key, uid: str) -> None:
+        """We deleted an object, or learned that it no longer exists."""
+        self._keep(key, _Written(None, uid, self._clock() + LIFETIME))
+
+    def get(self, key: Key) -> T | None:
+        """The object of that key, as far as we know."""
+        return self._correct(key, self.informer.get(key))
+
+    def members(self, group: str) -> Iterator[T]:
+        """The objects of a group, as far as we know."""
+        keys = dict.fromkeys(record.key for record in self.informer.by_index(GROUP, group))
+        keys.update(dict.fromkeys(self._grouped.get(group, ())))
+        for key in keys:
+            record = self.get(key)
+            if record is not None:
+                yield record
+
+    def is_ahead(self, group: str) -> bool:
+        """Whether we know something of the members of a group that the informer does not show yet."""
+        return group in self._grouped
+
+    def _correct(self, key: Key, seen: T | None) -> T | None:
+        written = self._written.get(key)
+        if written is None:
+            return seen
+        if written.until < self._clock():
+            self._drop(key)
+            return seen
+        if seen is None or seen.metadata.uid == written.uid:
+            return written.record
+        return seen if written.record is None or _version(seen) > _version(written.record) else written.record
+
+    def _caught_up(self, old: T | None, new: T | None) -> None:
+        """Drop what the informer now knows better."""
+        record = new or old
+        if record is None:
+            return
+        written = self._written.get(record.key)
+        if written is None:
+            return
+        if new is None:
+            overtaken = record.metadata.uid == written.uid
+        elif new.metadata.uid == written.uid:
+            overtaken = written.record is not None and _version(new) >= _version(written.record)
+        else:
+            overtaken = written.record is None or _version(new) > _version(written.record)
+        if overtaken:
+            self._drop(record.key)
+
+    def _keep(self, key: Key, written: _Written[T]) -> None:
+        self._drop(key)
+        self._written[key] = written
+        for group in self._group(written.record) if written.record is not None else ():
+            self._grouped.setdefault(group, set()).add(key)
+
+    def _drop(self, key: Key) -> None:
+        written = self._written.pop(key, None)
+        for group in self._group(written.record) if written and written.record is not None else ():
+            keys = self._grouped[group]
+            keys.discard(key)
+            if not keys:
+                del self._grouped[group]
+
+
+def _version(record: Record) -> int:
+    """The resourceVersion as a number; 0 when the server does not count, so that what the informer says goes first."""
+    version = record.metadata.resource_version
+    return int(version) if version.isdecimal() else 0

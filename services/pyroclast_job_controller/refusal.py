@@ -1,0 +1,33 @@
+"""When an effect cannot be carried out, and trying again at once will not help."""
+
+from __future__ import annotations
+
+from pyroclast.api.enums import JobEventReason
+from pyroclast.kube.errors import ApiError, Conflict, Expired, KubeError, NotFound, ServerError, TooManyRequests, Unauthorized
+
+__all__ = ["Hindrance", "Refusal", "is_terminating_namespace", "is_transient"]
+
+_TRANSIENT = (Conflict, Expired, NotFound, ServerError, TooManyRequests, Unauthorized)
+
+
+class Refusal(Exception):
+    """Somebody or something does not let the Job get on. `reason` and the text are for the Event that tells users."""
+
+    def __init__(self, reason: JobEventReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Hindrance(Exception):
+    """The Job has to wait for something that passes by itself: a namesake that is going, a namespace that is being deleted."""
+
+
+def is_transient(error: KubeError) -> bool:
+    """Whether `error` says nothing about the Job: the same request may well succeed later."""
+    return not isinstance(error, ApiError) or isinstance(error, _TRANSIENT)
+
+
+def is_terminating_namespace(error: KubeError) -> bool:
+    """Whether the namespace is being deleted, so that nothing can be created in it any more."""
+    causes = error.details.get("causes") if isinstance(error, ApiError) else None
+    return any(isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes or ())

@@ -1,0 +1,27 @@
+"""What all controllers of this process have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyroclast.kube.client import Client
+from pyroclast.kube.events import EventRecorder
+from pyroclast_job_controller.caches import Caches
+from pyroclast_job_controller.metrics import ControllerMetrics
+from pyroclast_job_controller.shards import Shards
+
+__all__ = ["Shared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The ways out of a controller. `now`: seconds since the epoch; `clock`: seconds, never set back."""
+
+    client: Client
+    caches: Caches
+    recorder: EventRecorder
+    metrics: ControllerMetrics
+    shards: Shards
+    now: Callable[[], float]
+    clock: Callable[[], float]

@@ -1,0 +1,40 @@
+"""What is known of a Job at this moment, put together for a decision."""
+
+from __future__ import annotations
+
+from pyroclast.api.records import Job, PodGroup
+from pyroclast.api.types import Key
+from pyroclast.lifecycle import members, ownership
+from pyroclast.lifecycle.views import JobView
+from pyroclast_job_controller.caches import Caches
+from pyroclast_job_controller.memory import JobMemory
+from pyroclast_job_controller.plugins.registry import marks_of
+
+__all__ = ["view_of"]
+
+
+def view_of(caches: Caches, job: Job, memory: JobMemory, now: float) -> JobView:
+    """The view of `job` at `now`, in seconds since the epoch."""
+    namespace = job.metadata.namespace
+    claims = (volume.volume_claim_name for volume in job.spec.volumes if volume.volume_claim_name)
+    return JobView(
+        job,
+        now,
+        pods={pod.metadata.name: pod for pod in caches.pods.members(job.metadata.uid)},
+        group=_group_of(caches, job),
+        queue=caches.queues.get(Key("", job.spec.queue)),
+        claims=frozenset(name for name in claims if caches.claims.get(Key(namespace, name))),
+        priorities={each.metadata.name: each.value for each in caches.priorities.values()},
+        marks=marks_of(job),
+        memory=memory.snapshot(),
+    )
+
+
+def _group_of(caches: Caches, job: Job) -> PodGroup | None:
+    """The PodGroup of the Job; one that bears just the Job's name, as long ago, only if it belongs to it."""
+    namespace = job.metadata.namespace
+    group = caches.groups.get(Key(namespace, members.group_name(job)))
+    if group is not None:
+        return group
+    legacy = caches.groups.get(Key(namespace, job.metadata.name))
+    return legacy if legacy and ownership.is_ours(job, legacy.metadata) else None
