@@ -149,8 +149,8 @@ class Service:
         settings = self.settings
         checks = {"healthz": self._live, "livez": self._live, "readyz": self._ready}
         if settings.enable_metrics:
-            shared = settings.enable_healthz and settings.healthz_address == settings.listen_address
-            await self._listen("listen-address", settings.listen_address, checks if shared else {}, self.pages)
+            shared = settings.enable_healthz and settings.healthz_address == settings.metrics_listen_address
+            await self._listen("listen-address", settings.metrics_listen_address, checks if shared else {}, self.pages)
             if shared:
                 return
         if settings.enable_healthz:

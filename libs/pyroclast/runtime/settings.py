@@ -87,6 +87,11 @@ class ServiceSettings(BaseSettings):
     uvloop: bool = Field(default=True, description="use the faster event loop where it is installed")
     feature_gates: FeatureGates = Field({}, description="Gate=true,Other=false")
 
+    @property
+    def metrics_listen_address(self) -> str:
+        """Where metrics are served; a service whose `--listen-address` is about something else has another flag for it."""
+        return self.listen_address
+
     @classmethod
     def settings_customise_sources(
         cls,
