@@ -31,6 +31,7 @@ class Review:
     dry_run: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     kind: tuple[str, str, str] | None = None  # when the body is of another kind than the resource: Scale, Binding, Eviction
+    show: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # makes of the object what is reviewed instead: its Scale
 
 
 Step: TypeAlias = Callable[[Review], Awaitable[None]]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from . import certificates, crds
+from . import certificates, crds, events
 from .admission import Admission
 from .audit import AuditLog
 from .authn import Authenticator
@@ -23,15 +23,20 @@ from .bootstrap import ensure_objects
 from .discovery import Discovery
 from .dispatch import Dispatcher
 from .endpoints import Endpoints
+from .gc import GarbageCollector
 from .http import Faults, Front
 from .kinds import builtin_strategies
 from .logs import Logs
+from .match_conditions import MatchConditions
+from .namespaces import NamespaceController
 from .persist import SqliteJournal
+from .plugins import Plugins
 from .registry import Registry
 from .reviews import Reviews
 from .store import DEFAULT_RING_SIZE, Store, make_stored
 from .subresources import Subresources
 from .tokens import TokenSigner
+from .webhooks import Webhooks
 from .write import Writer
 
 __all__ = ["Server", "serving"]
@@ -59,14 +64,25 @@ class Server:
         self.identity = identity
         self.now = now
         self.store = Store(journal=journal, revision=revision, ring_size=ring_size)
-        self.registry = Registry(self.store, builtin_strategies(), {})
+        self.registry = Registry(self.store, builtin_strategies(), events.VIEWS)
         self.admission = Admission()
         self.definitions = crds.Definitions(self.store, self.registry, now)
         self.store.listeners.append(self.definitions.on_change)
+        plugins = Plugins(self.store, self.registry)
+        self.webhooks = Webhooks(self.store, self.registry, MatchConditions())
+        self.admission.early += plugins.mutating
+        self.admission.mutating.append(self.webhooks.mutate)
+        self.admission.validating.append(self.webhooks.validate)
+        self.admission.guards.append(plugins.require_namespace)
         self.authorizer = Authorizer(self.store)
         signer = TokenSigner(identity.token_key.read_bytes())
         self.authenticator = Authenticator(self.store, signer, now)
         self.writer = Writer(self.store, self.admission, now=now)
+        authority = identity.authority.read_text()
+        self.namespaces = NamespaceController(self.store, self.registry, self.writer, authority, now)
+        teller = events.EventTeller(self.store, self.registry, "garbage-collector-controller", now)
+        self.garbage = GarbageCollector(self.store, self.registry, self.writer, now, teller.tell)
+        self.cleanup = crds.DefinitionCleanup(self.store, self.registry, self.writer, now)
         self.writer.finishers[crds.COLLECTION] = self.definitions.settle_status
         self.logs = Logs(self.registry)
         subresources = Subresources(
@@ -99,7 +115,12 @@ class Server:
     async def running(self) -> AsyncIterator[None]:
         """Run what works in the background."""
         async with asyncio.TaskGroup() as group:
-            tasks = []
+            self.namespaces.start()
+            self.garbage.start()
+            self.cleanup.start()
+            workers = (self.namespaces.worker, self.garbage.worker, self.cleanup.worker)
+            tasks = [group.create_task(each.run()) for each in workers]
+            tasks.append(group.create_task(events.expire(self.store, self.now)))
             if self._journal is not None:
                 tasks.append(group.create_task(self._journal.keep_log_short()))
             try:
@@ -109,6 +130,7 @@ class Server:
                     task.cancel()
         self.store.flush()
         await self.logs.close()
+        await self.webhooks.close()
         if self._journal is not None:
             self._journal.close()
         if self.audit is not None:

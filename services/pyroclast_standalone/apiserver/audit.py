@@ -41,7 +41,7 @@ class AuditLog:
             "userAgent": request.headers.get("User-Agent", ""),
             "responseStatus": {"metadata": {}, "code": code},
             "requestReceivedTimestamp": clock.micro_timestamp(begun),
-            "stageTimestamp": clock.micro_timestamp(context.now if begun > context.now else begun),
+            "stageTimestamp": clock.micro_timestamp(min(begun, context.now)),
         }
         if context.impersonator is not None:
             event["impersonatedUser"] = context.user.wire()

@@ -106,7 +106,7 @@ def _certificate(
         )
     )
     if issuer is None:
-        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)  # noqa: FBT003 - its only form
+        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         return builder.add_extension(usage, critical=True).sign(issuer_key, hashes.SHA256())
     purpose = ExtendedKeyUsageOID.CLIENT_AUTH if organization else ExtendedKeyUsageOID.SERVER_AUTH
     builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)

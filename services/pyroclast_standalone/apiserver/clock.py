@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from datetime import UTC, datetime
+from functools import lru_cache
 
 __all__ = ["micro_timestamp", "seconds_of", "timestamp"]
 

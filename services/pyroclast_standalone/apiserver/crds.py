@@ -6,12 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from . import clock
+from .deleting import CRD_CLEANUP, DeleteOptions, Deleter
+from .internal import GARBAGE_COLLECTOR, KeyedWorker, request
 from .kinds import custom_strategy
 from .registry import Registry, Resource, reader_of
 from .store import ADDED, DELETED, Change, Collection, Store
+from .write import Writer
 
-__all__ = ["COLLECTION", "Definitions"]
+__all__ = ["COLLECTION", "DefinitionCleanup", "Definitions"]
 
+_RECHECK_SECONDS: Final = 0.2
 COLLECTION: Final = "customresourcedefinitions.apiextensions.k8s.io"
 
 
@@ -160,3 +164,50 @@ def _to_version(api_version: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         return body
 
     return convert
+
+
+class DefinitionCleanup:
+    """Deletes the objects of a definition that is being deleted, then lets the definition go."""
+
+    def __init__(self, store: Store, registry: Registry, writer: Writer, now: Callable[[], float]) -> None:
+        self._store = store
+        self._registry = registry
+        self._deleter = Deleter(writer)
+        self._now = now
+        self._definitions = store.collection(COLLECTION)
+        self.worker: KeyedWorker[str] = KeyedWorker("definition", self._work)
+        store.listeners.append(self._on_change)
+
+    def start(self) -> None:
+        """Go on with what was begun before."""
+        for stored in self._definitions.select():
+            if stored.deleting:
+                self.worker.add(stored.name)
+
+    def _on_change(self, collection: Collection, change: Change) -> None:
+        if collection is self._definitions and change.current.deleting and change.kind is not DELETED:
+            self.worker.add(change.current.name)
+
+    async def _work(self, name: str) -> None:
+        stored = self._definitions.items.get(name)
+        if stored is None or not stored.deleting:
+            return
+        resource = self._registry.over(name)
+        if resource is not None:
+            for item in list(resource.collection.select()):
+                if not item.deleting:
+                    context = request(GARBAGE_COLLECTOR, "delete", resource, item.key, self._now())
+                    await self._deleter.delete_key(context, resource, item.key, DeleteOptions(policy="Background"))
+            if resource.collection.items:
+                self.worker.add_after(name, _RECHECK_SECONDS)
+                return
+        stored = self._definitions.items.get(name)
+        if stored is None:
+            return
+        body = stored.load()
+        finalizers = [each for each in body["metadata"].get("finalizers") or () if each != CRD_CLEANUP]
+        if finalizers:
+            body["metadata"]["finalizers"] = finalizers
+            self._store.put(self._definitions, name, body)
+        else:
+            self._store.delete(self._definitions, name)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .documents import managed_fields, tables
 from .documents.schema import ANY
 from .documents.structural import Verdict
 from .kinds.strategy import Strategy, Subresource
-from .documents.selectors import read_field
 
 
 class PlainCustom(Strategy):

@@ -87,6 +87,7 @@ class Registry:
         """Serve `strategies`; `views` has the conversions of the API versions whose objects are stored as others of the same plural."""
         self.generation = 0
         self._resources: dict[tuple[str, str, str], Resource] = {}
+        self._by_collection: dict[str, Resource] = {}
         self._by_kind: dict[tuple[str, str, str], Resource] = {}
         self._versions: dict[str, list[str]] = {}
         self._custom_versions: dict[str, list[str]] = {}
@@ -106,6 +107,8 @@ class Registry:
             self._put(resource)
 
     def _put(self, resource: Resource) -> None:
+        if resource.stores and (resource.from_stored is None or resource.collection.name not in self._by_collection):
+            self._by_collection[resource.collection.name] = resource
         self._resources[resource.group, resource.version, resource.plural] = resource
         if resource.stores or resource.kind not in {"Binding", "Eviction"}:
             self._by_kind[resource.group, resource.version, resource.kind] = resource
@@ -117,6 +120,10 @@ class Registry:
     def require(self, group: str, version: str, plural: str) -> Resource:
         """The resource of that path, which is known to be served."""
         return self._resources[group, version, plural]
+
+    def over(self, collection: str) -> Resource | None:
+        """The resource whose objects are stored in `collection` as they are served; None when no version of it is served."""
+        return self._by_collection.get(collection)
 
     def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
         """The resource whose objects have that kind."""
@@ -144,6 +151,7 @@ class Registry:
         """Serve exactly `resources` as the versions of a custom resource; none to stop serving it."""
         for key in [key for key, each in self._resources.items() if each.is_custom and (key[0], key[2]) == (group, plural)]:
             gone = self._resources.pop(key)
+            self._by_collection.pop(gone.collection.name, None)
             self._by_kind.pop((gone.group, gone.version, gone.kind), None)
         for resource in resources:
             self._put(resource)

@@ -14,8 +14,6 @@ from .write import Writer
 
 __all__ = ["Scales"]
 
-_KIND = ("autoscaling", "v1", "Scale")
-
 
 class Scales:
     """Reads and writes Scale objects over others."""
@@ -56,7 +54,9 @@ class Scales:
                 )
             return _with(live, _paths(resource)[0], replicas)
 
-        _, shown = await self._writer.change(context, resource, key, change, subresource="scale", kind=_KIND)
+        _, shown = await self._writer.change(
+            context, resource, key, change, subresource="scale", show=lambda body: self._of(resource, body)
+        )
         return json_answer(context.wanted, self._of(resource, shown if isinstance(shown, dict) else shown.load()))
 
     def _of(self, resource: Resource, body: dict[str, Any]) -> dict[str, Any]:

@@ -16,16 +16,16 @@ import orjson
 
 __all__ = [
     "ADDED",
-    "DELETED",
     "DEFAULT_RING_SIZE",
+    "DELETED",
     "MODIFIED",
     "Change",
     "Collection",
     "Compacted",
     "Journal",
-    "Subscription",
     "Store",
     "Stored",
+    "Subscription",
 ]
 
 ADDED: Final = "ADDED"
@@ -224,7 +224,7 @@ class Collection:
         subscription = Subscription(revision, selects, len(missed) + limit)
         for change in missed:
             subscription.offer(change)
-        subscription._position = max(position, revision)  # noqa: SLF001 - what is pending now must not come twice
+        subscription._position = max(position, revision)
         self.subscriptions.add(subscription)
         return subscription
 

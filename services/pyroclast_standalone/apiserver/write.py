@@ -21,7 +21,7 @@ from .documents.errors import FieldError, invalid
 from .documents.structural import Verdict
 from .listing import revision_of
 from .registry import Resource
-from .store import Stored, Store
+from .store import Store, Stored
 
 __all__ = ["Change", "Outcome", "Writer", "is_dry_run"]
 
@@ -44,6 +44,9 @@ _CREATED_BY_PUT: Final = {
     "clusterroles.rbac.authorization.k8s.io",
     "clusterrolebindings.rbac.authorization.k8s.io",
 }
+
+
+_SCALE: Final = ("autoscaling", "v1", "Scale")
 
 
 class _Overtaken(Exception):
@@ -196,14 +199,14 @@ class Writer:
         retries: int = _RETRIES,
         is_tracked: bool = False,
         is_put: bool = False,
-        kind: tuple[str, str, str] | None = None,
+        show: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> Outcome:
         """Change the object under `key`; tried again up to `retries` times when somebody else was faster."""
         attempt = 0
         while True:
             try:
                 return await self._change_once(
-                    context, resource, key, change, subresource=subresource, is_tracked=is_tracked, is_put=is_put, kind=kind
+                    context, resource, key, change, subresource=subresource, is_tracked=is_tracked, is_put=is_put, show=show
                 )
             except _Overtaken:
                 if attempt >= retries:
@@ -220,7 +223,7 @@ class Writer:
         subresource: str,
         is_tracked: bool,
         is_put: bool,
-        kind: tuple[str, str, str] | None,
+        show: Callable[[dict[str, Any]], dict[str, Any]] | None,
     ) -> Outcome:
         current = resource.collection.items.get(key)
         if current is None:
@@ -250,7 +253,18 @@ class Writer:
         dry_run = is_dry_run(context)
         options = _update_options(context, is_put=is_put)
         review = Review(
-            "UPDATE", resource, subresource, current.namespace, current.name, new, old, context, dry_run, options, kind
+            "UPDATE",
+            resource,
+            subresource,
+            current.namespace,
+            current.name,
+            new,
+            old,
+            context,
+            dry_run,
+            options,
+            _SCALE if show else None,
+            show,
         )
         await self.admission.mutate(review)
         new = _after_mutation(review, resource)
@@ -326,7 +340,7 @@ def _namespace(context: Context, resource: Resource, metadata: dict[str, Any]) -
     given = metadata.get("namespace") or ""
     if resource.namespaced:
         if given and wanted and given != wanted:
-            raise status.bad_request(f"the namespace of the provided object does not match the namespace sent on the request")
+            raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
         metadata["namespace"] = wanted
     elif not given:
         metadata.pop("namespace", None)

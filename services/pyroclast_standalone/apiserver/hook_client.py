@@ -1,0 +1,212 @@
+"""Calling a webhook: where it listens, whom it must be, what it is sent and whether its answer is one."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import ssl
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+
+from .admission import Review
+from .hooks import Matched
+from .store import Store
+
+__all__ = ["CallFailed", "HookClient", "Response"]
+
+_MAX_ANSWER: Final = 4 * 1024 * 1024  # bytes: an object and its patch
+_CONNECTIONS: Final = 100
+
+Response = dict[str, Any]
+"""`response` of an AdmissionReview."""
+
+
+class CallFailed(Exception):
+    """No usable answer; the failure policy decides what that means."""
+
+
+class HookClient:
+    """Calls webhooks over kept connections, one pool for each CA."""
+
+    def __init__(self, store: Store) -> None:
+        self._services = store.collection("services")
+        self._endpoints = store.collection("endpoints")
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        for session in self._sessions.values():
+            await session.close()
+        self._sessions.clear()
+
+    async def call(self, matched: Matched, review: Review, body: Mapping[str, Any] | None, *, mutating: bool) -> Response:
+        """The answer of a hook to `review`, in which the object is `body`.
+
+        Raises:
+            CallFailed: it cannot be reached, is too slow, or answers nonsense.
+        """
+        hook = matched.hook
+        if "v1" not in hook.versions:
+            raise CallFailed("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
+        uid = str(uuid.uuid4())
+        content = _review(uid, matched, review, body)
+        try:
+            url, server_name = self._address(hook.client)
+            answer = await self._post(hook.client, f"{url}?timeout={hook.timeout}s", server_name, content, hook.timeout)
+        except CallFailed as error:
+            raise CallFailed(f'failed calling webhook "{hook.name}": failed to call webhook: {error}') from error.__cause__
+        try:
+            return _checked(answer, uid, mutating=mutating)
+        except ValueError as error:
+            raise CallFailed(f'failed calling webhook "{hook.name}": received invalid webhook response: {error}') from None
+
+    def _address(self, client: Mapping[str, Any]) -> tuple[str, str]:
+        """URL and the name that the certificate must have (empty: that of the URL)."""
+        if client.get("url"):
+            return str(client["url"]), ""
+        service = client.get("service") or {}
+        namespace, name = service.get("namespace", ""), service.get("name", "")
+        port, path = service.get("port") or 443, service.get("path") or "/"
+        stored = self._services.items.get(f"{namespace}/{name}")
+        if stored is None:
+            raise CallFailed(f'service "{name}" not found')
+        server_name = f"{name}.{namespace}.svc"
+        endpoints = self._endpoints.items.get(f"{namespace}/{name}")
+        host, target = str(stored.load()["spec"].get("clusterIP") or ""), port
+        for subset in (endpoints.load().get("subsets") or ()) if endpoints is not None else ():
+            if subset.get("addresses") and subset.get("ports"):
+                host, target = subset["addresses"][0]["ip"], subset["ports"][0]["port"]
+        if not host or host == "None":
+            raise CallFailed(f'no endpoints available for service "{name}"')
+        return f"https://{host}:{target}/{path.lstrip('/')}", server_name
+
+    async def _post(self, client: Mapping[str, Any], url: str, server_name: str, content: bytes, timeout: float) -> Any:  # noqa: ANN401 - any JSON
+        session = self._session(str(client.get("caBundle") or ""))
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        try:
+            async with asyncio.timeout(timeout):
+                async with session.post(url, data=content, headers=headers, server_hostname=server_name or None) as response:
+                    text = await response.content.read(_MAX_ANSWER)
+        except TimeoutError:
+            raise CallFailed(f"Post {json.dumps(url)}: context deadline exceeded") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise CallFailed(f"Post {json.dumps(url)}: {_why(error, url)}") from error
+        if response.status != 200:
+            raise CallFailed(_refusal(response.status, text))
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from None
+
+    def _session(self, authority: str) -> aiohttp.ClientSession:
+        found = self._sessions.get(authority)
+        if found is None:
+            try:
+                pem = base64.b64decode(authority).decode()
+                context = ssl.create_default_context(cadata=pem or None)
+            except (binascii.Error, ValueError, ssl.SSLError) as error:
+                raise CallFailed(f"unable to load root certificates: {error}") from None
+            connector = aiohttp.TCPConnector(ssl=context, limit=_CONNECTIONS)
+            found = self._sessions[authority] = aiohttp.ClientSession(
+                connector=connector, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=True
+            )
+        return found
+
+
+def _why(error: Exception, url: str) -> str:
+    parts = urlsplit(url)
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+        return f"tls: failed to verify certificate: {error}"
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
+        return f"dial tcp {parts.hostname}:{parts.port or 443}: connect: connection refused"
+    return str(error) or type(error).__name__
+
+
+def _refusal(code: int, text: bytes) -> str:
+    said = text.decode(errors="replace").strip()
+    if code >= 500:
+        return f"an error on the server ({json.dumps(said or 'unknown')}) has prevented the request from succeeding"
+    if code == 404:
+        return "the server could not find the requested resource"
+    return (
+        f"the server rejected our request for an unknown reason ({code}: {said})"
+        if said
+        else "the server rejected our request for an unknown reason"
+    )
+
+
+def _review(uid: str, matched: Matched, review: Review, body: Mapping[str, Any] | None) -> bytes:
+    asked, seen = review.resource, matched.resource
+    kind = review.kind or (seen.group, seen.version, seen.kind)
+    request_kind = review.kind or (asked.group, asked.version, asked.kind)
+    old: Mapping[str, Any] | None = review.old
+    if review.show is not None:
+        old = review.show(review.old) if review.old is not None else None
+    elif old is not None and seen is not asked:
+        old = {**old, "apiVersion": seen.api_version}
+    request: dict[str, Any] = {
+        "uid": uid,
+        "kind": _kind(*kind),
+        "resource": {"group": seen.group, "version": seen.version, "resource": seen.plural},
+        "requestKind": _kind(*request_kind),
+        "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.plural},
+    }
+    if review.subresource:
+        request["subResource"] = request["requestSubResource"] = review.subresource
+    if review.name:
+        request["name"] = review.name
+    if review.namespace:
+        request["namespace"] = review.namespace
+    elif asked.qualified == "namespaces" and review.name:
+        request["namespace"] = review.name
+    request |= {
+        "operation": review.operation,
+        "userInfo": review.context.user.wire(),
+        "object": body,
+        "oldObject": old,
+        "dryRun": review.dry_run,
+        "options": review.options or None,
+    }
+    return orjson.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
+
+
+def _kind(group: str, version: str, kind: str) -> dict[str, str]:
+    return {"group": group, "version": version, "kind": kind}
+
+
+def _checked(answer: Any, uid: str, *, mutating: bool) -> Response:  # noqa: ANN401 - any JSON
+    """`response` of the answer.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if (
+        not isinstance(answer, dict)
+        or answer.get("kind") != "AdmissionReview"
+        or answer.get("apiVersion") != "admission.k8s.io/v1"
+    ):
+        got = f"{answer.get('apiVersion')}, Kind={answer.get('kind')}" if isinstance(answer, dict) else "something else"
+        raise ValueError(f"expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}")
+    response = answer.get("response")
+    if not isinstance(response, dict):
+        raise ValueError("webhook response is absent")
+    if response.get("uid") != uid:
+        raise ValueError(f'expected response.uid="{uid}", got "{response.get("uid") or ""}"')
+    patch, patch_type = response.get("patch"), response.get("patchType")
+    if not mutating:
+        if patch or patch_type:
+            raise ValueError("webhook response for a validating webhook may not have a patch")
+    elif patch and not patch_type:
+        raise ValueError("webhook returned response.patch but not response.patchType")
+    elif patch_type and not patch:
+        raise ValueError("webhook returned response.patchType but not response.patch")
+    elif patch_type and patch_type != "JSONPatch":
+        raise ValueError(f'invalid response.patchType: "{patch_type}"')
+    return response

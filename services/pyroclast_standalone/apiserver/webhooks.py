@@ -1,0 +1,150 @@
+"""Admission webhooks: mutating ones in turn, with one more round for those that others overtook; validating ones side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from . import status
+from .admission import Review
+from .documents import json_patch
+from .documents.errors import DocumentError
+from .hook_client import CallFailed, HookClient, Response
+from .hooks import Hook, Hooks, Matched
+from .match_conditions import MatchConditions
+from .registry import Registry
+from .store import Store
+
+__all__ = ["Webhooks"]
+
+_log = logging.getLogger(__name__)
+
+
+class Webhooks:
+    """The two admission steps that ask other servers."""
+
+    def __init__(self, store: Store, registry: Registry, conditions: MatchConditions) -> None:
+        self._mutating = Hooks(store, registry, "mutating")
+        self._validating = Hooks(store, registry, "validating")
+        self._client = HookClient(store)
+        self._conditions = conditions
+
+    async def close(self) -> None:
+        """Drop the connections to the hooks."""
+        await self._client.close()
+
+    async def mutate(self, review: Review) -> None:
+        """Let every mutating hook that is meant change the object.
+
+        Raises:
+            StatusError: one refuses, or fails and may not.
+        """
+        hooks = self._mutating.matching(review)
+        overtaken: list[Matched] = []
+        called: list[Matched] = []
+        for matched in hooks:
+            if not self._is_wanted(matched.hook, review):
+                continue
+            if await self._mutate_by(matched, review):
+                overtaken += [each for each in called if each.hook.reinvoked and each not in overtaken]
+            called.append(matched)
+        for matched in overtaken:
+            if self._is_wanted(matched.hook, review):
+                await self._mutate_by(matched, review)
+
+    async def validate(self, review: Review) -> None:
+        """Ask every validating hook that is meant.
+
+        Raises:
+            StatusError: one refuses, or fails and may not.
+        """
+        hooks = [each for each in self._validating.matching(review) if self._is_wanted(each.hook, review)]
+        if not hooks:
+            return
+        if len(hooks) == 1:
+            await self._validate_by(hooks[0], review)
+            return
+        results = await asyncio.gather(*(self._validate_by(each, review) for each in hooks), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    def _is_wanted(self, hook: Hook, review: Review) -> bool:
+        """Whether the match conditions let the hook see this, and it may be called at all."""
+        if not self._conditions.hold(hook, review):
+            return False
+        if review.dry_run and not hook.dry_run:
+            raise status.bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        return True
+
+    async def _mutate_by(self, matched: Matched, review: Review) -> bool:
+        """Call one mutating hook; whether it changed the object."""
+        body = _seen(matched, review)
+        response = await self._call(matched, review, body, mutating=True)
+        patch = response.get("patch") if response is not None else None
+        if not patch or review.body is None or review.show is not None:
+            return False
+        patched = _patched(matched.hook, body, patch)
+        patched["apiVersion"] = review.body["apiVersion"]
+        if patched == review.body:
+            return False
+        document = orjson.loads(orjson.dumps(patched))  # the patch may have put one value at two places
+        resource = review.resource
+        if not resource.is_custom:
+            try:
+                resource.strategy.decode(document)
+            except DocumentError as error:
+                raise status.internal(error.message) from None
+        resource.strategy.default(document)
+        review.body = document
+        return True
+
+    async def _validate_by(self, matched: Matched, review: Review) -> None:
+        await self._call(matched, review, _seen(matched, review), mutating=False)
+
+    async def _call(self, matched: Matched, review: Review, body: Mapping[str, Any] | None, *, mutating: bool) -> Response | None:
+        """The response of a hook that allows it; None where the hook failed and may fail."""
+        hook = matched.hook
+        try:
+            response = await self._client.call(matched, review, body, mutating=mutating)
+        except CallFailed as error:
+            if hook.is_strict:
+                raise status.internal(str(error)) from error
+            _log.warning("webhook.failed_open: hook=%s error=%s", hook.name, error)
+            return None
+        for warning in response.get("warnings") or ():
+            review.context.warn(str(warning))
+        for name, value in (response.get("auditAnnotations") or {}).items():
+            review.context.annotations[f"{hook.name}/{name}"] = str(value)
+        if not response.get("allowed"):
+            raise status.admission_denied(hook.name, response.get("status") or {})
+        return response
+
+
+def _seen(matched: Matched, review: Review) -> dict[str, Any] | None:
+    """The object in the version that the hook asked for."""
+    body = review.body
+    if body is None:
+        return None
+    if review.show is not None:
+        return review.show(body)
+    return body if matched.resource is review.resource else {**body, "apiVersion": matched.resource.api_version}
+
+
+def _patched(hook: Hook, body: Mapping[str, Any] | None, patch: object) -> dict[str, Any]:
+    try:
+        operations = json_patch.check(orjson.loads(base64.b64decode(str(patch))))
+        result = json_patch.apply(body, operations)
+    except (binascii.Error, orjson.JSONDecodeError) as error:
+        raise status.internal(f"unable to decode patch of webhook {hook.name}: {error}") from None
+    except DocumentError as error:
+        raise status.internal(f"the patch of webhook {hook.name} does not apply: {error.message}") from None
+    if not isinstance(result, dict):
+        raise status.internal(f"the patch of webhook {hook.name} leaves no object")
+    return result
