@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
@@ -23,7 +22,7 @@ class Counts:
     failed: int = 0
     unknown: int = 0
     terminating: int = 0
-    by_task: Mapping[str, Mapping[str, int]] = field(default=MappingProxyType({}))
+    by_task: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Task to phase to number, without what is terminating; only numbers above zero."""
 
     @property

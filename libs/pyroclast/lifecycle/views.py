@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from pyroclast.api.enums import JobEventReason, JobReason
 from pyroclast.api.records import Job, JobStatus, Pod, PodGroup, Queue
@@ -50,15 +49,15 @@ class JobView:
     job: Job
     now: float
     """Seconds since the epoch."""
-    pods: Mapping[str, Pod] = field(default=MappingProxyType({}))
+    pods: Mapping[str, Pod] = field(default_factory=dict)
     """The pods that the Job controls, by name."""
     group: PodGroup | None = None
     queue: Queue | None = None
     claims: frozenset[str] = frozenset()
     """Names of the claims in the Job's namespace, those that the Job names at least."""
-    priorities: Mapping[str, int] = field(default=MappingProxyType({}))
+    priorities: Mapping[str, int] = field(default_factory=dict)
     """PriorityClasses by name."""
-    marks: Mapping[str, str] = field(default=MappingProxyType({}))
+    marks: Mapping[str, str] = field(default_factory=dict)
     """The entries of `status.controlledResources` that the plugins of the Job leave when they are set up."""
     memory: Memory = Memory()
 

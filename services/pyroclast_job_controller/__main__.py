@@ -1,0 +1,29 @@
+"""The command `pyroclast-job-controller`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from pyroclast.runtime.service import Service, run_service
+from pyroclast.runtime.settings import parse
+from pyroclast_job_controller.app import run
+from pyroclast_job_controller.settings import ControllerSettings
+
+__all__ = ["main"]
+
+NAME = "pyroclast-job-controller"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until stopped; the exit status."""
+    settings = parse(ControllerSettings, sys.argv[1:] if argv is None else argv, NAME)
+
+    async def work(service: Service) -> None:
+        await run(service, settings)
+
+    return run_service(NAME, settings, work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

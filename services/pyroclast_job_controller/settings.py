@@ -1,0 +1,44 @@
+"""The job controller's settings: the original's flags, with its defaults."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field, field_validator
+
+from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings, Names
+from pyroclast_job_controller.selection import DEFAULT, check
+
+__all__ = ["ControllerSettings"]
+
+
+class ControllerSettings(LeaderElectionSettings):
+    """What can be set. Flags that tune what this controller does not have are accepted and have no effect, as their help says."""
+
+    leader_elect_resource_name: str = Field("vc-controller-manager", description="name of the Lease")
+    kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
+    kube_api_burst: int = Field(2000, ge=0, description="how many of them at once")
+    listen_address: str = Field(":8081", description="where to serve /metrics")
+    controllers: CommaSeparated = Field(DEFAULT, description="which controllers run: name, -name, or * for all")
+    worker_threads: int = Field(16, ge=1, description="how many Jobs are looked at at once")
+    worker_threads_for_queue: int = Field(5, ge=1, description="how many Queues")
+    worker_threads_for_podgroup: int = Field(5, ge=1, description="how many pods without a Job")
+    worker_threads_for_gc: int = Field(1, ge=1, description="how many finished Jobs")
+    worker_threads_for_cronjob: int = Field(3, ge=1, description="how many CronJobs")
+    max_requeue_num: int = Field(15, description="how often what is refused is tried before it is given up; negative: for ever")
+    scheduler_name: Names = Field(("volcano",), description="pods of these schedulers get a PodGroup; may be repeated")
+    inherit_owner_annotations: bool = Field(
+        default=True, description="PodGroups of plain pods take annotations of the pods' owners"
+    )
+    scheduler_configs: Names = Field((), description="no effect: nodes are not divided among schedulers here")
+    shard_sync_period: Duration = Field(timedelta(seconds=60), description="no effect, see --scheduler-configs")
+    enable_node_event_trigger: bool = Field(default=True, description="no effect, see --scheduler-configs")
+    sharding_configmap: str = Field("volcano-sharding-configmap", description="no effect, see --scheduler-configs")
+    sharding_configmap_namespace: str = Field("volcano-system", description="no effect, see --scheduler-configs")
+
+    @field_validator("controllers")
+    @classmethod
+    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        check(names)
+        return names

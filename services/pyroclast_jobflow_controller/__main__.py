@@ -1,0 +1,29 @@
+"""The command `pyroclast-jobflow-controller`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from pyroclast.runtime.service import Service, run_service
+from pyroclast.runtime.settings import parse
+from pyroclast_jobflow_controller.app import run
+from pyroclast_jobflow_controller.settings import JobFlowSettings
+
+__all__ = ["main"]
+
+NAME = "pyroclast-jobflow-controller"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until stopped; the exit status."""
+    settings = parse(JobFlowSettings, sys.argv[1:] if argv is None else argv, NAME)
+
+    async def work(service: Service) -> None:
+        await run(service, settings)
+
+    return run_service(NAME, settings, work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
