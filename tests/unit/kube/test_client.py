@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+import pytest
+
+from pyroclast.api.types import PODS, QUEUES, Key
+from pyroclast.kube import caller
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    ConnectionFailed,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+)
+
+from tests.unit.kube.fault_server import FaultServer, answer, cut, half, hang, reset, status
+
+POD = {"metadata": {"name": "p", "namespace": "ns"}}
+GENERATED = {"metadata": {"generateName": "p-", "namespace": "ns"}}
+ONE = "/api/v1/namespaces/ns/pods/p"
+ALL = "/api/v1/namespaces/ns/pods"
+KEY = Key("ns", "p")
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller, "FIRST_PAUSE", 0.005)
+
+
+async def test_reads_an_object(server: FaultServer, client: Client) -> None:
+    server.on(f"GET {ONE}", answer(200, POD))
+    assert await client.get(PODS, KEY) == POD
+    assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "kind"),
+    [
+        (401, "Unauthorized", Unauthorized),
+        (403, "Forbidden", Forbidden),
+        (404, "NotFound", NotFound),
+        (409, "Conflict", Conflict),
+        (409, "AlreadyExists", AlreadyExists),
+        (410, "Expired", Expired),
+        (422, "Invalid", Invalid),
+        (429, "TooManyRequests", TooManyRequests),
+        (500, "", ServerError),
+    ],
+)
+async def test_an_error_is_raised_by_its_kind_and_not_repeated(server: FaultServer, client: Client, code, reason, kind) -> None:
+    server.on(f"PUT {ONE}", status(code, reason, "why"))
+    with pytest.raises(kind) as caught:
+        await client.update(PODS, POD)
+    assert (caught.value.status, caught.value.reason, caught.value.message) == (code, reason, "why")
+    assert str(caught.value) == f"PUT {ONE}: {code} {reason}: why"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [cut, reset, half(POD), status(500, "InternalError"), status(503, "x"), status(504, "Timeout")])
+async def test_what_may_be_repeated_is(server: FaultServer, client: Client, fault) -> None:
+    server.on(f"PATCH {ONE}", fault, answer(200, POD))
+    assert await client.patch(PODS, KEY, {"a": 1}, PatchKind.MERGE) == POD
+    assert [got.json for got in server.requests] == [{"a": 1}] * 2
+    assert server.requests[0].headers["content-type"] == "application/merge-patch+json"
+
+
+async def test_429_waits_as_long_as_the_server_says(server: FaultServer, client: Client) -> None:
+    server.on(f"POST {ALL}", status(429, "TooManyRequests", Retry_After="1"), answer(201, POD))
+    began = time.monotonic()
+    assert await client.create(PODS, GENERATED) == POD
+    assert time.monotonic() - began >= 1.0
+
+
+async def test_a_wait_beyond_the_deadline_is_not_begun(server: FaultServer, client: Client) -> None:
+    server.on(f"GET {ONE}", status(429, "TooManyRequests", Retry_After="20"))
+    began = time.monotonic()
+    with pytest.raises(TooManyRequests) as caught:
+        await client.get(PODS, KEY, deadline=Deadline.after(5.0))
+    assert caught.value.retry_after == 20.0
+    assert time.monotonic() - began < 2.0
+
+
+@pytest.mark.parametrize("fault", [cut, reset, half(POD), status(500, "InternalError"), status(503, "x")])
+async def test_a_create_with_generate_name_is_never_repeated_blindly(server: FaultServer, client: Client, fault) -> None:
+    server.on(f"POST {ALL}", fault)
+    with pytest.raises((ConnectionFailed, ServerError)):
+        await client.create(PODS, GENERATED)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [cut, reset])
+async def test_a_json_patch_is_never_repeated_blindly(server: FaultServer, client: Client, fault) -> None:
+    server.on(f"PATCH {ONE}", fault)
+    with pytest.raises(ConnectionFailed) as caught:
+        await client.patch(PODS, KEY, [{"op": "add", "path": "/x/-", "value": 1}], PatchKind.JSON)
+    assert caught.value.sent
+    assert len(server.requests) == 1
+
+
+async def test_a_lost_answer_to_a_named_create_can_be_told_from_somebody_elses_object(
+    server: FaultServer, client: Client
+) -> None:
+    server.on(f"POST {ALL}", cut, status(409, "AlreadyExists"))
+    with pytest.raises(AlreadyExists) as caught:
+        await client.create(PODS, POD)
+    assert caught.value.after_lost_answer
+    with pytest.raises(AlreadyExists) as caught:
+        await client.create(PODS, POD)
+    assert not caught.value.after_lost_answer
+
+
+async def test_a_request_that_was_never_sent_is_repeated_whatever_it_is(server: FaultServer) -> None:
+    await server.stop()
+    async with server.client() as client:
+        creating = asyncio.ensure_future(client.create(PODS, GENERATED))
+        await asyncio.sleep(0.05)
+        server.on(f"POST {ALL}", answer(201, POD))
+        await server.start()
+        assert await creating == POD
+    assert len(server.requests) == 1
+
+
+async def test_a_server_that_is_away_is_an_error_at_the_deadline(server: FaultServer) -> None:
+    await server.stop()
+    async with server.client() as client:
+        with pytest.raises(ConnectionFailed) as caught:
+            await client.get(PODS, KEY, deadline=Deadline.after(0.2))
+    assert not caught.value.sent
+    await server.start()
+
+
+async def test_a_server_that_hangs_is_an_error_at_the_deadline(server: FaultServer, client: Client) -> None:
+    server.on(f"GET {ONE}", hang)
+    with pytest.raises(ConnectionFailed) as caught:
+        await client.get(PODS, KEY, deadline=Deadline.after(0.2))
+    assert caught.value.message == "no answer in time"
+
+
+async def test_an_error_page_of_a_proxy_is_an_error_with_its_text(server: FaultServer, client: Client) -> None:
+    server.on(f"GET {ONE}", answer(404, b"<html>nope</html>"))
+    with pytest.raises(NotFound) as caught:
+        await client.get(PODS, KEY)
+    assert "nope" in caught.value.message
+
+
+async def test_an_answer_that_is_not_json(server: FaultServer, client: Client) -> None:
+    server.on(f"GET {ONE}", answer(200, b"hello"))
+    with pytest.raises(ConnectionFailed, match="not JSON"):
+        await client.get(PODS, KEY)
+
+
+def page(names: str, rest: str = "", version: str = "7") -> dict[str, object]:
+    return {"metadata": {"resourceVersion": version, "continue": rest}, "items": [{"metadata": {"name": name}} for name in names]}
+
+
+async def test_a_list_is_read_to_its_last_page(server: FaultServer, client: Client) -> None:
+    server.on(f"GET {ALL}", answer(200, page("ab", "more")), answer(200, page("c")))
+    items, version = await client.list(PODS, "ns", label_selector="a in (b,c)", limit=2)
+    assert ([item["metadata"]["name"] for item in items], version) == (["a", "b", "c"], "7")
+    assert [got.query for got in server.requests] == [
+        {"labelSelector": "a in (b,c)", "limit": "2"},
+        {"labelSelector": "a in (b,c)", "limit": "2", "continue": "more"},
+    ]
+
+
+async def test_an_expired_page_token_reads_the_list_anew_in_one_piece(server: FaultServer, client: Client) -> None:
+    server.on(f"GET {ALL}", answer(200, page("ab", "more")), status(410, "Expired"), answer(200, page("abcd", version="9")))
+    items, version = await client.list(PODS, "ns", limit=2)
+    assert ([item["metadata"]["name"] for item in items], version) == (["a", "b", "c", "d"], "9")
+    assert server.requests[-1].query == {}
+
+
+async def test_what_each_verb_sends(server: FaultServer, client: Client) -> None:
+    for route in (
+        f"POST {ALL}",
+        f"POST {ONE}/binding",
+        f"PUT {ONE}/status",
+        f"PATCH {ONE}/status",
+        f"DELETE {ONE}",
+        f"GET {ONE}/scale",
+    ):
+        server.on(route, answer(200, {}))
+    server.on("DELETE /apis/scheduling.volcano.sh/v1beta1/queues/q", answer(200, {}))
+    await client.create(PODS, POD, dry_run=True, field_manager="me")
+    await client.create(PODS, {}, namespace="ns", name="p", subresource="binding")
+    await client.update(PODS, POD, subresource="status")
+    await client.patch(PODS, KEY, {}, PatchKind.APPLY, subresource="status", field_manager="me", force=True)
+    await client.delete(PODS, KEY, uid="u", resource_version="5", grace_seconds=0, propagation="Orphan")
+    await client.delete(QUEUES, Key("", "q"))
+    await client.get(PODS, KEY, subresource="scale")
+    create, _, _, patch, delete, plain, _ = server.requests
+    assert create.query == {"dryRun": "All", "fieldManager": "me"}
+    assert patch.query == {"fieldManager": "me", "force": "true"}
+    assert patch.headers["content-type"] == "application/apply-patch+yaml"
+    assert delete.json == {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "preconditions": {"uid": "u", "resourceVersion": "5"},
+        "gracePeriodSeconds": 0,
+        "propagationPolicy": "Orphan",
+    }
+    assert plain.json == {"kind": "DeleteOptions", "apiVersion": "v1"}
+
+
+async def test_bodies_may_hold_raw_json_and_records(server: FaultServer, client: Client) -> None:
+    class Point(msgspec.Struct):
+        x: int
+
+    server.on(f"POST {ALL}", answer(201, {}))
+    await client.create(PODS, {**POD, "raw": msgspec.Raw(b'{"a":[1]}'), "point": Point(3)})
+    assert server.requests[0].json == {**POD, "raw": {"a": [1]}, "point": {"x": 3}}
+    with pytest.raises(TypeError, match="not JSON serializable: object"):
+        await client.create(PODS, {**POD, "odd": object()})
+
+
+async def test_no_more_requests_at_a_time_than_allowed(server: FaultServer) -> None:
+    server.on(f"GET {ONE}", hang)
+    async with server.client(max_in_flight=3) as client, asyncio.TaskGroup() as group:
+        reading = [group.create_task(client.get(PODS, KEY)) for _ in range(10)]
+        await asyncio.sleep(0.1)
+        assert len(server.requests) == 3
+        for task in reading:
+            task.cancel()
+
+
+async def test_a_rate_limit_is_kept(server: FaultServer) -> None:
+    server.on(f"GET {ONE}", answer(200, POD))
+    async with server.client(qps=50, burst=5) as client:
+        began = time.monotonic()
+        await asyncio.gather(*(client.get(PODS, KEY) for _ in range(15)))
+        assert time.monotonic() - began >= 0.2
+
+
+async def test_each_attempt_is_counted(server: FaultServer) -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.seen: list[tuple[str, str, int]] = []
+
+        def request(self, verb: str, resource: str, status: int, seconds: float) -> None:
+            self.seen.append((verb, resource, status))
+
+        def events(self, resource: str, count: int) -> None: ...
+
+        def incident(self, resource: str, what: str) -> None: ...
+
+    counter = Counter()
+    server.on(f"PATCH {ONE}/status", cut, status(500, "InternalError"), answer(200, POD))
+    async with server.client(observer=counter) as client:
+        await client.patch(PODS, KEY, {}, PatchKind.MERGE, subresource="status")
+    assert counter.seen == [("patch", "pods/status", 0), ("patch", "pods/status", 500), ("patch", "pods/status", 200)]
+
+
+async def test_a_stream_gives_lines_however_they_are_cut(server: FaultServer, client: Client) -> None:
+    from tests.unit.kube.fault_server import Watch
+
+    server.on("GET /log", Watch(b"one\ntw", b"o\n\nthree\n").end())
+    assert [line async for line in client.stream("/log")] == [b"one", b"two", b"three"]
+    server.on("GET /log", Watch(b"one\ntw").end())
+    with pytest.raises(ConnectionFailed, match="within a line"):
+        [line async for line in client.stream("/log")]
+    server.on("GET /log", status(404, "NotFound"))
+    with pytest.raises(NotFound):
+        [line async for line in client.stream("/log")]
+
+
+async def test_a_token_that_is_refused_is_read_anew(server: FaultServer, tmp_path) -> None:
+    from pyroclast.kube.config import ClusterConfig
+    from pyroclast.kube.credentials import TokenFile
+
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    server.on(f"GET {ONE}", answer(200, POD), status(401, "Unauthorized"), answer(200, POD))
+    async with Client(ClusterConfig(server.url, credentials=TokenFile(token))) as client:
+        await client.get(PODS, KEY)
+        token.write_text("new\n")
+        await client.get(PODS, KEY)
+    assert [got.headers["authorization"] for got in server.requests] == ["Bearer old", "Bearer old", "Bearer new"]
+
+
+async def test_a_closed_client_says_so(server: FaultServer) -> None:
+    async with server.client() as client:
+        pass
+    with pytest.raises(ConnectionFailed, match="closed"):
+        await client.get(PODS, KEY, deadline=Deadline.after(0.05))
+
+
+async def test_a_retry_after_in_the_body_counts_too() -> None:
+    error = ApiError.from_status(429, {"reason": "TooManyRequests", "details": {"retryAfterSeconds": 7}})
+    assert error.retry_after == 7.0
