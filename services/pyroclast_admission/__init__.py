@@ -1,1 +1,1 @@
-"""The admission webhooks."""
+"""The admission service: webhooks that default and check objects before they are stored."""

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.values import mapping, text
 
 __all__ = [
-    "HIERARCHY",
-    "HIERARCHY_WEIGHTS",
     "ROOT_QUEUE",
     "FlowLookup",
     "FlowView",
@@ -21,9 +20,6 @@ __all__ = [
 ]
 
 ROOT_QUEUE = "root"
-
-HIERARCHY = "volcano.sh/hierarchy"
-HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +73,9 @@ class QueueLookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FlowView:
-    """What rules see of a JobFlow: the names of its entries (templates) and its phase."""
+    """What rules see of a JobFlow: its name and phase."""
 
     name: str
-    entries: tuple[str, ...] = ()
     phase: str = ""
 
 

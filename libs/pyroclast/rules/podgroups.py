@@ -6,16 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pyroclast.api.keys import SCHEDULING_QUEUE_NAME
 from pyroclast.rules.errors import forbidden, invalid
 from pyroclast.rules.lookups import QueueLookup, queue_not_found
 from pyroclast.rules.topology import BOTH_TIERS, check_topology
 from pyroclast.rules.values import mapping, mappings, text
 from pyroclast.rules.verdicts import Finding, Patch, Verdict, found, verdict_of
 
-__all__ = ["QUEUE_OF_NAMESPACE", "default", "takes_queue_of_namespace", "validate_create"]
-
-QUEUE_OF_NAMESPACE = "scheduling.volcano.sh/queue-name"
-"""Annotation of a namespace: the queue that its PodGroups take unless they name another one."""
+__all__ = ["default", "takes_queue_of_namespace", "validate_create"]
 
 DEFAULT_QUEUE = "default"
 
@@ -27,7 +25,7 @@ def takes_queue_of_namespace(pod_group: Mapping[str, Any]) -> bool:
 
 def default(pod_group: Mapping[str, Any], namespace_annotations: Mapping[str, Any]) -> Patch:
     """The operations that give the PodGroup the queue of its namespace."""
-    queue = namespace_annotations.get(QUEUE_OF_NAMESPACE)
+    queue = namespace_annotations.get(SCHEDULING_QUEUE_NAME)
     if not takes_queue_of_namespace(pod_group) or not isinstance(queue, str):
         return []
     return [{"op": "add", "path": "/spec/queue", "value": queue}]

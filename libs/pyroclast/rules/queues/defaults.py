@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyroclast.rules.lookups import HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
+from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
+from pyroclast.rules.lookups import ROOT_QUEUE
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import Patch
 
@@ -13,7 +14,10 @@ __all__ = ["default"]
 
 
 def default(queue: Mapping[str, Any]) -> Patch:
-    """The operations that give `queue` its defaults. A queue without spec gets one; values of a wrong type are left to the schema."""
+    """The operations that give `queue` its defaults.
+
+    A queue without spec gets one; values of a wrong type are left to the schema.
+    """
     patch = _rooted(mapping(mapping(queue.get("metadata")).get("annotations")))
     spec = queue.get("spec")
     if spec is None:

@@ -9,6 +9,7 @@ from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, invalid
 from pyroclast.rules.lookups import QueueView
 from pyroclast.rules.podtemplates.requirements import COUNTED, is_extended
+from pyroclast.rules.values import Json
 
 __all__ = ["check_resources", "check_state"]
 
@@ -34,7 +35,7 @@ def check_state(state: str) -> Iterator[FieldError]:
         yield invalid("spec.state", state, "queue state must be in [Open Closed]")
 
 
-def _check_amount(path: str, name: str, value: Any) -> Iterator[FieldError]:
+def _check_amount(path: str, name: str, value: Json) -> Iterator[FieldError]:
     given = amount(value)
     if given is None:
         return

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
 from pyroclast.rules.errors import FieldError, go_quote, invalid
-from pyroclast.rules.lookups import HIERARCHY, HIERARCHY_WEIGHTS, QueueLookup, QueueView
+from pyroclast.rules.lookups import QueueLookup, QueueView
 
 __all__ = ["check_paths"]
 

@@ -1,0 +1,87 @@
+"""Rules of Pod: what the configuration adds to one, and annotations that speak against one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from pyroclast.api.keys import DISRUPTION_MAX_UNAVAILABLE, DISRUPTION_MIN_AVAILABLE, QUEUE_ALLOCATION_GATE
+from pyroclast.rules.errors import go_quote, invalid
+from pyroclast.rules.resourcegroups import ResourceGroup
+from pyroclast.rules.values import items, mapping, mappings, text
+from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, first_only, found, verdict_of
+
+__all__ = ["default", "validate_create"]
+
+DISRUPTION_KEYS = (DISRUPTION_MIN_AVAILABLE, DISRUPTION_MAX_UNAVAILABLE)
+MAX_INT32 = 2**31 - 1
+
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+def default(pod: Mapping[str, Any], *, namespace: str, groups: Iterable[ResourceGroup] = (), queue_gates: bool = False) -> Patch:
+    """The operations that the configuration asks for; `queue_gates` tells whether pods may ask for a gate of their queue."""
+    spec = mapping(pod.get("spec"))
+    namespace = text(mapping(pod.get("metadata")).get("namespace")) or namespace
+    patch = _gate(pod, spec) if queue_gates else []
+    group = next((group for group in groups if group.selects(pod, namespace)), None)
+    return patch + _of_group(spec, group) if group is not None else patch
+
+
+def _gate(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> Patch:
+    annotations = mapping(mapping(pod.get("metadata")).get("annotations"))
+    gates = items(spec.get("schedulingGates"))
+    asked = annotations.get(QUEUE_ALLOCATION_GATE) == "true"
+    if not asked or any(gate.get("name") == QUEUE_ALLOCATION_GATE for _, gate in mappings(gates)):
+        return []
+    gate = {"name": QUEUE_ALLOCATION_GATE}
+    if gates:
+        return [{"op": "add", "path": "/spec/schedulingGates/-", "value": gate}]
+    return [{"op": "add", "path": "/spec/schedulingGates", "value": [gate]}]
+
+
+def _of_group(spec: Mapping[str, Any], group: ResourceGroup) -> Patch:
+    additions: list[tuple[str, Any]] = []
+    if group.node_selector:
+        additions.append(("nodeSelector", {**mapping(spec.get("nodeSelector")), **group.node_selector}))
+    if group.affinity is not None and not spec.get("affinity"):
+        additions.append(("affinity", group.affinity))
+    if group.tolerations:
+        additions.append(("tolerations", [*items(spec.get("tolerations")), *group.tolerations]))
+    if group.scheduler_name:
+        additions.append(("schedulerName", group.scheduler_name))
+    return [{"op": "add", "path": f"/spec/{key}", "value": value} for key, value in additions]
+
+
+def validate_create(pod: Mapping[str, Any], scheduler_names: Collection[str]) -> Verdict:
+    """The verdict on a new pod; those of other schedulers are none of our business."""
+    if text(mapping(pod.get("spec")).get("schedulerName")) not in scheduler_names:
+        return ALLOWED
+    annotations = mapping(mapping(pod.get("metadata")).get("annotations"))
+    given = [key for key in DISRUPTION_KEYS if key in annotations]
+    findings = [finding for key in given if (finding := _check_disruption(key, text(annotations[key])))]
+    if len(given) > 1 and not findings:
+        sentence = f"not allow configure multiple annotations <[{' '.join(DISRUPTION_KEYS)}]> at same time"
+        path = f"metadata.annotations[{given[1]}]"
+        findings.append(found(sentence, invalid(path, annotations[given[1]], f"{sentence}; keep one of them")))
+    return verdict_of(first_only(findings))
+
+
+def _check_disruption(key: str, value: str) -> Finding | None:
+    """A positive count, or a percentage from 1% to 99% with its sign at the end."""
+    number = int(value) if _INTEGER.fullmatch(value) and len(value) <= 16 else None
+    if number is not None and 0 < number <= MAX_INT32:
+        return None
+    path = f"metadata.annotations[{key}]"
+    if number is not None and number <= 0:
+        sentence = f"invalid value <{go_quote(value)}> for {key}, it must be a positive integer"
+        return found(sentence, invalid(path, value, sentence))
+    share = value.replace("%", "")
+    if not _INTEGER.fullmatch(share):
+        sentence = f"invalid value strconv.Atoi: parsing {go_quote(share)}: invalid syntax for {key}"
+        return found(sentence, invalid(path, value, f"{sentence}; write a count such as 2 or a share such as 50%"))
+    if value == f"{share}%" and len(share) <= 16 and 0 < int(share) < 100:
+        return None
+    sentence = f"invalid value <{go_quote(value)}> for {key}, it must be a valid percentage which between 1% ~ 99%"
+    return found(sentence, invalid(path, value, sentence))

@@ -1,0 +1,1 @@
+"""Certificates of the webhook server: issued, kept, renewed and given out by the service itself, or read from files."""

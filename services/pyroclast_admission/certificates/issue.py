@@ -1,0 +1,148 @@
+"""Making and reading X.509 certificates. The only module here that imports `cryptography`, which takes its time."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from pyroclast_admission.certificates.material import Material
+from pyroclast_admission.certificates.plan import Facts, Serving, Span
+
+__all__ = ["CLOCK_SKEW", "inspect", "new_authority", "new_serving"]
+
+CLOCK_SKEW: Final = timedelta(hours=1)
+"""Certificates are valid from that long ago, so that a caller whose clock is behind takes them."""
+
+_ORGANIZATION = "pyroclast"
+
+
+def new_authority(now: datetime, validity: timedelta) -> tuple[bytes, bytes]:
+    """A self-signed authority that lives for `validity`: certificate and key in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, _ORGANIZATION),
+            # the time in the name keeps the authorities of a bundle apart
+            x509.NameAttribute(NameOID.COMMON_NAME, f"pyroclast-admission-ca@{int(now.timestamp() * 1000)}"),
+        ]
+    )
+    certificate = (
+        _builder(name, name, key, now, validity)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key)
+
+
+def new_serving(
+    authority: bytes, authority_key: bytes, names: Sequence[str], now: datetime, validity: timedelta
+) -> tuple[bytes, bytes]:
+    """A serving certificate for `names` (host names and IP addresses): certificate and key in PEM.
+
+    It does not outlive its authority.
+    """
+    signer = x509.load_pem_x509_certificate(authority)
+    signing_key = serialization.load_pem_private_key(authority_key, password=None)
+    if not isinstance(signing_key, ec.EllipticCurvePrivateKey):
+        raise TypeError("the key of the authority is not an elliptic curve key")
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, _ORGANIZATION)])
+    life = min(validity, signer.not_valid_after_utc - now)
+    certificate = (
+        _builder(subject, signer.subject, key, now, life)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()), critical=False)
+        .sign(signing_key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key)
+
+
+def inspect(material: Material) -> Facts | None:
+    """What there is to know of the material; None when it does not fit together (keys that do not match, foreign issuers)."""
+    try:
+        authorities = [x509.load_pem_x509_certificate(authority) for authority in material.authorities]
+        serving = x509.load_pem_x509_certificate(material.certificate)
+        keys = [serialization.load_pem_private_key(key, password=None) for key in (material.authority_key, material.key)]
+    except (ValueError, TypeError):
+        return None
+    if [_public(key.public_key()) for key in keys] != [_public(c.public_key()) for c in (authorities[0], serving)]:
+        return None
+    signer = next((index for index, authority in enumerate(authorities) if _is_signed_by(serving, authority)), None)
+    if signer is None:
+        return None
+    names = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return Facts(
+        tuple(_span(authority) for authority in authorities),
+        Serving(_span(serving), signer, frozenset(str(name.value) for name in names)),
+    )
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, validity: timedelta
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(now + validity)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+def _public(key: object) -> bytes:
+    encode = key.public_bytes  # type: ignore[attr-defined]  # every kind of public key has it
+    encoded: bytes = encode(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return encoded
+
+
+def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _span(certificate: x509.Certificate) -> Span:
+    return Span(certificate.not_valid_before_utc + CLOCK_SKEW, certificate.not_valid_after_utc)

@@ -1,0 +1,108 @@
+"""The Secret with the certificates: made when it is missing, renewed in time, shared by all replicas."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+
+from pyroclast.api.types import SECRETS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import Conflict, KubeError, NotFound
+from pyroclast_admission.certificates import issue
+from pyroclast_admission.certificates.material import Material, from_secret, to_secret
+from pyroclast_admission.certificates.plan import Policy, Step, next_step, next_time
+from pyroclast_admission.certificates.steps import carry_out
+
+__all__ = ["CertificateKeeper"]
+
+log = structlog.get_logger()
+
+LOOK_EVERY: Final = timedelta(seconds=10)
+"""How often the Secret is read for what another replica (or a person) did to it. Well below any overlap."""
+
+ATTEMPTS: Final = 16
+"""Writes tried in one go against other replicas; each failed one means that somebody else made progress."""
+
+
+class CertificateKeeper:
+    """Follows the Secret and hands on what it holds. `use` is called with each new material, from `run` and `settle`.
+
+    Args:
+        client: the API server.
+        key: the Secret.
+        policy: names, lifetimes and overlap.
+        now: the time, UTC.
+        use: takes the material into service; called before anybody is told to trust less than before.
+    """
+
+    def __init__(
+        self, client: Client, key: Key, policy: Policy, *, now: Callable[[], datetime], use: Callable[[Material], None]
+    ) -> None:
+        self._client, self._key, self._policy, self._now, self._use = client, key, policy, now, use
+        self._material: Material | None = None
+
+    async def settle(self) -> Material:
+        """Bring the Secret to where it should be now, and give what it holds.
+
+        Replicas that do this at the same moment agree: the first write counts, the others read it.
+
+        Raises:
+            KubeError: the API server does not let us.
+        """
+        for _ in range(ATTEMPTS):
+            secret = await self._read()
+            material = from_secret(secret) if secret is not None else self._material
+            facts = issue.inspect(material) if material is not None else None
+            step = next_step(facts, self._policy, self._now())
+            if step is Step.KEEP and secret is not None and material is not None:
+                self._take(material)
+                return material
+            changed = carry_out(step, material, self._policy, self._now())
+            try:
+                await self._write(secret, changed)
+            except Conflict:
+                continue  # somebody was faster: look at what they wrote
+            log.info("certificates.changed", secret=str(self._key), step=step.value, authorities=len(changed.authorities))
+        raise TimeoutError(f"Secret {self._key} changes faster than it can be written")
+
+    async def run(self) -> None:
+        """Keep the Secret right until cancelled; while the API server does not answer, what is in use stays in use."""
+        while True:
+            try:
+                material = await self.settle()
+            except (KubeError, TimeoutError) as error:
+                log.warning("certificates.unreachable", secret=str(self._key), error=str(error))
+                await asyncio.sleep(self._pause(None))
+                continue
+            await asyncio.sleep(self._pause(material))
+
+    def _take(self, material: Material) -> None:
+        if material != self._material:
+            self._material = material
+            self._use(material)
+
+    def _pause(self, material: Material | None) -> float:
+        """Seconds until the next look: soon enough for the next step, and for steps of others."""
+        pauses = [LOOK_EVERY, self._policy.overlap / 4]
+        facts = issue.inspect(material) if material is not None else None
+        if facts is not None:
+            pauses.append(next_time(facts, self._policy) - self._now())
+        return max(min(pauses).total_seconds(), 0.1)
+
+    async def _read(self) -> dict[str, Any] | None:
+        try:
+            return await self._client.get(SECRETS, self._key)
+        except NotFound:
+            return None
+
+    async def _write(self, secret: dict[str, Any] | None, material: Material) -> None:
+        if secret is None:
+            metadata = {"namespace": self._key.namespace, "name": self._key.name}
+            body = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": to_secret(material)}
+            await self._client.create(SECRETS, body)
+        else:
+            await self._client.update(SECRETS, {**secret, "data": {**(secret.get("data") or {}), **to_secret(material)}})

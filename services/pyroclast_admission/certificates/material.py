@@ -1,0 +1,58 @@
+"""What the Secret holds: the authorities to trust, the key of the newest, and the serving certificate with its key."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = ["Material", "from_secret", "to_secret"]
+
+CERTIFICATE: Final = "tls.crt"
+KEY: Final = "tls.key"
+BUNDLE: Final = "ca.crt"
+AUTHORITY_KEY: Final = "ca.key"
+
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Everything in PEM. `authorities` are those that callers trust, newest first; `authority_key` belongs to the newest."""
+
+    authorities: tuple[bytes, ...]
+    authority_key: bytes
+    certificate: bytes
+    key: bytes
+
+    @property
+    def bundle(self) -> bytes:
+        """What callers are told to trust."""
+        return b"".join(authority if authority.endswith(b"\n") else authority + b"\n" for authority in self.authorities)
+
+
+def from_secret(secret: Mapping[str, Any]) -> Material | None:
+    """The material in a Secret; None when a part is missing or is not base64."""
+    data = secret.get("data")
+    if not isinstance(data, dict):
+        return None
+    try:
+        parts = {name: base64.b64decode(data[name], validate=True) for name in (CERTIFICATE, KEY, BUNDLE, AUTHORITY_KEY)}
+    except (KeyError, TypeError, binascii.Error):
+        return None
+    authorities = tuple(_PEM.findall(parts[BUNDLE]))
+    return Material(authorities, parts[AUTHORITY_KEY], parts[CERTIFICATE], parts[KEY]) if authorities else None
+
+
+def to_secret(material: Material) -> dict[str, str]:
+    """`data` of the Secret that holds the material."""
+    parts = {
+        CERTIFICATE: material.certificate,
+        KEY: material.key,
+        BUNDLE: material.bundle,
+        AUTHORITY_KEY: material.authority_key,
+    }
+    return {name: base64.b64encode(value).decode() for name, value in parts.items()}

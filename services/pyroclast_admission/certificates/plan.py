@@ -1,0 +1,97 @@
+"""When which certificate is replaced. Pure: from what there is and the time to the next step.
+
+An authority is replaced in three steps, each of which all callers and replicas have long seen before the next one is
+taken: the new authority is added to the bundle; the serving certificate is issued by it; the old one is dropped. At no
+moment does a server show a certificate that a caller does not trust. What step comes next follows from the certificates
+themselves, so nothing else needs to be kept, and every replica comes to the same conclusion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+__all__ = ["Facts", "Policy", "Serving", "Span", "Step", "next_step", "next_time"]
+
+
+class Step(Enum):
+    """What to do to the material."""
+
+    KEEP = "keep"
+    START_OVER = "start over"
+    ADD_AUTHORITY = "add an authority"
+    ISSUE = "issue a serving certificate"
+    DROP_AUTHORITIES = "drop old authorities"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From when until when a certificate lives; clock skew aside."""
+
+    start: datetime
+    end: datetime
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether two thirds of its life are over: the last third is time to replace it, whatever goes wrong."""
+        return now >= self.due_at
+
+    @property
+    def due_at(self) -> datetime:
+        """When two thirds of its life are over."""
+        return self.start + (self.end - self.start) * 2 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """The serving certificate: `signer` is the index of its authority; `names` are those it is for."""
+
+    span: Span
+    signer: int
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The certificates there are, authorities newest first."""
+
+    authorities: tuple[Span, ...]
+    serving: Serving
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """For how long certificates live, and how long every caller and replica is given to see a change."""
+
+    names: frozenset[str]
+    authority_validity: timedelta = timedelta(days=365)
+    validity: timedelta = timedelta(days=90)
+    overlap: timedelta = timedelta(minutes=2)
+
+
+def next_step(facts: Facts | None, policy: Policy, now: datetime) -> Step:
+    """What is to be done now; `facts` None: there is nothing, or nothing that fits together."""
+    if facts is None or now >= facts.authorities[0].end:
+        return Step.START_OVER
+    newest, serving = facts.authorities[0], facts.serving
+    if newest.is_due(now):
+        return Step.ADD_AUTHORITY
+    if now >= serving.span.end or not policy.names <= serving.names:
+        return Step.ISSUE
+    known_everywhere = now >= newest.start + policy.overlap
+    if known_everywhere and (serving.signer > 0 or serving.span.is_due(now)):
+        return Step.ISSUE
+    if len(facts.authorities) > 1 and serving.signer == 0 and now >= serving.span.start + policy.overlap:
+        return Step.DROP_AUTHORITIES
+    return Step.KEEP
+
+
+def next_time(facts: Facts, policy: Policy) -> datetime:
+    """The earliest moment after which `next_step` may say something else than it does now, if nothing changes."""
+    newest, serving = facts.authorities[0], facts.serving
+    times = [newest.due_at, max(serving.span.due_at, newest.start + policy.overlap), serving.span.end]
+    if serving.signer > 0:
+        times.append(newest.start + policy.overlap)
+    elif len(facts.authorities) > 1:
+        times.append(serving.span.start + policy.overlap)
+    return min(times)

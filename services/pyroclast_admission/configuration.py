@@ -1,0 +1,22 @@
+"""The admission configuration file: read at start, and again when it changes."""
+
+from __future__ import annotations
+
+import yaml
+
+from pyroclast.rules.resourcegroups import ConfigurationError, ResourceGroup, read_groups
+
+__all__ = ["parse_configuration"]
+
+
+def parse_configuration(content: bytes) -> tuple[ResourceGroup, ...]:
+    """The resource groups in the file.
+
+    Raises:
+        ConfigurationError: It is no YAML, or no admission configuration.
+    """
+    try:
+        document = yaml.safe_load(content)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"not YAML: {error}") from None
+    return read_groups(document)

@@ -1,0 +1,158 @@
+"""From a body to an answer: reads the review, asks the rules, and where the caches may lag behind, the API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from pyroclast.kube.errors import KubeError
+from pyroclast.rules.lookups import QueueLookup, QueueView
+from pyroclast_admission.handlers import Webhook, answer
+from pyroclast_admission.known import Known
+from pyroclast_admission.metrics import ReviewMetrics
+from pyroclast_admission.overload import Overload
+from pyroclast_admission.review import Answer, BadReview, Review, decode, encode, refusal
+
+__all__ = ["Engine", "Reply"]
+
+log = structlog.get_logger()
+
+LARGE_BODY: Final = 128 * 1024
+"""Bytes from which a review is worked on in a thread: it may take tens of milliseconds, in which others get their answers."""
+
+MAX_LARGE: Final = 8
+"""Large reviews waiting for that thread; more are sent away to come again."""
+
+RETRY_SECONDS: Final = 1
+
+QueueFetcher = Callable[[str], Awaitable[QueueView | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An HTTP answer."""
+
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+
+
+class Engine:
+    """Answers reviews. Everything but the lookups of queues that the cache does not know is synchronous.
+
+    Args:
+        webhooks: those that are served.
+        known: gives what the rules may look at, at each review.
+        fetch: reads one queue from the API server.
+        overload: tells when to send requests away.
+        metrics: counts what is answered.
+    """
+
+    def __init__(
+        self,
+        webhooks: Iterable[Webhook],
+        known: Callable[[], Known],
+        fetch: QueueFetcher,
+        overload: Overload,
+        metrics: ReviewMetrics,
+    ) -> None:
+        self._webhooks = {webhook.path: webhook for webhook in webhooks}
+        self._known, self._fetch, self._overload, self._metrics = known, fetch, overload, metrics
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-review")
+        self._large = 0
+
+    def serves(self, path: str) -> bool:
+        """Whether there is a webhook at `path`."""
+        return path in self._webhooks
+
+    async def reply(self, path: str, body: bytes) -> Reply:
+        """The answer to `body`, posted to `path`."""
+        webhook = self._webhooks[path]
+        if self._overload.sheds or self._large >= MAX_LARGE:
+            return self._shed(webhook, body)
+        if len(body) < LARGE_BODY:
+            return await self._reply(webhook, body)
+        self._large += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._reply_from_cache, webhook, body)
+        finally:
+            self._large -= 1
+
+    def close(self) -> None:
+        """Give up the thread for large reviews."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _reply(self, webhook: Webhook, body: bytes) -> Reply:
+        try:
+            review = decode(body)
+        except BadReview as bad:
+            return self._bad(webhook, bad)
+        known = self._known()
+        noted = _NotedQueues(known.queues)
+        result = answer(webhook, review, replace(known, queues=noted))
+        if noted.missed and not result.verdict.allowed:
+            result = await self._answer_afresh(webhook, review, noted.missed, result)
+        return self._encoded(webhook, review, result)
+
+    async def _answer_afresh(self, webhook: Webhook, review: Review, missed: set[str], result: Answer) -> Answer:
+        """The answer once the queues that the cache does not know have been looked up: it may only lag behind."""
+        try:
+            found = [await self._fetch(name) for name in sorted(missed)]
+        except KubeError as error:
+            message = f"queue {min(missed)} cannot be looked up now, try again: {error.message}"
+            return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
+        return answer(webhook, review, self._known()) if any(found) else result
+
+    def _reply_from_cache(self, webhook: Webhook, body: bytes) -> Reply:
+        try:
+            review = decode(body)
+        except BadReview as bad:
+            return self._bad(webhook, bad)
+        return self._encoded(webhook, review, answer(webhook, review, self._known()))
+
+    def _shed(self, webhook: Webhook, body: bytes) -> Reply:
+        try:
+            review = decode(body)
+        except BadReview as bad:
+            return self._bad(webhook, bad)
+        message = "the admission service has more requests than it can answer in time, try again"
+        shed = refusal(message, code=429, reason="TooManyRequests", retry_after_seconds=RETRY_SECONDS)
+        self._metrics.count(webhook.path, "shed")
+        return Reply(200, encode(review, shed))
+
+    def _bad(self, webhook: Webhook, bad: BadReview) -> Reply:
+        self._metrics.count(webhook.path, "bad")
+        return Reply(400, f"{bad}\n".encode(), "text/plain; charset=utf-8")
+
+    def _encoded(self, webhook: Webhook, review: Review, result: Answer) -> Reply:
+        verdict = result.verdict
+        self._metrics.count(webhook.path, "allowed" if verdict.allowed else "denied")
+        if not verdict.allowed:
+            key = f"{review.namespace}/{review.name}" if review.namespace else review.name
+            log.info("review.denied", webhook=webhook.path, operation=review.operation, key=key, reason=verdict.message[:200])
+        return Reply(200, encode(review, result))
+
+
+class _NotedQueues:
+    """Queues from the cache, with a note of the names that were asked for in vain."""
+
+    def __init__(self, queues: QueueLookup) -> None:
+        self._queues = queues
+        self.missed: set[str] = set()
+
+    def get(self, name: str) -> QueueView | None:
+        view = self._queues.get(name)
+        if view is None and name:
+            self.missed.add(name)
+        return view
+
+    def children(self, name: str) -> Sequence[QueueView]:
+        return self._queues.children(name)
+
+    def all(self) -> Sequence[QueueView]:
+        return self._queues.all()

@@ -1,0 +1,47 @@
+"""What the webhooks know besides the request: other objects, and how they were set up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pyroclast.rules.lookups import FlowLookup, QueueLookup
+from pyroclast.rules.queues import QueueLimits
+from pyroclast.rules.resourcegroups import ResourceGroup
+
+__all__ = ["Known", "NamespaceLookup", "Options"]
+
+
+class NamespaceLookup(Protocol):
+    """The namespaces of the cluster."""
+
+    def annotations(self, name: str) -> Mapping[str, Any]:
+        """The annotations of the namespace; none when it is not known."""
+        ...
+
+    def is_terminating(self, name: str) -> bool:
+        """Whether the namespace is being deleted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the service was set up."""
+
+    scheduler_names: tuple[str, ...] = ("volcano",)
+    queue_limits: QueueLimits = field(default_factory=QueueLimits)
+    pod_level_resources: bool = True
+    queue_gates: bool = False
+    guard_flows: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Everything a webhook may look at. `resource_groups` is the current admission configuration."""
+
+    queues: QueueLookup
+    flows: FlowLookup
+    namespaces: NamespaceLookup
+    options: Options
+    resource_groups: tuple[ResourceGroup, ...] = ()

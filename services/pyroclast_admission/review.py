@@ -1,0 +1,137 @@
+"""AdmissionReview on the wire: reading requests, writing answers. Pure."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from pyroclast.rules.errors import FieldError
+from pyroclast.rules.values import mapping, text
+from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict
+
+__all__ = ["API_VERSION", "Answer", "BadReview", "Review", "decode", "encode", "refusal"]
+
+API_VERSION: Final = "admission.k8s.io/v1"
+
+MAX_CAUSES: Final = 64
+"""Causes that an answer carries: more than anybody mends in one go."""
+
+MAX_MESSAGE: Final = 16 * 1024
+"""Characters of a message. The API server puts it into the answer to the user as it is."""
+
+MAX_WARNINGS: Final = 16
+"""The API server itself cuts warnings at 4096 characters in all."""
+
+
+class BadReview(Exception):
+    """The body is no AdmissionReview that can be answered; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """One request. `object` is empty for a deletion; `resource` is `group version plural`, as messages write it."""
+
+    uid: str
+    operation: str
+    resource: str
+    kind: str
+    group: str
+    namespace: str
+    name: str
+    user: str
+    object: Mapping[str, Any] = field(default_factory=dict)
+    old_object: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What to reply. `code` and `reason` are set for a denial that is neither the original's nor about fields."""
+
+    verdict: Verdict = ALLOWED
+    patch: Patch = field(default_factory=list)
+    code: int = 0
+    reason: str = ""
+    retry_after_seconds: int = 0
+
+
+def decode(body: bytes) -> Review:
+    """The request in `body`.
+
+    Raises:
+        BadReview: It is none.
+    """
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadReview(f"the body is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise BadReview("the body is not an AdmissionReview: a JSON object is expected")
+    version = document.get("apiVersion")
+    if version != API_VERSION or document.get("kind") != "AdmissionReview":
+        raise BadReview(
+            f"the body is not an AdmissionReview of {API_VERSION}: apiVersion is {orjson.dumps(version).decode()[:80]}"
+        )
+    request = document.get("request")
+    if not isinstance(request, dict) or not isinstance(request.get("uid"), str):
+        raise BadReview("the AdmissionReview has no request with a uid")
+    resource, kind = mapping(request.get("resource")), mapping(request.get("kind"))
+    asked = mapping(request.get("object"))
+    return Review(
+        uid=request["uid"],
+        operation=text(request.get("operation")),
+        resource=f"{text(resource.get('group'))} {text(resource.get('version'))} {text(resource.get('resource'))}",
+        kind=text(kind.get("kind")),
+        group=text(kind.get("group")),
+        namespace=text(request.get("namespace")),
+        name=text(request.get("name")) or text(mapping(asked.get("metadata")).get("name")),
+        user=text(mapping(request.get("userInfo")).get("username")),
+        object=asked,
+        old_object=mapping(request.get("oldObject")),
+    )
+
+
+def encode(review: Review, answer: Answer) -> bytes:
+    """The AdmissionReview that answers `review`."""
+    verdict = answer.verdict
+    response: dict[str, Any] = {"uid": review.uid, "allowed": verdict.allowed}
+    if not verdict.allowed:
+        response["status"] = _status(review, answer)
+    elif answer.patch:
+        response["patch"] = base64.b64encode(orjson.dumps(answer.patch)).decode()
+        response["patchType"] = "JSONPatch"
+    if verdict.warnings:
+        response["warnings"] = list(verdict.warnings[:MAX_WARNINGS])
+    return orjson.dumps(
+        {"kind": "AdmissionReview", "apiVersion": API_VERSION, "response": response}, option=orjson.OPT_NON_STR_KEYS
+    )
+
+
+def refusal(message: str, *, code: int, reason: str, retry_after_seconds: int = 0) -> Answer:
+    """A denial for a reason of our own; with `retry_after_seconds` the client is asked to come again."""
+    return Answer(Verdict(message), [], code, reason, retry_after_seconds)
+
+
+def _status(review: Review, answer: Answer) -> dict[str, Any]:
+    verdict = answer.verdict
+    message = verdict.message if len(verdict.message) <= MAX_MESSAGE else f"{verdict.message[:MAX_MESSAGE]}…"
+    status: dict[str, Any] = {"metadata": {}, "message": message}
+    if verdict.causes:
+        details = {"name": review.name, "group": review.group, "kind": review.kind, "causes": _causes(verdict.causes)}
+        status |= {"status": "Failure", "code": 422, "reason": "Invalid", "details": details}
+    elif answer.code:
+        status |= {"status": "Failure", "code": answer.code, "reason": answer.reason}
+        if answer.retry_after_seconds:
+            status["details"] = {"retryAfterSeconds": answer.retry_after_seconds}
+    return status
+
+
+def _causes(errors: tuple[FieldError, ...]) -> list[dict[str, str]]:
+    causes = [error.cause() for error in errors[:MAX_CAUSES]]
+    if len(errors) > MAX_CAUSES:
+        more = len(errors) - MAX_CAUSES
+        causes.append({"reason": "FieldValueInvalid", "message": f"{more} more errors are not shown", "field": "spec"})
+    return causes

@@ -1,0 +1,112 @@
+"""The HTTPS server of the webhooks: bounds on what it reads, and nothing but clear answers."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Final
+
+import structlog
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from pyroclast.runtime.errors import StartFailure
+from pyroclast_admission.engine import Engine, Reply
+from pyroclast_admission.metrics import ReviewMetrics
+
+__all__ = ["WebhookServer"]
+
+log = structlog.get_logger()
+
+MAX_BODY: Final = 3 * 1024 * 1024
+"""Bytes: an object of at most 1.5 MiB, which is what etcd keeps, and the one that it replaces."""
+
+READ_SECONDS: Final = 8.0
+"""How long a body may take to arrive; the API server waits for an answer no longer than 10 s."""
+
+KEEPALIVE_SECONDS: Final = 120.0
+"""Longer than the API server keeps a connection that it does not use, so that it is never closed under its hands."""
+
+HEADER_BYTES: Final = 16 * 1024
+
+
+class WebhookServer:
+    """Serves an engine. Use as an async context manager."""
+
+    def __init__(self, engine: Engine, metrics: ReviewMetrics, tls: ssl.SSLContext | None) -> None:
+        self._engine, self._metrics, self._tls = engine, metrics, tls
+        server = web.Server(self._handle, keepalive_timeout=KEEPALIVE_SECONDS, max_field_size=HEADER_BYTES, access_log=None)
+        self._runner = web.ServerRunner(server, handle_signals=False)
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; port 0 takes a free one.
+
+        Raises:
+            StartFailure: the address cannot be listened on.
+        """
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host or None, port, ssl_context=self._tls, backlog=1024, reuse_address=True)
+        try:
+            await site.start()
+        except OSError as error:
+            await self._runner.cleanup()
+            raise StartFailure(f"--port: cannot listen on {host}:{port}: {error.strerror or error}") from error
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Answer what has been asked, then close."""
+        await self._runner.cleanup()
+        self._engine.close()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        started = asyncio.get_running_loop().time()
+        path = request.path
+        try:
+            reply = await self._reply(request, path)
+        except TimeoutError:
+            reply = _plain(408, f"the body did not arrive within {READ_SECONDS:.0f} seconds")
+        except HttpProcessingError as error:
+            reply = _plain(400, f"the request cannot be read: {error.message}")
+        except (web.HTTPException, ConnectionError):
+            raise
+        except Exception:
+            log.exception("review.failed", path=path)
+            reply = _plain(500, "the review failed; the log of the admission service says why")
+        if self._engine.serves(path):
+            self._metrics.took(path, asyncio.get_running_loop().time() - started)
+        response = web.Response(status=reply.status, body=reply.body, headers={"Content-Type": reply.content_type})
+        if not request.content.at_eof():
+            response.force_close()  # what is left of the body is not worth reading
+        return response
+
+    async def _reply(self, request: web.BaseRequest, path: str) -> Reply:
+        if not self._engine.serves(path):
+            return _plain(404, "404 page not found")
+        if request.method != "POST":
+            return _plain(405, "only POST is answered here")
+        if request.content_type != "application/json":
+            return _plain(415, f"the body must be application/json, not {request.content_type}")
+        if (request.content_length or 0) > MAX_BODY:
+            return _plain(413, "request body too large")
+        async with asyncio.timeout(READ_SECONDS):
+            body = await _read(request)
+        return await self._engine.reply(path, body) if body is not None else _plain(413, "request body too large")
+
+
+async def _read(request: web.BaseRequest) -> bytes | None:
+    """The body; None when there is more than is taken."""
+    body = await request.content.readany()
+    if request.content.at_eof():
+        return body
+    parts, size = [body], len(body)
+    while part := await request.content.readany():
+        size += len(part)
+        if size > MAX_BODY:
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _plain(status: int, text: str) -> Reply:
+    return Reply(status, f"{text}\n".encode(), "text/plain; charset=utf-8")

@@ -1,0 +1,147 @@
+"""Wiring of the admission service: caches, certificates, server."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import orjson
+import structlog
+
+from pyroclast.api.types import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
+from pyroclast.kube.client import Client
+from pyroclast.runtime.errors import StartFailure
+from pyroclast.runtime.service import Service
+from pyroclast.runtime.tls import ServingTls, TlsFiles
+from pyroclast_admission.caches import FlowCache, NamespaceCache, QueueCache
+from pyroclast_admission.certificates.inject import BundleInjector
+from pyroclast_admission.configuration import parse_configuration
+from pyroclast_admission.engine import Engine
+from pyroclast_admission.files import FileWatcher
+from pyroclast_admission.handlers import WEBHOOKS, Mode
+from pyroclast_admission.known import Known
+from pyroclast_admission.lookup import QueueFetcher
+from pyroclast_admission.metrics import ReviewMetrics
+from pyroclast_admission.overload import Overload
+from pyroclast_admission.server import WebhookServer
+from pyroclast_admission.settings import AdmissionSettings
+
+__all__ = ["AdmissionService"]
+
+log = structlog.get_logger()
+
+POD_RESOURCES_SINCE: Final = 34
+"""Minor version of Kubernetes from which pods have resources of their own by default."""
+
+
+class AdmissionService:
+    """The parts of the service, and what the webhooks know right now."""
+
+    def __init__(self, settings: AdmissionSettings, service: Service, client: Client) -> None:
+        self._settings, self._service, self._client = settings, service, client
+        self._webhooks = [webhook for webhook in WEBHOOKS if webhook.path in settings.enabled_admission]
+        self._tls = ServingTls()
+        self._queues = QueueCache(client)
+        flows, namespaces = FlowCache(client), NamespaceCache(client)
+        for informer in (self._queues.informer, flows.informer, namespaces.informer):
+            service.watch(informer)
+        self._known = Known(self._queues, flows, namespaces, settings.options(pod_level_resources=True))
+
+    @classmethod
+    async def serve(cls, settings: AdmissionSettings, service: Service) -> None:
+        """Run the service until it is cancelled."""
+        await cls(settings, service, await service.client())._serve()
+
+    async def _serve(self) -> None:
+        self._follow_configuration()
+        await self._provide_certificates()
+        has_pod_resources = await self._has_pod_resources()
+        self._known = replace(self._known, options=self._settings.options(pod_level_resources=has_pod_resources))
+        overload, metrics = Overload(), ReviewMetrics(self._service.metrics)
+        fetcher = QueueFetcher(self._client, self._queues)
+        engine = Engine(self._webhooks, lambda: self._known, fetcher.fetch, overload, metrics)
+        server = WebhookServer(engine, metrics, self._tls.context)
+        self._service.spawn("overload", overload.run())
+        await self._service.synced()
+        await server.start(self._settings.listen_address, self._settings.port)
+        log.info("webhooks.serving", port=server.port, paths=[webhook.path for webhook in self._webhooks])
+        try:
+            await self._service.stopping.wait()
+        finally:
+            await server.stop()
+
+    async def _provide_certificates(self) -> None:
+        """Have a certificate to serve with, and the API server told whom to trust, now and from now on."""
+        names = {
+            kind: [webhook.configuration for webhook in self._webhooks if webhook.mode is mode]
+            for kind, mode in ((MUTATING_WEBHOOKS, Mode.MUTATING), (VALIDATING_WEBHOOKS, Mode.VALIDATING))
+        }
+        settings = self._settings
+        injects = not settings.has_certificate_files or bool(settings.ca_cert_file)
+        injector = BundleInjector(self._client, names)
+        if injects:
+            for informer in injector.informers.values():
+                self._service.watch(informer)
+            self._service.add_ready("ca-bundle", injector.pending)
+            self._service.spawn("ca-bundle", injector.run())
+        if settings.has_certificate_files:
+            self._follow_files(injector)
+        else:
+            await self._keep_certificates(injector)
+
+    def _follow_files(self, injector: BundleInjector) -> None:
+        settings = self._settings
+        followed = TlsFiles(self._tls, Path(settings.tls_cert_file), Path(settings.tls_private_key_file))
+        followed.load()
+        self._service.spawn("tls-files", followed.follow())
+        if settings.ca_cert_file:
+            authority = FileWatcher(Path(settings.ca_cert_file), injector.tell)
+            try:
+                authority.load()
+            except OSError as error:
+                raise StartFailure(f"Failed to parse CA file: failed to read cacert file ({error.filename}): {error}") from error
+            self._service.spawn("ca-file", authority.run())
+
+    async def _keep_certificates(self, injector: BundleInjector) -> None:
+        from pyroclast_admission.certificates.keeper import CertificateKeeper  # noqa: PLC0415 - cryptography takes its time
+        from pyroclast_admission.certificates.material import Material  # noqa: PLC0415
+        from pyroclast_admission.certificates.plan import Policy  # noqa: PLC0415
+
+        provided = asyncio.Event()
+
+        def use(material: Material) -> None:
+            self._tls.use(material.certificate, material.key)
+            injector.tell(material.bundle)
+            provided.set()
+
+        settings = self._settings
+        policy = Policy(settings.names, settings.ca_validity, settings.certificate_validity, settings.certificate_overlap)
+        key = Key(settings.webhook_namespace or "default", settings.tls_secret_name)
+        keeper = CertificateKeeper(self._client, key, policy, now=lambda: datetime.now(UTC), use=use)
+        self._service.add_ready("certificate", lambda: None if provided.is_set() else f"Secret {key} cannot be had yet")
+        self._service.spawn("certificates", keeper.run())
+        await provided.wait()
+
+    def _follow_configuration(self) -> None:
+        path = self._settings.admission_conf
+        if not path:
+            return
+
+        def use(content: bytes) -> None:
+            self._known = replace(self._known, resource_groups=parse_configuration(content))
+            log.info("configuration.loaded", file=path, groups=len(self._known.resource_groups))
+
+        watcher = FileWatcher(Path(path), use)
+        try:
+            watcher.load()
+        except (OSError, ValueError) as error:
+            log.warning("configuration.unusable", file=path, error=str(error))
+        self._service.spawn("configuration", watcher.run())
+
+    async def _has_pod_resources(self) -> bool:
+        version = orjson.loads(await self._client.request("GET", "/version"))
+        minor = str(version.get("minor", "")).rstrip("+")
+        return not minor.isdecimal() or int(minor) >= POD_RESOURCES_SINCE

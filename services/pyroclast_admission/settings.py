@@ -1,0 +1,108 @@
+"""Flags of the admission service."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from pyroclast.rules.queues import QueueLimits
+from pyroclast.runtime.addresses import Address
+from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.settings import CommaSeparated, Names, ServiceSettings
+from pyroclast_admission.handlers import WEBHOOKS
+from pyroclast_admission.known import Options
+
+__all__ = ["AdmissionSettings"]
+
+DEFAULT_WEBHOOKS: Final = tuple(webhook.path for webhook in WEBHOOKS)
+
+
+class AdmissionSettings(ServiceSettings):
+    """What the admission service understands beyond what every service does."""
+
+    listen_address: str = Field("", description="host or address on which the webhooks are served; empty: all")
+    port: int = Field(8443, ge=1, le=65535, description="port on which the webhooks are served")
+    metrics_address: Address = Field(":8080", description="where metrics are served")
+    enabled_admission: CommaSeparated = Field(DEFAULT_WEBHOOKS, description="paths of the webhooks to serve")
+    scheduler_name: Names = Field(("volcano",), description="a scheduler of ours; may be given several times")
+    admission_conf: str = Field("", description="file with the resource groups of pods; reloaded when it changes")
+    webhook_namespace: str = Field("", description="namespace of the Service under which the API server calls us")
+    webhook_service_name: str = Field("", description="its name")
+    webhook_url: str = Field("", description="URL under which the API server calls us, without a Service")
+    tls_secret_name: str = Field("volcano-admission-secret", description="Secret in which the certificates are kept")
+    certificate_validity: Duration = Field(timedelta(days=90), description="how long a serving certificate lives")
+    ca_validity: Duration = Field(timedelta(days=365), description="how long an authority lives")
+    certificate_overlap: Duration = Field(timedelta(minutes=2), description="how long old and new are trusted side by side")
+    max_queue_depth: int = Field(5, ge=1, description="how deep queues may be nested")
+    enable_root_queue_protection: bool = Field(default=True, description="resources of the root queue cannot be changed")
+    enable_queue_allocated_pods_check: bool = Field(default=False, description="keep queues that have allocated pods")
+    enable_flow_protection: bool = Field(default=True, description="keep running flows and the templates that they use")
+
+    @property
+    def metrics_listen_address(self) -> str:
+        """Where metrics are served."""
+        return self.metrics_address
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The host names and addresses that the serving certificate is for."""
+        names = {"localhost", "127.0.0.1"}
+        if host := urlsplit(self.webhook_url).hostname:
+            names.add(host)
+        if self.webhook_service_name:
+            service = f"{self.webhook_service_name}.{self.webhook_namespace or 'default'}"
+            names |= {self.webhook_service_name, service, f"{service}.svc", f"{service}.svc.cluster.local"}
+        return frozenset(names)
+
+    @property
+    def has_certificate_files(self) -> bool:
+        """Whether certificates come from outside."""
+        return bool(self.tls_cert_file)
+
+    def options(self, *, pod_level_resources: bool) -> Options:
+        """What the webhooks need to know of all this."""
+        limits = QueueLimits(
+            max_depth=self.max_queue_depth,
+            protect_root=self.enable_root_queue_protection,
+            keep_allocated=self.enable_queue_allocated_pods_check,
+        )
+        gates = self.feature_gates
+        return Options(
+            scheduler_names=self.scheduler_name or ("volcano",),
+            queue_limits=limits,
+            pod_level_resources=gates.get("PodLevelResources", pod_level_resources),
+            queue_gates=gates.get("SchedulingGatesQueueAdmission", False),
+            guard_flows=self.enable_flow_protection,
+        )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        unknown = [path for path in self.enabled_admission if path not in DEFAULT_WEBHOOKS]
+        if unknown:
+            raise ValueError(
+                f"--enabled-admission: enabled admission {unknown[0]} not found on the admission registered map; "
+                f"there are {', '.join(DEFAULT_WEBHOOKS)}"
+            )
+        if not (self.webhook_url or self.webhook_namespace or self.webhook_service_name):
+            raise ValueError(
+                "failed to start webhooks as both 'url' and 'namespace/name' of webhook are empty; "
+                "set --webhook-url, or --webhook-namespace and --webhook-service-name"
+            )
+        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
+            raise ValueError("--tls-cert-file and --tls-private-key-file are only of use together")
+        if self.certificate_overlap * 6 > self.certificate_validity or self.certificate_validity > self.ca_validity:
+            raise ValueError(
+                "--certificate-overlap must be at most a sixth of --certificate-validity, and that at most --ca-validity"
+            )
+        missing = [
+            name
+            for name in (self.tls_cert_file, self.tls_private_key_file, self.ca_cert_file)
+            if name and not Path(name).is_file()
+        ]
+        if missing:
+            raise ValueError(f"{missing[0]} is not a file that can be read")
+        return self
