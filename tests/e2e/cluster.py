@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.server import RealServer
+
 __all__ = ["Cluster", "KubectlError", "kubectl_is_there", "services_of"]
 
 START_SECONDS = 120.0
@@ -46,6 +48,7 @@ class Cluster:
     process: subprocess.Popen[str]
     pids: dict[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    server: RealServer | None = None
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
         """What kubectl prints.
@@ -83,6 +86,21 @@ class Cluster:
         """All finished requests so far, in order."""
         events = [json.loads(line) for line in self.audit_log.read_text().splitlines() if line.strip().endswith("}")]
         return [event for event in events if event.get("stage") == "ResponseComplete"]
+
+    def outage(self, seconds: float) -> None:
+        """Kill the API server and bring it back: the real one after `seconds`, the embedded one when its supervisor does."""
+        if self.server is None:
+            self.kill("apiserver")
+            wait_until(self._answers, "the API server to answer again")
+        else:
+            self.server.do(self.server.plane.apiserver.restart(down_seconds=seconds, kill=True))
+
+    def _answers(self) -> bool:
+        try:
+            self.kubectl("get", "--raw", "/readyz")
+        except KubectlError:
+            return False
+        return True
 
     def kill(self, service: str) -> int:
         """kill -9; waits until the supervisor has started it again. The new process id."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import secrets
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.control_plane import build
-from tests.control_plane.real import real_control_plane
 from tests.e2e.cluster import Cluster, kubectl_is_there, started
+from tests.e2e.server import real_server
 
 NODES = 8
 
@@ -34,29 +30,11 @@ def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
             yield running
         return
     with (
-        _real(folder / "real") as (kubeconfig, audit_log),
-        started("real", kubeconfig, audit_log, [*data, "--kubeconfig", str(kubeconfig)]) as running,
+        real_server(folder / "real") as server,
+        started("real", server.kubeconfig, server.audit_log, [*data, "--kubeconfig", str(server.kubeconfig)]) as running,
     ):
+        running.server = server
         yield running
-
-
-@contextlib.contextmanager
-def _real(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """A real control plane, kept by an event loop of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    plane = real_control_plane(folder)
-    try:
-        running = asyncio.run_coroutine_threadsafe(plane.__aenter__(), loop).result()
-        try:
-            yield running.kubeconfig, running.audit_log
-        finally:
-            asyncio.run_coroutine_threadsafe(plane.__aexit__(None, None, None), loop).result()
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 @pytest.fixture
