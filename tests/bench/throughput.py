@@ -1,0 +1,162 @@
+"""How many pods per second the whole system starts, as a share of what a client without any logic reaches in the same run.
+
+    python -m tests.bench.throughput [--control-plane real|embedded] [--nodes 500] [--jobs 10] [--pods 100]
+
+The client without logic creates the pods and binds them, nothing else. All services run on the same machine in both parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyroclast.api.types import JOBS, NAMESPACES, NODES, PODS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import load_config
+from tests.e2e.cluster import Cluster, started
+from tests.e2e.server import real_server
+
+IN_FLIGHT = 48
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+SERVICES = ("admission", "controllers", "jobflow", "scheduler")
+SECONDS = 300.0
+
+
+def main() -> None:
+    options = _options()
+    with tempfile.TemporaryDirectory() as folder, _cluster(options, Path(folder)) as cluster:
+        asyncio.run(_measure(cluster, options))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.throughput", description=__doc__)
+    parser.add_argument("--control-plane", choices=("real", "embedded"), default="real")
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--jobs", type=int, default=10)
+    parser.add_argument("--pods", type=int, default=100, help="of each Job")
+    return parser.parse_args()
+
+
+@contextlib.contextmanager
+def _cluster(options: argparse.Namespace, folder: Path) -> Iterator[Cluster]:
+    data = ["--data-dir", str(folder / "data"), "--nodes", str(options.nodes)]
+    if options.control_plane == "embedded":
+        audit_log = folder / "audit.log"
+        with started("embedded", folder / "data" / "kubeconfig", audit_log, [*data, "--audit-log", str(audit_log)]) as cluster:
+            yield cluster
+        return
+    with (
+        real_server(folder / "real") as server,
+        started("real", server.kubeconfig, server.audit_log, [*data, "--kubeconfig", str(server.kubeconfig)]) as cluster,
+    ):
+        yield cluster
+
+
+async def _measure(cluster: Cluster, options: argparse.Namespace) -> None:
+    count = options.jobs * options.pods
+    async with Client(load_config(str(cluster.kubeconfig)), max_in_flight=IN_FLIGHT) as client:
+        for namespace in ("plain", "jobs"):
+            await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        plain = await _without_logic(client, count)
+        await _delete_all(client, "plain")
+        began = time.time()
+        seconds = await _with_jobs(client, options.jobs, options.pods)
+        await asyncio.sleep(3)  # the bookkeeping after the last bind counts too
+    share = (count / seconds) / (count / plain)
+    print(f"{options.jobs} x {options.pods} pods, {options.nodes} nodes, {cluster.control_plane} control plane")
+    print(f"  client without logic  {count / plain:8.0f} pods/s")
+    print(f"  all services          {count / seconds:8.0f} pods/s   share {share:.2f}")
+    _print_writes(cluster, began, count)
+
+
+async def _without_logic(client: Client, count: int) -> float:
+    """Seconds to create and bind `count` pods."""
+    nodes = [node["metadata"]["name"] for node in (await client.list(NODES))[0]]
+
+    async def place(number: int) -> None:
+        name = f"plain-{number}"
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": _pod_spec() | {"schedulerName": "nobody"}}
+        await client.create(PODS, body, namespace="plain")
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name},
+            "target": {"kind": "Node", "name": nodes[number % len(nodes)]},
+        }
+        await client.create(PODS, binding, namespace="plain", name=name, subresource="binding")
+
+    began = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for number in range(count):
+            group.create_task(place(number))
+    return time.monotonic() - began
+
+
+async def _with_jobs(client: Client, jobs: int, pods: int) -> float:
+    """Seconds from the first Job's create until all pods are bound."""
+
+    async def submit(number: int) -> None:
+        task = {"name": "worker", "replicas": pods, "template": {"spec": _pod_spec()}}
+        spec = {"minAvailable": pods, "schedulerName": "volcano", "queue": "default", "tasks": [task]}
+        await client.create(
+            JOBS,
+            {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": {"name": f"j{number}"}, "spec": spec},
+            namespace="jobs",
+        )
+
+    began = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for number in range(jobs):
+            group.create_task(submit(number))
+    while await _bound(client) < jobs * pods:
+        assert time.monotonic() - began < SECONDS, "not all pods were bound in time"
+        await asyncio.sleep(0.2)
+    return time.monotonic() - began
+
+
+async def _bound(client: Client) -> int:
+    query = {"fieldSelector": "spec.nodeName!=", "limit": "1", "resourceVersion": "0"}
+    page = json.loads(await client.list_page(PODS, "jobs", query | {"fieldSelector": "spec.nodeName!="}))
+    return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
+
+
+async def _delete_all(client: Client, namespace: str) -> None:
+    for pod in (await client.list(PODS, namespace))[0]:
+        await client.delete(PODS, Key(namespace, pod["metadata"]["name"]), grace_seconds=0)
+
+
+def _pod_spec() -> dict[str, Any]:
+    container = {
+        "name": "main",
+        "image": "busybox:1.37",
+        "command": ["sleep", "3600"],
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+    }
+    return {"restartPolicy": "Never", "containers": [container]}
+
+
+def _print_writes(cluster: Cluster, began: float, pods: int) -> None:
+    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(began))
+    writes: Counter[tuple[str, str]] = Counter()
+    for event in cluster.audit():
+        account = event["user"]["username"].rpartition(":pyroclast-")[2]
+        if account in SERVICES and event["verb"] in WRITES and event["requestReceivedTimestamp"] >= since:
+            reference = event["objectRef"]
+            writes[event["verb"], "/".join(filter(None, [reference["resource"], reference.get("subresource")]))] += 1
+    leases = sum(count for (_, resource), count in writes.items() if resource == "leases")
+    total = sum(writes.values()) - leases
+    print(f"  writes per pod        {total / pods:8.2f}   (leases not counted)")
+    for (verb, resource), count in writes.most_common():
+        print(f"    {verb:7} {resource:28} {count:6d}  {count / pods:.3f}")
+
+
+if __name__ == "__main__":
+    main()

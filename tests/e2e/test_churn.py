@@ -1,0 +1,110 @@
+"""Ten minutes of churn: Jobs made, scaled and deleted while a service is killed every 20 seconds. Judged from the audit log."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.test_faults import SERVICES, phases
+from tests.e2e.test_first_light import job
+
+SECONDS = 600.0
+KILL_EVERY = 20.0
+STEP_SECONDS = 1.0
+GROWTH = 1.5  # of resident memory of a service that was not killed since, against its first third
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1500)
+def test_churn(cluster: Cluster, namespace: str) -> None:
+    rng = random.Random(1)
+    names = (f"churn-{number}" for number in itertools.count())
+    alive: list[str] = []
+    memory: dict[int, list[int]] = {}
+    began = killed = time.monotonic()
+    while time.monotonic() - began < SECONDS:
+        alive.append(name := next(names))
+        long = rng.random() < 0.3
+        manifest = job(
+            name, command=["sleep", "600" if long else str(rng.randint(1, 3))], replicas=rng.randint(1, 4), min_available=1
+        )
+        create(cluster, namespace, manifest)
+        if long and rng.random() < 0.5:
+            scale(cluster, namespace, name, rng.randint(1, 6))
+        if len(alive) > 12:
+            cluster.kubectl("delete", "vcjob", alive.pop(0), "-n", namespace, "--wait=false", "--ignore-not-found")
+        if time.monotonic() - killed > KILL_EVERY:
+            cluster.kill(rng.choice(SERVICES))
+            killed = time.monotonic()
+        for pid in cluster.pids.values():
+            memory.setdefault(pid, []).append(resident_kib(pid))
+        time.sleep(STEP_SECONDS)
+    for name in alive:
+        cluster.kubectl("delete", "vcjob", name, "-n", namespace, "--wait=false", "--ignore-not-found")
+    wait_until(lambda: not phases(cluster, namespace), "all Jobs to be gone", seconds=120)
+    kinds = "pods,podgroups.scheduling.volcano.sh"
+    wait_until(lambda: not cluster.get(kinds, "-n", namespace)["items"], "all pods and PodGroups to be gone", seconds=120)
+    assert pods_created_twice_in_one_life(cluster, namespace) == []
+    for samples in memory.values():
+        if len(samples) > 120:
+            third = len(samples) // 3
+            assert max(samples[-third:]) < GROWTH * max(samples[:third])
+
+
+def create(cluster: Cluster, namespace: str, manifest: str) -> None:
+    """Create it as soon as the webhooks answer; they are among what is killed."""
+
+    def created() -> bool:
+        try:
+            cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest)
+        except AssertionError as error:
+            return "already exists" in str(error)
+        return True
+
+    wait_until(created, "the Job to be taken")
+
+
+def scale(cluster: Cluster, namespace: str, name: str, replicas: int) -> None:
+    patch = json.dumps([{"op": "replace", "path": "/spec/tasks/0/replicas", "value": replicas}])
+
+    def scaled() -> bool:
+        try:
+            cluster.kubectl("patch", "vcjob", name, "-n", namespace, "--type=json", "-p", patch)
+        except AssertionError:
+            return False
+        return True
+
+    wait_until(scaled, "the Job to be scaled")
+
+
+def pods_created_twice_in_one_life(cluster: Cluster, namespace: str) -> list[str]:
+    """Pods of a name that was created again without having been deleted between."""
+    alive: Counter[str] = Counter()
+    doubled = []
+    for event in cluster.audit():
+        reference = event.get("objectRef") or {}
+        if reference.get("resource") != "pods" or reference.get("subresource") or reference.get("namespace") != namespace:
+            continue
+        name, code = reference.get("name", ""), event["responseStatus"]["code"]
+        if event["verb"] == "create" and code == 201:
+            alive[name] += 1
+            if alive[name] > 1:
+                doubled.append(name)
+        elif event["verb"] == "delete" and code == 200:
+            alive[name] = 0
+    return doubled
+
+
+def resident_kib(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return 0
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")), 0)
