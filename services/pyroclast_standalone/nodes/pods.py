@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 import orjson
 import structlog
@@ -43,6 +43,7 @@ class Entry:
     life: PodLife
     node: str
     published: int = 0
+    is_deleted: bool = False
 
 
 class PodKeeper:
@@ -119,8 +120,9 @@ class PodKeeper:
         await self._publish(pod, entry)
         if entry.life.phase.is_over:
             node.ledger.release(entry.life.uid)
-        if entry.life.may_be_deleted:
+        if entry.life.may_be_deleted and not entry.is_deleted:
             await self._delete(pod)
+            entry.is_deleted = True
         elif entry.life.wake_at is not None:
             self._queue.add_at(key, entry.life.wake_at)
 
@@ -135,7 +137,7 @@ class PodKeeper:
             life.phase, life.reason, life.message = Phase.FAILED, refusal.reason, refusal.message
             log.warning("pod.refused", pod=str(pod.key), node=node.name, reason=refusal.reason, message=refusal.message)
         else:
-            life.pod_ip = node_ip if (node_ip := self._host_ip) and pod.spec.host_network else self._addresses.take()
+            life.pod_ip = self._host_ip if pod.spec.host_network else self._addresses.take()
         return entry
 
     @property
@@ -160,7 +162,7 @@ class PodKeeper:
 
     async def _advance(self, pod: records.Pod, entry: Entry) -> None:
         life = entry.life
-        if pod.status.phase in ("Succeeded", "Failed") and not life.phase.is_over:  # somebody else has written its end
+        if _is_over(pod) and not life.phase.is_over:  # somebody else has written its end
             for container in life.containers:
                 if container.is_alive:
                     await self._runtime.kill(pod, life, container)
@@ -236,7 +238,7 @@ class PodKeeper:
         body = {"metadata": {"uid": pod.metadata.uid}, "status": {"phase": "Failed", "conditions": [condition]}}
         log.info("pod.orphaned", pod=str(pod.key), node=pod.spec.node_name)
         try:
-            if not Phase(pod.status.phase or "Pending").is_over:
+            if not _is_over(pod):
                 await self._client.patch(PODS, pod.key, body, PatchKind.STRATEGIC, subresource="status")
         except NotFound:
             return
@@ -254,5 +256,11 @@ class PodKeeper:
         self._events.event(Reference.of(pod, PODS), type_, reason, message)
 
 
-def _digest(status: dict[str, object]) -> int:
-    return hash(orjson.dumps(status, option=orjson.OPT_SORT_KEYS))
+def _is_over(pod: records.Pod) -> bool:
+    return pod.status.phase in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+def _digest(status: dict[str, Any]) -> int:
+    """What `status` says; a null only takes away what stood there before, and says nothing."""
+    conditions = [{key: value for key, value in condition.items() if value is not None} for condition in status["conditions"]]
+    return hash(orjson.dumps({**status, "conditions": conditions}, option=orjson.OPT_SORT_KEYS))

@@ -69,12 +69,12 @@ class Container(Wire, frozen=True, kw_only=True):
     env_from: tuple[Json, ...] = ()
     resources: Requirements = Requirements()
     volume_mounts: tuple[Mount, ...] = ()
+    ports: tuple[Json, ...] = ()
     restart_policy: str = ""
     startup_probe: Probe | None = None
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
     lifecycle: Json | None = None
-    termination_message_path: str = "/dev/termination-log"
 
 
 class PodSpec(Wire, frozen=True, kw_only=True):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from pyroclast.api.types import NODES, PODS, Key
+from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder
 from pyroclast.kube.informer import Informer
 from pyroclast.kube.queue import WorkQueue
@@ -22,6 +26,7 @@ from .environment import Place
 from .fleet import Fleet
 from .lifecycle import Backoff
 from .pods import PodKeeper
+from .runtime import Runtime
 from .settings import NodesSettings
 from .simulated import SimulatedRuntime
 from .sources import Sources
@@ -30,7 +35,6 @@ __all__ = ["run"]
 
 _WORKERS = 32  # pods written at the same time
 _LONGEST_BACKOFF = 30  # times the first delay, as with kubelets (10 s to 5 min)
-_STALLED_SECONDS = 90.0  # without a word of a watch, though bookmarks come every minute
 
 
 async def run(service: Service) -> None:
@@ -40,52 +44,69 @@ async def run(service: Service) -> None:
     client = await service.client()
     nodes = Informer(client, NODES, records.Node)
     pods = Informer(client, PODS, records.Pod, field_selector="spec.nodeName!=", indexers={"node": _node_of})
-    queue: WorkQueue[Key] = WorkQueue("pods")
+    queue: WorkQueue[Key] = WorkQueue("pods", observer=service.observer)
     events = EventRecorder(client, "kubelet")
+    first = settings.restart_backoff / timedelta(seconds=1)
+    async with _runtime(service, settings, client, nodes, queue) as runtime:
+        keeper = PodKeeper(
+            client,
+            pods,
+            runtime,
+            addresses=AddressPool(ipaddress.IPv4Network(settings.network)),
+            backoff=Backoff(first, first * _LONGEST_BACKOFF),
+            queue=queue,
+            events=events,
+        )
+        async with Endpoint(keeper, runtime).serving(settings.node_ip, settings.kubelet_port) as port:
+            shape = machines.Shape(settings.resources, settings.labels, settings.node_ip, port)
+            fleet = Fleet(client, nodes, settings.names, fleet=settings.name_prefix, shape=shape, changed=keeper.look_at_node)
+            keeper.fleet = fleet
+            missing = set(settings.names)
+            service.add_ready("nodes", lambda: _unregistered(missing, fleet))
+            service.watch(nodes)
+            service.watch(pods)
+            service.spawn("events", events.run())
+            service.spawn("node-statuses", fleet.write_statuses())
+            await service.synced()
+            service.spawn("pods", run_workers(queue, keeper.reconcile, _WORKERS))
+            await fleet.register()
+            service.spawn("leases", fleet.renew_leases())
+            await service.stopping.wait()
+
+
+@asynccontextmanager
+async def _runtime(
+    service: Service, settings: NodesSettings, client: Client, nodes: Informer[records.Node], queue: WorkQueue[Key]
+) -> AsyncIterator[Runtime]:
     sources = Sources(client)
-    unknown = settings.unknown_command / timedelta(seconds=1)
-    host_ip = settings.node_ip
 
     def place(node: str, pod_ip: str) -> Place:
         known = nodes.get(Key("", node))
         allocatable: Mapping[str, Any] = known.status.allocatable if known is not None else {}
-        return Place(pod_ip, host_ip, allocatable)
+        return Place(pod_ip, settings.node_ip, allocatable)
 
-    runtime = SimulatedRuntime(sources, place, unknown_seconds=unknown, now=time.time)
-    first = settings.restart_backoff / timedelta(seconds=1)
-    keeper = PodKeeper(
-        client,
-        pods,
-        runtime,
-        addresses=AddressPool(ipaddress.IPv4Network(settings.pod_network)),
-        backoff=Backoff(first, first * _LONGEST_BACKOFF),
-        queue=queue,
-        events=events,
+    if settings.mode == "simulated":
+        unknown = settings.unknown_command / timedelta(seconds=1)
+        yield SimulatedRuntime(sources, place, unknown_seconds=unknown, now=time.time)
+        return
+    from .processes.runtime import ProcessRuntime, find_isolation  # noqa: PLC0415 - of no use to the other mode
+
+    isolation = await asyncio.to_thread(find_isolation)
+    root = Path(settings.data_dir)
+    runtime = ProcessRuntime(
+        sources, place, root, server=client.config.server, wake=queue.add, isolation=isolation, now=time.time
     )
-    async with Endpoint(keeper, runtime).serving(host_ip, settings.kubelet_port) as port:
-        shape = machines.Shape(settings.resources, settings.labels, host_ip, port)
-        fleet = Fleet(client, nodes, settings.names, fleet=settings.name_prefix, shape=shape, changed=keeper.look_at_node)
-        keeper.fleet = fleet
-        service.add_check("watches", lambda: _stalled(nodes, pods))
-        service.add_ready(
-            "nodes", lambda: None if len(fleet) >= settings.nodes else f"{len(fleet)} of {settings.nodes} registered"
-        )
-        service.spawn("watch nodes", nodes.run())
-        await nodes.synced()
-        service.spawn("watch pods", pods.run())
-        service.spawn("node statuses", fleet.write_statuses())
-        service.spawn("events", events.run())
-        await pods.synced()
-        await fleet.register()
-        service.spawn("leases", fleet.renew_leases())
-        service.spawn("pods", run_workers(queue, keeper.reconcile, _WORKERS))
-        await service.stopping.wait()
+    service.spawn("volumes", runtime.refresh())
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
+
+
+def _unregistered(missing: set[str], fleet: Fleet) -> str | None:
+    missing -= {name for name in missing if fleet.get(name) is not None}
+    return f"{len(missing)} nodes are not registered yet" if missing else None
 
 
 def _node_of(pod: records.Pod) -> list[str]:
     return [pod.spec.node_name]
-
-
-def _stalled(*informers: Informer[Any]) -> str | None:
-    longest = max(informer.stalled_for() for informer in informers)
-    return f"no word of a watch for {longest:.0f} s" if longest > _STALLED_SECONDS else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from pyroclast.resources import quantity
 from pyroclast.runtime.durations import Duration
@@ -35,7 +35,9 @@ class NodesSettings(ServiceSettings):
     data_dir: str = Field("", description="where process mode keeps the state of its containers; needed there")
     node_ip: str = Field("127.0.0.1", description="address at which the API server reaches the nodes, for logs")
     kubelet_port: int = Field(0, ge=0, le=65535, description="port for that; 0: any free one")
-    pod_network: str = Field("10.128.0.0/9", description="network of the addresses of pods")
+    pod_network: str = Field(
+        "", description="network of pod addresses (default 10.128.0.0/9; loopback 127.64.0.0/10 for processes)"
+    )
     restart_backoff: Duration = Field(
         timedelta(seconds=10), description="delay before the second restart of a container; doubles"
     )
@@ -67,7 +69,7 @@ class NodesSettings(ServiceSettings):
     @field_validator("pod_network")
     @classmethod
     def _is_network(cls, text: str) -> str:
-        if ipaddress.IPv4Network(text).num_addresses < 4:
+        if text and ipaddress.IPv4Network(text).num_addresses < 4:
             raise ValueError(f'"{text}" has no room for pods')
         return text
 
@@ -77,6 +79,17 @@ class NodesSettings(ServiceSettings):
         if not _PREFIX.fullmatch(text):
             raise ValueError(f'"{text}" cannot begin the name of a node: lower-case letters, digits, "-" and "."')
         return text
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        if self.mode == "process" and not self.data_dir:
+            raise ValueError("--mode=process needs --data-dir, a folder for the state of its containers")
+        return self
+
+    @property
+    def network(self) -> str:
+        """Where pods get their addresses: for processes one whose every address is this machine."""
+        return self.pod_network or ("127.64.0.0/10" if self.mode == "process" else "10.128.0.0/9")
 
     @property
     def names(self) -> list[str]:

@@ -22,10 +22,12 @@ def pod_status(pod: records.Pod, life: PodLife, injection: Injection, *, host_ip
         "hostIP": host_ip,
         "hostIPs": [{"ip": host_ip}],
         "conditions": _conditions(pod, life, injection, now),
-        "containerStatuses": [_container(pod, life, container) for container in life.of_role(Role.MAIN)],
     }
     inits = life.of_role(Role.INIT, Role.SIDECAR)
-    if inits:
+    was_refused = life.phase.is_over and not any(container.ending for container in life.containers)
+    if not was_refused:
+        status["containerStatuses"] = [_container(pod, life, container) for container in life.of_role(Role.MAIN)]
+    if inits and not was_refused:
         status["initContainerStatuses"] = [_container(pod, life, container) for container in inits]
     if life.pod_ip and (life.phase is not Phase.PENDING or any(container.is_alive or container.ending for container in inits)):
         status["podIP"] = life.pod_ip

@@ -1,0 +1,102 @@
+"""Where the state of containers lies on disk: `DATA/pods/UID/` with volumes, and per container and start its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyroclast_standalone.nodes.logs import LogLine
+from pyroclast_standalone.nodes.volumes import File
+
+__all__ = ["Layout", "Outcome", "Running", "write_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A process that was started; `shim` is the pid of its keeper."""
+
+    pid: int
+    shim: int
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a process ended."""
+
+    code: int
+    ended_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths under the data directory."""
+
+    root: Path
+
+    def pod(self, uid: str) -> Path:
+        """All of a pod."""
+        return self.root / "pods" / uid
+
+    def volume(self, uid: str, name: str) -> Path:
+        """A volume, as a folder."""
+        return self.pod(uid) / "volumes" / name
+
+    def run(self, uid: str, container: str, attempt: int) -> Path:
+        """The files of one start of a container: spec, log, state, exit."""
+        return self.pod(uid) / "containers" / container / str(attempt)
+
+    def running(self, uid: str, container: str, attempt: int) -> Running | None:
+        """The process of that start; None if none was started."""
+        found = _read(self.run(uid, container, attempt) / "state")
+        return None if found is None else Running(int(found["pid"]), int(found["shim"]), float(found["started_at"]))
+
+    def outcome(self, uid: str, container: str, attempt: int) -> Outcome | None:
+        """How that start ended; None if it has not, or nobody could tell."""
+        found = _read(self.run(uid, container, attempt) / "exit")
+        return None if found is None else Outcome(int(found["code"]), float(found["ended_at"]))
+
+    def lines(self, uid: str, container: str, attempt: int) -> list[LogLine] | None:
+        """What that start printed; None if there was none."""
+        try:
+            text = (self.run(uid, container, attempt) / "log").read_bytes()
+        except FileNotFoundError:
+            return None
+        parted = (line.partition(b" ") for line in text.split(b"\n")[:-1])
+        return [(float(stamp), line.decode(errors="replace")) for stamp, _, line in parted]
+
+    def forget(self, uid: str) -> None:
+        """Remove all of a pod."""
+        shutil.rmtree(self.pod(uid), ignore_errors=True)
+
+
+def write_files(folder: Path, files: Mapping[str, File]) -> bool:
+    """Make `folder` hold exactly these files, each replaced in one step; whether anything changed."""
+    changed = False
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = {folder / name: file for name, file in files.items()}
+    for path, file in wanted.items():
+        if path.is_file() and path.read_bytes() == file.content:
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(path.name + ".new")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, file.mode), "wb") as target:
+            target.write(file.content)
+        draft.replace(path)
+        changed = True
+    for path in [path for path in folder.rglob("*") if path.is_file() and path not in wanted]:
+        path.unlink()
+        changed = True
+    return changed
+
+
+def _read(path: Path) -> dict[str, float] | None:
+    try:
+        content: dict[str, float] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    return content

@@ -1,0 +1,362 @@
+"""Runs containers as processes of this machine, each under a shim that outlives us: a restart finds them again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from pyroclast.api.types import Key
+from pyroclast_standalone.nodes import records
+from pyroclast_standalone.nodes.environment import ConfigurationError, Place
+from pyroclast_standalone.nodes.injections import of_pod
+from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, Trouble
+from pyroclast_standalone.nodes.logs import LogLine
+from pyroclast_standalone.nodes.probes import ProbeKind, ProbeResult
+from pyroclast_standalone.nodes.runtime import Workload, resolved_volumes, workload
+from pyroclast_standalone.nodes.sources import Sources
+from pyroclast_standalone.nodes.volumes import File
+
+from .checks import ask
+from .hosts import Named, hosts_file, names_of
+from .layout import Layout, write_files
+
+__all__ = ["ProcessRuntime", "find_isolation"]
+
+log = structlog.get_logger()
+
+_SHIM = Path(__file__).with_name("shim.py")
+_LOST_STATUS = 137  # of a container that vanished while nobody watched
+_START_SECONDS = 10.0
+_REFRESH_SECONDS = 2.0
+_STOP_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class _Pod:
+    """A pod of which something runs, as it was last seen."""
+
+    pod: records.Pod
+    place: Place
+    executions: dict[tuple[str, int], Execution] = field(default_factory=dict)
+
+
+class ProcessRuntime:
+    """A `Runtime` of real processes.
+
+    Args:
+        sources: reads ConfigMaps, Secrets and tokens.
+        place: where a pod with this IP runs, by the name of its node and its IP.
+        root: the data directory.
+        server: URL of the API server, for the variables by which pods find it.
+        wake: called when something happened to a pod.
+        isolation: what `find_isolation` found.
+        now: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        sources: Sources,
+        place: Callable[[str, str], Place],
+        root: Path,
+        *,
+        server: str,
+        wake: Callable[[Key], None],
+        isolation: str,
+        now: Callable[[], float],
+    ) -> None:
+        self._sources, self._place, self._layout = sources, place, Layout(root.resolve())
+        self._server, self._wake, self._isolation, self._now = server, wake, isolation, now
+        self._pods: dict[str, _Pod] = {}
+        self._watched: dict[int, subprocess.Popen[bytes] | None] = {}
+
+    async def refresh(self) -> None:
+        """Keep the volumes and hosts files of running pods up to date, until cancelled."""
+        while True:
+            await asyncio.sleep(_REFRESH_SECONDS)
+            for uid, known in list(self._pods.items()):
+                with contextlib.suppress(ConfigurationError):  # what was deleted meanwhile stays as it was
+                    files = await resolved_volumes(known.pod, known.place, self._sources, with_tokens=True)
+                    if uid in self._pods:
+                        self._write_volumes(known.pod, files)
+            self._write_hosts()
+
+    async def close(self) -> None:
+        """End every container."""
+        running = [(uid, name, attempt) for uid, known in self._pods.items() for name, attempt in known.executions]
+        for signal_number in (signal.SIGTERM, signal.SIGKILL):
+            for run in running:
+                self._signal(*run, signal_number)
+            deadline = self._now() + _STOP_SECONDS
+            while self._watched and self._now() < deadline:
+                await asyncio.sleep(0.05)
+
+    async def start(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> Execution:
+        """Start the shim of a container."""
+        place = self._place(pod.spec.node_name, life.pod_ip)
+        known = self._pods.setdefault(life.uid, _Pod(pod, place))
+        known.pod, known.place = pod, place
+        try:
+            files = await resolved_volumes(pod, place, self._sources, with_tokens=True)
+            work = await workload(pod, container.spec, place, self._sources, with_files=False)
+        except ConfigurationError as error:
+            return Execution(trouble=Trouble("CreateContainerConfigError", str(error)))
+        if not work.argv:
+            text = "process mode needs a command: there is no image to take one from"
+            return Execution(trouble=Trouble("CreateContainerError", text))
+        self._write_volumes(pod, files)
+        self._write_hosts()
+        execution = Execution()
+        known.executions[container.name, container.restarts] = execution
+        folder = self._layout.run(life.uid, container.name, container.restarts)
+        process = self._spawn(folder, self._specification(pod, container.spec, work, folder))
+        self._watch(pod, container, process.pid, process)
+        await self._until_started(life.uid, container, process)
+        self._take(pod.key, life.uid, container.name, container.restarts)
+        return execution
+
+    async def resume(self, pod: records.Pod, life: PodLife, container: ContainerLife, started_at: float) -> Execution:
+        """Find a container again that an earlier process of ours started."""
+        place = self._place(pod.spec.node_name, life.pod_ip)
+        known = self._pods.setdefault(life.uid, _Pod(pod, place))
+        execution = known.executions[container.name, container.restarts] = Execution(started_at)
+        running = self._layout.running(life.uid, container.name, container.restarts)
+        if running is not None and _is_shim(running.shim):
+            self._watch(pod, container, running.shim, None)
+        self._take(pod.key, life.uid, container.name, container.restarts)
+        return execution
+
+    async def terminate(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
+        """Run the preStop hook, then send SIGTERM to the container's processes."""
+        hook = (container.spec.lifecycle or {}).get("preStop") or {}
+        command = (hook.get("exec") or {}).get("command")
+        if "sleep" in hook:
+            command = ["sleep", str(hook["sleep"].get("seconds", 0))]
+        attempt = container.restarts
+        if not command:
+            self._signal(life.uid, container.name, attempt, signal.SIGTERM)
+            return
+        seconds = pod.metadata.deletion_grace_period_seconds or pod.spec.termination_grace_period_seconds or 30
+        hooked = asyncio.ensure_future(self._run_once(pod, life, container, command, float(seconds)))
+        hooked.add_done_callback(lambda _: self._signal(life.uid, container.name, attempt, signal.SIGTERM))
+
+    async def kill(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
+        """Send SIGKILL."""
+        del pod
+        self._signal(life.uid, container.name, container.restarts, signal.SIGKILL)
+
+    async def probe(self, pod: records.Pod, life: PodLife, container: ContainerLife, kind: ProbeKind) -> ProbeResult:
+        """Run a probe."""
+        if of_pod(pod.metadata.annotations).fail_probe == kind:
+            return ProbeResult(ok=False, message=f"{kind} probe fails by annotation")
+        spec = container.spec
+        probes = {
+            ProbeKind.STARTUP: spec.startup_probe,
+            ProbeKind.LIVENESS: spec.liveness_probe,
+            ProbeKind.READINESS: spec.readiness_probe,
+        }
+        probe = probes[kind] or records.Probe()
+        if probe.exec is None:
+            ports = {str(port.get("name")): int(port.get("containerPort") or 0) for port in spec.ports}
+            return await ask(probe, ports, life.pod_ip)
+        code, said = await self._run_once(
+            pod, life, container, list(probe.exec.get("command") or ()), max(1, probe.timeout_seconds)
+        )
+        return ProbeResult(ok=code == 0, message="" if code == 0 else said or f"command exited with {code}")
+
+    async def lines(
+        self, pod: records.Pod, life: PodLife, container: ContainerLife, *, previous: bool
+    ) -> Sequence[LogLine] | None:
+        """What the container has printed."""
+        del pod
+        attempt = container.restarts - (1 if previous and container.retry_at is None else 0)
+        return self._layout.lines(life.uid, container.name, attempt) if attempt >= 0 else None
+
+    async def forget(self, uid: str) -> None:
+        """End what runs of a pod and remove its files."""
+        known = self._pods.pop(uid, None)
+        for name, attempt in known.executions if known is not None else ():
+            self._signal(uid, name, attempt, signal.SIGKILL)
+        self._sources.forget(uid)
+        await asyncio.to_thread(self._layout.forget, uid)
+
+    # Starting
+
+    def _specification(self, pod: records.Pod, container: records.Container, work: Workload, folder: Path) -> dict[str, Any]:
+        mounts = self._mounts(pod, container)
+        variables = {"HOME": os.environ.get("HOME", "/"), **self._server_variables(), **work.variables}
+        variables["PATH"] = work.variables["PATH"] + ":" + os.environ.get("PATH", "")
+        argv, cwd = work.argv, container.working_dir
+        if self._isolation == "none":
+            argv = [_rewritten(word, mounts) for word in argv]
+            variables = {name: _rewritten(value, mounts) for name, value in variables.items()}
+            cwd = _rewritten(cwd, mounts)
+        scratch = folder / "scratch"
+        scratch.mkdir(parents=True, exist_ok=True)
+        return {
+            "argv": argv,
+            "env": variables,
+            "cwd": cwd,
+            "mounts": [[str(source), target] for source, target in mounts],
+            "isolation": self._isolation,
+            "scratch": str(scratch),
+            **{name: str(folder / name) for name in ("log", "state", "exit")},
+        }
+
+    def _mounts(self, pod: records.Pod, container: records.Container) -> list[tuple[Path, str]]:
+        uid = pod.metadata.uid
+        volumes = {str(volume.get("name")): volume for volume in pod.spec.volumes}
+        mounts = [(self._layout.pod(uid) / "hosts", "/etc/hosts")]
+        for mount in container.volume_mounts:
+            volume = volumes.get(mount.name, {})
+            source = Path(volume["hostPath"]["path"]) if "hostPath" in volume else self._layout.volume(uid, mount.name)
+            source = source / mount.sub_path if mount.sub_path else source
+            if not source.exists():
+                source.mkdir(parents=True, exist_ok=True)
+            mounts.append((source, mount.mount_path.rstrip("/") or "/"))
+        return mounts
+
+    def _server_variables(self) -> dict[str, str]:
+        host, _, port = self._server.removeprefix("https://").removeprefix("http://").partition("/")[0].rpartition(":")
+        return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port, "KUBERNETES_SERVICE_PORT_HTTPS": port}
+
+    def _spawn(self, folder: Path, specification: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "spec"
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(specification, file)
+        command = [sys.executable, "-I", "-S", str(_SHIM), str(path)]
+        with (folder / "shim.log").open("ab") as output:
+            return subprocess.Popen(  # noqa: S603 - running what pods ask for is what this mode is for
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+
+    async def _until_started(self, uid: str, container: ContainerLife, process: subprocess.Popen[bytes]) -> None:
+        deadline = self._now() + _START_SECONDS
+        while self._layout.running(uid, container.name, container.restarts) is None:
+            if process.poll() is not None or self._now() > deadline:
+                return
+            await asyncio.sleep(0.005)
+
+    async def _run_once(
+        self, pod: records.Pod, life: PodLife, container: ContainerLife, command: list[str], seconds: float
+    ) -> tuple[int, str]:
+        """Run a command as if in the container; its status and last line."""
+        folder = self._layout.pod(life.uid) / "once" / f"{container.name}-{self._now():.6f}"
+        place = self._place(pod.spec.node_name, life.pod_ip)
+        work = await workload(pod, container.spec, place, self._sources, with_files=False)
+        process = self._spawn(folder, self._specification(pod, container.spec, Workload(command, work.variables, {}), folder))
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.to_thread(process.wait)
+        except TimeoutError:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                os.killpg(json.loads((folder / "state").read_bytes())["pid"], signal.SIGKILL)
+            return 1, "command timed out"
+        finally:
+            printed = (folder / "log").read_bytes().splitlines() if (folder / "log").exists() else []
+            said = printed[-1].partition(b" ")[2].decode(errors="replace") if printed else ""
+            outcome = json.loads((folder / "exit").read_bytes()) if (folder / "exit").exists() else {"code": 1}
+            shutil.rmtree(folder, ignore_errors=True)
+        return int(outcome["code"]), said
+
+    # Watching
+
+    def _watch(self, pod: records.Pod, container: ContainerLife, shim: int, process: subprocess.Popen[bytes] | None) -> None:
+        descriptor = os.pidfd_open(shim)
+        self._watched[descriptor] = process
+        run = (pod.key, pod.metadata.uid, container.name, container.restarts)
+        asyncio.get_running_loop().add_reader(descriptor, self._ended, descriptor, run)
+
+    def _ended(self, descriptor: int, run: tuple[Key, str, str, int]) -> None:
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+        process = self._watched.pop(descriptor)
+        if process is not None:
+            process.wait()
+        self._take(*run)
+        self._wake(run[0])
+
+    def _take(self, key: Key, uid: str, name: str, attempt: int) -> None:
+        """Write what is on disk of a start into its execution."""
+        known = self._pods.get(uid)
+        execution = known.executions.get((name, attempt)) if known is not None else None
+        if execution is None:
+            return
+        running, outcome = self._layout.running(uid, name, attempt), self._layout.outcome(uid, name, attempt)
+        if running is not None:
+            execution.started_at = running.started_at
+        if outcome is not None:
+            execution.ends_at, execution.exit_code = outcome.ended_at, outcome.code
+        elif running is None or not _is_shim(running.shim):
+            log.warning("container.lost", pod=str(key), container=name)
+            execution.started_at = execution.started_at or self._now()
+            execution.ends_at, execution.exit_code = self._now(), _LOST_STATUS
+
+    def _signal(self, uid: str, name: str, attempt: int, number: signal.Signals) -> None:
+        running = self._layout.running(uid, name, attempt)
+        if running is None or self._layout.outcome(uid, name, attempt) is not None or not _is_shim(running.shim):
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, number)
+
+    # Files
+
+    def _write_volumes(self, pod: records.Pod, files: Mapping[str, Mapping[str, File]]) -> None:
+        for name, content in files.items():
+            write_files(self._layout.volume(pod.metadata.uid, name), content)
+
+    def _write_hosts(self) -> None:
+        by_namespace: dict[str, list[Named]] = {}
+        for known in self._pods.values():
+            spec, metadata = known.pod.spec, known.pod.metadata
+            hostname = spec.hostname or metadata.name
+            named = names_of(known.place.pod_ip, hostname=hostname, subdomain=spec.subdomain, namespace=metadata.namespace)
+            if named is not None:
+                by_namespace.setdefault(metadata.namespace, []).append(named)
+        for uid, known in self._pods.items():
+            own = (known.place.pod_ip, (known.pod.spec.hostname or known.pod.metadata.name,))
+            text = hosts_file(own, by_namespace.get(known.pod.metadata.namespace, ()), known.pod.spec.host_aliases)
+            path = self._layout.pod(uid) / "hosts"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists() or path.read_text() != text:
+                path.write_text(text)  # in place: the file is mounted, so its name must keep meaning the same one
+
+
+def find_isolation() -> str:
+    """How processes can be given mounts of their own here: as `root`, in a `user` namespace, or not at all (`none`)."""
+    if os.geteuid() == 0 and _can("unshare", "-m", "true"):
+        return "root"
+    return "user" if _can("unshare", "-rm", "true") else "none"
+
+
+def _can(*command: str) -> bool:
+    if shutil.which(command[0]) is None:
+        return False
+    return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0  # noqa: S603 - constant
+
+
+def _rewritten(text: str, mounts: Sequence[tuple[Path, str]]) -> str:
+    for source, target in sorted(mounts, key=lambda mount: -len(mount[1])):
+        if target not in ("/", "/etc/hosts"):
+            text = text.replace(target, str(source))
+    return text
+
+
+def _is_shim(pid: int) -> bool:
+    """Whether `pid` is still the shim it was: pids are used again."""
+    try:
+        return str(_SHIM).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,190 @@
+"""Runs one container as a process, with the mounts of its pod, and outlives the nodes process that started it.
+
+A program of its own, started as `python -I -S shim.py SPEC`, which imports nothing of ours so that it starts at once and stays
+small. SPEC is a JSON file: argv, env, cwd, mounts ([source, target] each), isolation (`root`, `user` or `none`), scratch (a
+folder), and the paths log, state and exit. It writes the state file (pids, start) when the process runs, log lines (`seconds
+text`), and the exit file (code, end) when it has ended. Codes are those of a shell: 127 not found, 126 not executable, 128 + N
+for signal N.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import stat
+import sys
+import tempfile
+import time
+from typing import Any, BinaryIO
+
+NEW_NAMESPACE, NEW_USER = 0x00020000, 0x10000000
+BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(path: str) -> None:
+    """Run the container that the file `path` describes."""
+    with open(path, encoding="utf-8") as file:
+        spec = json.load(file)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    readable, writable = os.pipe()
+    started_at = time.time()
+    pid = os.fork()
+    if pid == 0:
+        os.close(readable)
+        become(spec, writable)
+    os.close(writable)
+    write(spec["state"], {"pid": pid, "shim": os.getpid(), "started_at": started_at})
+    with open(spec["log"], "ab") as log:
+        code = watch(pid, readable, log)
+    write(spec["exit"], {"code": code, "ended_at": time.time()})
+
+
+def become(spec: dict[str, Any], output: int) -> None:
+    """In the child: turn into the container's process."""
+    try:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        isolate(spec["isolation"], spec["mounts"], spec["scratch"])
+        os.chdir(spec["cwd"] or "/")
+        os.execvpe(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606 - it is the container's command
+    except FileNotFoundError as error:
+        fail(127, f'exec: "{spec["argv"][0]}": {error.strerror}')
+    except PermissionError as error:
+        fail(126, f'exec: "{spec["argv"][0]}": {error.strerror}')
+    except OSError as error:
+        fail(128, f"cannot start: {error}")
+
+
+def fail(code: int, text: str) -> None:
+    """In the child: end with `code` and say why."""
+    os.write(2, text.encode() + b"\n")
+    os._exit(code)
+
+
+def watch(pid: int, readable: int, log: BinaryIO) -> int:
+    """Write what the process prints into `log` until it ends; its code."""
+    ended = os.pidfd_open(pid)
+    rest = b""
+    is_over = False
+    while True:
+        ready, _, _ = select.select([readable, ended], [], [], 0 if is_over else None)
+        if readable in ready:
+            chunk = os.read(readable, 65536)
+            if not chunk:
+                break
+            *lines, rest = (rest + chunk).split(b"\n")
+            log.write(b"".join(b"%.6f %s\n" % (time.time(), line) for line in lines))
+            log.flush()
+        elif is_over:
+            break  # what is left belongs to a process that the container left behind
+        is_over = is_over or ended in ready
+    if rest:
+        log.write(b"%.6f %s\n" % (time.time(), rest))
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def write(path: str, content: dict[str, Any]) -> None:
+    """Write a small file in one step."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    os.replace(path + ".new", path)
+
+
+def isolate(how: str, mounts: list[list[str]], scratch: str) -> None:
+    """Give this process mounts of its own and bind each source over its target, which need not exist on the machine."""
+    if how == "none":
+        return
+    user, group = os.getuid(), os.getgid()
+    check(_libc.unshare(NEW_NAMESPACE | (NEW_USER if how == "user" else 0)), "unshare")
+    if how == "user":
+        put("/proc/self/setgroups", "deny")
+        put("/proc/self/uid_map", f"0 {user} 1")
+        put("/proc/self/gid_map", f"0 {group} 1")
+    mount("none", "/", "", RECURSIVE | PRIVATE)
+    for source, target in sorted(mounts, key=lambda pair: pair[1].count("/")):
+        if not os.path.exists(target):
+            make_room(target, scratch, is_directory=os.path.isdir(source))
+        mount(source, target, "", BIND | RECURSIVE)
+
+
+def make_room(target: str, scratch: str, *, is_directory: bool) -> None:
+    """Make `target` exist for this process only: its nearest existing parent is replaced by a copy made of mounts."""
+    parent = os.path.dirname(target)
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
+    parent = os.path.realpath(parent)
+    if not is_ours(parent):
+        copy = tempfile.mkdtemp(dir=scratch)
+        mount("tmpfs", copy, "tmpfs", 0)
+        put(os.path.join(copy, ".pyroclast"), "")
+        mirror(parent, copy)
+        if parent == "/":
+            os.chroot(copy)
+            os.chdir("/")
+        else:
+            mount(copy, parent, "", BIND | RECURSIVE)
+    os.makedirs(target if is_directory else os.path.dirname(target), exist_ok=True)
+    if not is_directory:
+        put(target, "")
+
+
+def is_ours(folder: str) -> bool:
+    """Whether a folder is such a copy already, so that making something in it leaves the machine alone."""
+    while folder != "/":
+        if os.path.exists(os.path.join(folder, ".pyroclast")):
+            return True
+        if os.path.ismount(folder):
+            return False
+        folder = os.path.dirname(folder)
+    return os.path.exists("/.pyroclast")
+
+
+def mirror(folder: str, copy: str) -> None:
+    """Show every entry of `folder` in `copy`."""
+    for name in os.listdir(folder):
+        source, target = os.path.join(folder, name), os.path.join(copy, name)
+        try:
+            mode = os.lstat(source).st_mode
+            if stat.S_ISLNK(mode):
+                os.symlink(os.readlink(source), target)
+            elif stat.S_ISDIR(mode):
+                os.mkdir(target)
+                mount(source, target, "", BIND | RECURSIVE)
+            else:
+                put(target, "")
+                mount(source, target, "", BIND)
+        except OSError:
+            continue  # something that may not be seen, or has just gone: the container does without
+
+
+def mount(source: str, target: str, kind: str, flags: int) -> None:
+    """Mount one thing."""
+    check(_libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, None), f"mount {target}")
+
+
+def check(result: int, what: str) -> None:
+    """Raise the error of a call into the C library."""
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def put(path: str, text: str) -> None:
+    """Write a file."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
