@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import tempfile
 import time
 from collections import Counter
@@ -18,9 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pyroclast.api.records import Pod
 from pyroclast.api.types import JOBS, NAMESPACES, NODES, PODS, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
+from pyroclast.kube.informer import Informer
 from tests.e2e.cluster import Cluster, started
 from tests.e2e.server import real_server
 
@@ -106,26 +107,29 @@ async def _with_jobs(client: Client, jobs: int, pods: int) -> float:
     async def submit(number: int) -> None:
         task = {"name": "worker", "replicas": pods, "template": {"spec": _pod_spec()}}
         spec = {"minAvailable": pods, "schedulerName": "volcano", "queue": "default", "tasks": [task]}
-        await client.create(
-            JOBS,
-            {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": {"name": f"j{number}"}, "spec": spec},
-            namespace="jobs",
-        )
+        body = {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": {"name": f"j{number}"}, "spec": spec}
+        await client.create(JOBS, body, namespace="jobs")
 
-    began = time.monotonic()
-    async with asyncio.TaskGroup() as group:
+    bound: set[Key] = set()
+    all_bound = asyncio.Event()
+
+    def note(_old: Pod | None, new: Pod | None) -> None:
+        if new is not None and new.spec.node_name:
+            bound.add(new.key)
+            if len(bound) == jobs * pods:
+                all_bound.set()
+
+    watched = Informer(client, PODS, Pod, namespace="jobs")
+    watched.on_change(note)
+    async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as group:
+        watching = group.create_task(watched.run())
+        await watched.synced()
+        began = time.monotonic()
         for number in range(jobs):
             group.create_task(submit(number))
-    while await _bound(client) < jobs * pods:
-        assert time.monotonic() - began < SECONDS, "not all pods were bound in time"
-        await asyncio.sleep(0.2)
+        await all_bound.wait()
+        watching.cancel()
     return time.monotonic() - began
-
-
-async def _bound(client: Client) -> int:
-    query = {"fieldSelector": "spec.nodeName!=", "limit": "1", "resourceVersion": "0"}
-    page = json.loads(await client.list_page(PODS, "jobs", query | {"fieldSelector": "spec.nodeName!="}))
-    return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
 
 
 async def _delete_all(client: Client, namespace: str) -> None:
