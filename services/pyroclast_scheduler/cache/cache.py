@@ -37,15 +37,9 @@ class _Job:
 
 
 class Cache:
-    """Keeps the picture. `on_change` is called after each change that may alter what a session decides."""
+    """Keeps the picture."""
 
-    def __init__(
-        self,
-        scheduler_names: Collection[str] = ("volcano",),
-        *,
-        default_queue: str = "default",
-        on_change: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, scheduler_names: Collection[str] = ("volcano",), *, default_queue: str = "default") -> None:
         self.dimensions = Dimensions()
         self.nodes = NodeTable(self.dimensions)
         self.problems: dict[str, str] = {}
@@ -58,7 +52,11 @@ class Cache:
         self._features = NodeFeatures()
         self._names = frozenset(scheduler_names)
         self._default_queue = default_queue
-        self._on_change = on_change
+        self._on_change: Callable[[], None] = lambda: None
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """Call `wake` after each change that may alter what a session decides."""
+        self._on_change = wake
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -205,6 +203,21 @@ class Cache:
         if entry is None or entry.group is None:
             return None
         return entry.group if entry.believed is None else _with_status(entry.group, entry.believed)
+
+    def written(self, job: str) -> records.PodGroup | None:
+        """The PodGroup of that key as the API server last showed it."""
+        entry = self._jobs.get(job)
+        return None if entry is None else entry.group
+
+    def is_believed(self, job: str) -> bool:
+        """Whether the status of PodGroup `job` is one that is being written."""
+        entry = self._jobs.get(job)
+        return entry is not None and entry.believed is not None
+
+    def tasks_of(self, job: str) -> list[TaskFacts]:
+        """The tasks of PodGroup `job`."""
+        entry = self._jobs.get(job)
+        return [] if entry is None else list(entry.tasks.values())
 
     # -- snapshot ----------------------------------------------------------------------------------------------------
 

@@ -129,7 +129,9 @@ def _tell_pods(session: Session, job: Job, outcome: Outcome, text: str = "") -> 
 def _is_incomplete(job: Job) -> bool:
     """Whether the job holds places that it cannot use: some members have theirs, too few for it to start, and others wait."""
     held = job.tally[TaskStatus.BOUND] + job.tally[TaskStatus.BINDING]
-    return bool(held and job.tally[TaskStatus.PENDING] and not job.is_ready)
+    if not held or not job.tally[TaskStatus.PENDING] or job.is_ready:
+        return False
+    return any(task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks)
 
 
 def _queues(session: Session) -> dict[str, dict[str, int]]:

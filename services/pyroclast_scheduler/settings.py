@@ -1,0 +1,43 @@
+"""The scheduler's settings: the original's flags, with its defaults."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Literal
+
+from pydantic import Field
+
+from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.settings import LeaderElectionSettings, Names
+
+__all__ = ["SchedulerSettings"]
+
+
+class SchedulerSettings(LeaderElectionSettings):
+    """What can be set. Flags that tune what this scheduler does not have are accepted and have no effect, as their help says."""
+
+    leader_elect_resource_name: str = Field("volcano", description="name of the Lease")
+    kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
+    kube_api_burst: int = Field(2000, ge=0, description="how many of them at once")
+    scheduler_name: Names = Field(("volcano",), description="name by which pods ask for this scheduler; may be repeated")
+    scheduler_conf: str = Field("", description="configuration file with actions and plugins; followed when it changes")
+    disable_default_scheduler_config: bool = Field(default=False, description="end when that file cannot be used")
+    schedule_period: Duration = Field(timedelta(seconds=1), description="longest time between two cycles")
+    default_queue: str = Field("default", description="queue of PodGroups that name none; made at start")
+    priority_class: bool = Field(default=True, description="heed PriorityClasses")
+    node_selector: Names = Field((), description="label:value; only nodes with any of them are used; may be repeated")
+    scheduler_sharding_mode: Literal["none", "hard", "soft"] = Field("none", description="how nodes are divided among schedulers")
+    scheduler_sharding_name: str = Field("volcano", description="name of the own NodeShard")
+    cache_dumper: bool = Field(default=True, description="write the cache to a file on SIGUSR2")
+    cache_dump_dir: str = Field("/tmp", description="where to")  # noqa: S108 - the original's default
+    resync_period: Duration = Field(timedelta(), description="no effect: watches are followed and checked")
+    minimum_feasible_nodes: int = Field(100, description="no effect: every node is looked at")
+    minimum_percentage_nodes_to_find: int = Field(5, description="no effect: every node is looked at")
+    percentage_nodes_to_find: int = Field(0, description="no effect: every node is looked at")
+    plugins_dir: str = Field("", description="no effect: plugins are found by entry point")
+    node_worker_threads: int = Field(20, description="no effect")
+    gate_removal_worker_num: int = Field(5, description="workers that remove scheduling gates")
+    enable_pprof: bool = Field(default=False, description="no effect")
+    csi_storage: bool = Field(default=True, description="count storage capacity")
+    ignored_provisioners: Names = Field((), description="provisioners whose volumes are not counted; may be repeated")
+    resource_sync_timeout: Duration = Field(timedelta(seconds=60), description="no effect: scheduling waits until all is listed")

@@ -1,0 +1,87 @@
+"""Patches that the scheduler sends, as plain JSON: only what differs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pyroclast.api import records
+from pyroclast.resources import quantity
+from pyroclast_scheduler.framework.outcome import Waiting
+from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
+
+__all__ = ["group_patch", "queue_patch", "reason_class", "waiting_class", "waiting_patch"]
+
+_PLAIN: Final = frozenset({"pods"})
+_NUMBER: Final = re.compile(r"\d+")
+
+
+def group_patch(old: records.PodGroupStatus, new: records.PodGroupStatus) -> dict[str, Any] | None:
+    """A merge patch that makes a PodGroup's status `new`; None if nothing differs."""
+    status: dict[str, Any] = {}
+    if old.phase is not new.phase:
+        status["phase"] = str(new.phase)
+    for name in ("running", "succeeded", "failed"):
+        amount = getattr(new, name)
+        if amount != getattr(old, name):
+            status[name] = amount or None  # a count of zero is left away on the wire
+    if old.conditions != new.conditions:
+        status["conditions"] = [_without_blanks(msgspec.to_builtins(condition)) for condition in new.conditions]
+    return {"status": status} if status else None
+
+
+def queue_patch(old: Mapping[str, Any] | None, new: Amounts) -> dict[str, Any] | None:
+    """A merge patch that makes a queue's allocated resources `new` (stored units); None if they mean the same already."""
+    try:
+        if old is not None and {k: v for k, v in amounts_of(old).items() if v} == {k: v for k, v in new.items() if v}:
+            return None
+    except ValueError:  # what stands there makes no sense: write over it
+        pass
+    allocated: dict[str, Any] = {name: _text(name, amount) for name, amount in new.items()}
+    allocated |= {name: None for name in old or () if name not in allocated}
+    return {"status": {"allocated": allocated, "reservation": {}}}
+
+
+def waiting_patch(waiting: Waiting, timestamp: str) -> dict[str, Any]:
+    """A strategic merge patch of a pod's status that says why it waits."""
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": waiting.reason,
+        "message": waiting.message,
+        "lastTransitionTime": timestamp,
+    }
+    status: dict[str, Any] = {"conditions": [condition]}
+    if waiting.nominated:
+        status["nominatedNodeName"] = waiting.nominated
+    return {"status": status}
+
+
+def waiting_class(waiting: Waiting) -> str:
+    """What a pod's condition says, without its numbers: a pod is only written again when this changes."""
+    return f"{reason_class(waiting.reason, waiting.message)}|{waiting.nominated}"
+
+
+def reason_class(reason: str, message: str) -> str:
+    """Reason and message without numbers and names."""
+    if message.startswith("pod group is"):
+        return f"{reason}|gang"
+    _, possible, rest = message.partition(" can possibly be assigned to ")
+    if possible:
+        return f"{reason}|{rest.partition(', ')[2]}"
+    return f"{reason}|{_NUMBER.sub('#', message)}"
+
+
+def _without_blanks(condition: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in condition.items() if value not in {"", None}}
+
+
+def _text(name: str, amount: int) -> str:
+    if name in _PLAIN:
+        return str(amount)
+    if name == "memory":
+        return str(quantity.from_value(amount, quantity.Format.BINARY_SI))
+    return str(quantity.from_millis(amount))

@@ -1,0 +1,50 @@
+"""The queues that must exist: made at start where they are missing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+
+from pyroclast.api.types import QUEUES, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import AlreadyExists, KubeError, NotFound
+
+__all__ = ["ensure_queues"]
+
+log = structlog.get_logger()
+
+_TRIES: Final = 60  # a minute: CRDs and webhooks of a fresh installation take some seconds to come up
+_PAUSE_SECONDS: Final = 1.0
+
+
+async def ensure_queues(client: Client, default_queue: str) -> None:
+    """Create queue `root` and the default queue unless they exist.
+
+    Raises:
+        KubeError: they could not be made within a minute.
+    """
+    await _ensure(client, "root", {"weight": 1, "reclaimable": False})
+    await _ensure(client, default_queue, {"weight": 1, "reclaimable": True})
+
+
+async def _ensure(client: Client, name: str, spec: Mapping[str, Any]) -> None:
+    body = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": {"name": name}, "spec": spec}
+    for left in reversed(range(_TRIES)):
+        try:
+            try:
+                await client.get(QUEUES, Key("", name))
+            except NotFound:
+                await client.create(QUEUES, body)
+                log.info("queue.created", queue=name)
+        except AlreadyExists:
+            return
+        except KubeError as error:
+            if not left:
+                raise
+            log.warning("queue.not_created", queue=name, error=str(error))
+            await asyncio.sleep(_PAUSE_SECONDS)
+        else:
+            return

@@ -1,0 +1,55 @@
+"""The whole decision state as JSON, for people who ask why something waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.statuses import TaskStatus
+
+__all__ = ["page"]
+
+
+def page(cache: Cache) -> tuple[str, bytes]:
+    """Content type and body of `/debug/snapshot`."""
+    return "application/json", orjson.dumps(_picture(cache), option=orjson.OPT_INDENT_2)
+
+
+def _picture(cache: Cache) -> dict[str, Any]:
+    snapshot = cache.snapshot()
+    names, columns = snapshot.dimensions.names, snapshot.columns
+
+    def amounts(column: Any, row: int) -> dict[str, int]:  # noqa: ANN401 - an array
+        return {name: int(value) for name, value in zip(names, column[:, row], strict=True) if value}
+
+    return {
+        "problems": cache.problems,
+        "nodes": {
+            name: {
+                "allocatable": amounts(columns.allocatable, row),
+                "used": amounts(columns.used, row),
+                "releasing": amounts(columns.releasing, row),
+                "pods": int(columns.pod_count[row]),
+                "ready": bool(snapshot.is_ready[row]),
+            }
+            for name, row in sorted(snapshot.rows.items())
+        },
+        "queues": {
+            name: {"weight": queue.weight, "priority": queue.priority, "open": queue.is_open, "capability": queue.capability}
+            for name, queue in sorted(snapshot.queues.items())
+        },
+        "jobs": {
+            job.key: {
+                "queue": job.queue,
+                "phase": str(job.group.status.phase),
+                "priority": job.priority,
+                "minAvailable": job.min_available,
+                "roles": dict(job.role_minimum),
+                "tasks": {status.label: job.tally[status] for status in TaskStatus if job.tally[status]},
+                "conditions": [f"{each.type} {each.reason}: {each.message}" for each in job.group.status.conditions],
+            }
+            for job in sorted(snapshot.jobs, key=lambda job: job.key)
+        },
+    }

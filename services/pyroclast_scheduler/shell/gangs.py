@@ -1,0 +1,68 @@
+"""Gangs that hold places they cannot use: what never started is released after a while, so that others get the room."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import structlog
+
+from pyroclast.api.types import POD_GROUPS, PODS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskFacts
+
+__all__ = ["GangKeeper", "to_release"]
+
+log = structlog.get_logger()
+
+PATIENCE_SECONDS: Final = (
+    5.0  # within 10 s after a crash a gang is complete again or released; listing and leases take their part
+)
+
+
+def to_release(tasks: Iterable[TaskFacts]) -> list[TaskFacts]:
+    """The pods of an incomplete gang that have a node, never started, and are made again by a controller when deleted."""
+    return [
+        task
+        for task in tasks
+        if task.status is TaskStatus.BOUND and not task.has_started and task.pod.metadata.controller is not None
+    ]
+
+
+class GangKeeper:
+    """Watches which gangs sessions report as incomplete."""
+
+    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder) -> None:
+        self._client = client
+        self._cache = cache
+        self._recorder = recorder
+        self._since: dict[str, float] = {}
+
+    def take(self, incomplete: Collection[str], now: float) -> list[str]:
+        """The gangs among `incomplete` that have been so for too long; seconds since the epoch."""
+        self._since = {job: self._since.get(job, now) for job in incomplete}
+        late = [job for job, since in self._since.items() if now - since >= PATIENCE_SECONDS]
+        for job in late:
+            del self._since[job]
+        return late
+
+    async def release(self, job: str) -> None:
+        """Delete the pods of `job` that never started."""
+        tasks = to_release(self._cache.tasks_of(job))
+        group = self._cache.group(job)
+        if not tasks or group is None:
+            return
+        message = f"{len(tasks)} pods of the gang never started and the rest does not fit: their places are given back"
+        self._recorder.event(Reference.of(group, POD_GROUPS), "Warning", "GangReleased", message)
+        log.warning("gang.released", job=job, pods=len(tasks))
+        for task in tasks:
+            try:
+                await self._client.delete(PODS, Key(task.namespace, task.name), uid=task.uid)
+            except (NotFound, Conflict):
+                log.debug("pod.gone", pod=task.key)
+            except KubeError as error:  # the gang stays incomplete and comes again
+                log.warning("pod.not_released", pod=task.key, error=str(error))

@@ -1,0 +1,154 @@
+"""The loop: a cycle when something changed, after a short wait for more, and at the latest after the schedule period.
+
+A cycle decides in a thread of its own on its own copy, so that watches, Lease and health go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
+
+import structlog
+
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.snapshot import Snapshot
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.framework.configuration import Configuration
+from pyroclast_scheduler.framework.outcome import Commit, Outcome
+from pyroclast_scheduler.framework.plugin import Action, PluginFactory
+from pyroclast_scheduler.framework.session import Ports, Shard
+from pyroclast_scheduler.shell.binder import Binder
+from pyroclast_scheduler.shell.gangs import GangKeeper
+from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.writer import Writer
+
+__all__ = ["Loop"]
+
+log = structlog.get_logger()
+
+_COALESCE_SECONDS: Final = 0.002  # a burst of events is waited out …
+_LONGEST_COALESCE_SECONDS: Final = 0.010  # … but not longer than this
+_REST: Final = 1.0  # times the length of the last cycle: while events pour in, at most half of a core is spent on deciding
+
+
+class Loop:
+    """Runs cycles. `wake` may be called from the event loop's thread at any time."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        configuration: Callable[[], Configuration],
+        *,
+        actions: Mapping[str, Action],
+        plugins: Mapping[str, PluginFactory],
+        binder: Binder,
+        writer: Writer,
+        keeper: GangKeeper,
+        metrics: SchedulerMetrics,
+        period: float,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._cache = cache
+        self._configuration = configuration
+        self._actions = actions
+        self._plugins = plugins
+        self._binder = binder
+        self._writer = writer
+        self._keeper = keeper
+        self._metrics = metrics
+        self._period = period
+        self._now = now
+        self._changes = 0
+        self._changed = asyncio.Event()
+        self._warned: frozenset[str] = frozenset()
+        self.shard: Callable[[], Shard | None] = lambda: None
+        self.last_cycle = time.monotonic()
+        self.cycles = 0
+
+    def wake(self) -> None:
+        """Something changed on which decisions may depend."""
+        self._changes += 1
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Cycle after cycle, until cancelled."""
+        with ThreadPoolExecutor(1, "session") as thread:
+            while True:
+                self._changed.clear()
+                await self._binder.room()
+                length = await self._cycle(thread)
+                await asyncio.sleep(min(length * _REST, self._period))
+                await self._until_change()
+
+    def stalled(self) -> str | None:
+        """Why this loop makes no progress, None if it does."""
+        silent = time.monotonic() - self.last_cycle
+        return f"no scheduling cycle ended for {silent:.0f} s" if self.cycles and silent > max(60.0, 10 * self._period) else None
+
+    async def _until_change(self) -> None:
+        try:
+            async with asyncio.timeout(self._period):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+        deadline = time.monotonic() + _LONGEST_COALESCE_SECONDS
+        seen = -1
+        while seen != self._changes and time.monotonic() < deadline:
+            seen = self._changes
+            await asyncio.sleep(_COALESCE_SECONDS)
+
+    async def _cycle(self, thread: ThreadPoolExecutor) -> float:
+        """One cycle; its length in seconds."""
+        start = time.perf_counter()
+        loop = asyncio.get_running_loop()
+        snapshot: Snapshot = self._cache.snapshot()
+        self._metrics.open_session.observe((time.perf_counter() - start) * 1000)
+        ports = Ports(
+            now=self._now(),
+            commit=lambda commit: _later(loop, self._binder.take, commit),
+            observe=self._metrics.observe,
+            shard=self.shard(),
+        )
+        decide = partial(
+            run_cycle,
+            snapshot,
+            self._configuration(),
+            actions=self._actions,
+            plugins=self._plugins,
+            ports=ports,
+            uid=str(uuid.uuid4()),
+        )
+        outcome = await loop.run_in_executor(thread, decide)
+        self._take(outcome)
+        self.last_cycle = time.monotonic()
+        self.cycles += 1
+        length = time.perf_counter() - start
+        self._metrics.cycle.observe(length * 1000)
+        for job in self._keeper.take(outcome.incomplete, self._now()):
+            await self._keeper.release(job)
+        return length
+
+    def _take(self, outcome: Outcome) -> None:
+        self._writer.take(outcome)
+        self._metrics.unready_jobs.set(len(outcome.unready))
+        self._metrics.unready_tasks.clear()
+        for key, lacking in outcome.unready.items():
+            name = key.rpartition("/")[2]
+            self._metrics.unready_tasks.labels(name).set(lacking)
+            self._metrics.retries.labels(name).inc()
+        self._metrics.problems.set(len(self._cache.problems))
+        warnings = frozenset(outcome.warnings)
+        for warning in sorted(warnings - self._warned):
+            log.warning("configuration.passed_over", warning=warning)
+            self._metrics.warnings.inc()
+        self._warned = warnings
+
+
+def _later(loop: asyncio.AbstractEventLoop, take: Callable[[Commit], None], commit: Commit) -> None:
+    """Hand `commit` from the session's thread to the loop's."""
+    loop.call_soon_threadsafe(take, commit)

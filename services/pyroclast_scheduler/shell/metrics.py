@@ -1,0 +1,73 @@
+"""The scheduler's metrics, under the original's names, labels and buckets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+__all__ = ["SchedulerMetrics"]
+
+
+def _buckets(low: float, high: float, count: int) -> tuple[float, ...]:
+    return tuple(low * (high / low) ** (i / (count - 1)) for i in range(count))
+
+
+_CYCLE: Final = _buckets(1, 5000, 20)
+_JOB: Final = _buckets(100, 120000, 30)
+_PLUGIN: Final = _buckets(0.1, 100, 15)
+_ACTION: Final = _buckets(1, 2000, 20)
+_TASK: Final = _buckets(50, 60000, 30)
+_STAGE: Final = _buckets(0.1, 500, 20)
+_JOB_LABELS: Final = ("job_name", "queue", "job_namespace")
+
+
+class SchedulerMetrics:
+    """All series of the scheduler; durations are in milliseconds."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(f"volcano_{name}", text, labels, buckets=buckets, registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"volcano_{name}", text, labels, registry=registry)
+
+        self.cycle = histogram("e2e_scheduling_latency_milliseconds", "A whole cycle", _CYCLE)
+        self.open_session = histogram("open_session_duration_milliseconds", "Snapshot and opening of plugins", _CYCLE)
+        self.job_latency = histogram("e2e_job_scheduling_latency_milliseconds", "From a job's creation to placements", _JOB)
+        self.job_duration = gauge("e2e_job_scheduling_duration", "From a job's creation to its last placement", *_JOB_LABELS)
+        self.job_start = gauge("e2e_job_scheduling_start_time", "Creation of the job, seconds since the epoch", *_JOB_LABELS)
+        self.job_last = gauge("e2e_job_scheduling_last_time", "Last placement, seconds since the epoch", *_JOB_LABELS)
+        self.plugin = histogram("plugin_scheduling_latency_milliseconds", "A plugin's part", _PLUGIN, "plugin", "OnSession")
+        self.action = histogram("action_scheduling_latency_milliseconds", "An action", _ACTION, "action")
+        self.task = histogram("task_scheduling_latency_milliseconds", "From a pod's creation to a stage", _TASK, "stage")
+        self.stage = histogram("scheduling_stage_duration_milliseconds", "A stage", _STAGE, "stage")
+        self.victims = gauge("pod_preemption_victims", "Victims of the last preemption")
+        self.preemptions = Counter("volcano_total_preemption_attempts", "Preemptions tried", registry=registry)
+        self.evictions = Counter(
+            "volcano_eviction_transactions_total", "Statements with evictions that were kept", ("action",), registry=registry
+        )
+        self.unready_tasks = gauge("unschedule_task_count", "Tasks that a job lacks", "job_id")
+        self.unready_jobs = gauge("unschedule_job_count", "Jobs that are not ready")
+        self.retries = Counter("volcano_job_retry_counts", "Cycles in which a job was not ready", ("job_id",), registry=registry)
+        self.refusals = Counter(
+            "pyroclast_bind_refusals_total", "Binds that the API server refused", ("reason",), registry=registry
+        )
+        self.problems = Gauge("pyroclast_objects_left_out", "Objects that make no sense and are left out", registry=registry)
+        self.warnings = Counter(
+            "pyroclast_configuration_warnings_total", "Parts of the configuration passed over", registry=registry
+        )
+
+    def observe(self, name: str, point: str, run: Callable[[], Any]) -> Any:  # noqa: ANN401 - what `run` returns
+        """Run and measure the opening or closing of a plugin, or an action. Called from the session's thread."""
+        start = time.perf_counter()
+        try:
+            return run()
+        finally:
+            milliseconds = (time.perf_counter() - start) * 1000
+            if point == "action":
+                self.action.labels(name).observe(milliseconds)
+            else:
+                self.plugin.labels(name, point).observe(milliseconds)

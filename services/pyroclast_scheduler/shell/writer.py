@@ -1,0 +1,207 @@
+"""Writing what sessions found out: statuses of PodGroups and queues, conditions of pods, events.
+
+Only what differs, and not too often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from pyroclast.api import records
+from pyroclast.api.types import POD_GROUPS, PODS, QUEUES, Key, ResourceType
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.framework.outcome import Note, Outcome, Waiting
+from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.shell.bodies import group_patch, queue_patch, reason_class, waiting_class, waiting_patch
+from pyroclast_scheduler.shell.settling import Settling
+
+__all__ = ["Writer"]
+
+log = structlog.get_logger()
+
+WORKERS: Final = 8  # beside the binds, which go first by number
+_TELL_SECONDS: Final = 1.0  # a reason that stands shorter than this is not worth a write
+_COUNT_SECONDS: Final = 0.3  # members of a gang start one after another
+_WRITE_SECONDS: Final = 30.0
+
+_Status = records.PodGroupStatus
+
+
+class Writer:
+    """Takes outcomes; `run` must be running. All of it belongs to the event loop's thread."""
+
+    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, *, now: Callable[[], float] = time.time) -> None:
+        self._client = client
+        self._cache = cache
+        self._recorder = recorder
+        self._now = now
+        self._groups: Settling[str, _Status] = Settling()
+        self._queues: Settling[str, Amounts] = Settling(shortest=0.5)
+        self._pods: Settling[str, Waiting] = Settling()
+        self._told: dict[str, str] = {}
+        self._noted: dict[tuple[str, str], str] = {}
+        self._work: asyncio.Queue[tuple[ResourceType, Key, dict[str, Any], PatchKind, str]] = asyncio.Queue()
+        self._alarm = asyncio.Event()
+
+    def take(self, outcome: Outcome) -> None:
+        """Note what `outcome` wants written; wishes that it no longer has are dropped."""
+        now = self._now()
+        self._take_groups(outcome, now)
+        self._take_waiting(outcome, now)
+        for name, amounts in outcome.queues.items():
+            queue = self._cache.queues.get(name)
+            if queue is None or queue_patch(queue.record.status.allocated, amounts) is None:
+                self._queues.drop(name)
+            else:
+                self._queues.wish(name, amounts, now, hold=_COUNT_SECONDS)
+        self._note(outcome.notes)
+        self._alarm.set()
+
+    def bind_refused(self, task: TaskFacts, why: str) -> None:
+        """Say on a pod that it could not be bound."""
+        self._told.pop(task.uid, None)
+        self._pods.wish(task.uid, Waiting(task, "SchedulerError", why), self._now(), mark="SchedulerError")
+        self._alarm.set()
+
+    async def run(self) -> None:
+        """Write, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._release_due())
+            for _ in range(WORKERS):
+                group.create_task(self._write_all())
+
+    def _take_groups(self, outcome: Outcome, now: float) -> None:
+        for key, status in outcome.statuses.items():
+            group = self._cache.group(key)
+            if group is None:
+                continue
+            if status.phase is not group.status.phase:
+                self._cache.believe(key, status)
+                self._groups.wish(key, status, now, mark=status.phase)
+            else:
+                counts = (status.running, status.succeeded, status.failed)
+                is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)
+                hold = _COUNT_SECONDS if is_count else _TELL_SECONDS
+                says = tuple(reason_class(each.reason, each.message) for each in status.conditions)
+                self._groups.wish(key, status, now, hold=hold, mark="counts" if is_count else says)
+        for key in self._groups.keys():  # noqa: SIM118 - a list of its own, since entries are dropped
+            if key not in outcome.statuses and not self._cache.is_believed(key):
+                self._groups.drop(key)
+
+    def _take_waiting(self, outcome: Outcome, now: float) -> None:
+        waiting = {each.task.uid: each for each in outcome.waiting}
+        self._told = {uid: said for uid, said in self._told.items() if uid in waiting}
+        for uid, each in waiting.items():
+            mark = waiting_class(each)
+            if self._told.get(uid) == mark:
+                self._pods.drop(uid)
+            elif _says(each) == mark:
+                self._told[uid] = mark
+                self._pods.drop(uid)
+            else:
+                self._pods.wish(uid, each, now, hold=0.0 if each.nominated else _TELL_SECONDS, mark=mark)
+        for uid in self._pods.keys():  # noqa: SIM118 - a list of its own, since entries are dropped
+            if (uid not in waiting and uid not in self._cache.tasks) or (uid not in waiting and self._cache.tasks[uid].node):
+                self._pods.drop(uid)
+
+    def _note(self, notes: list[Note]) -> None:
+        """Record events, each only when it says something new: what stays as it is was told already."""
+        noted: dict[tuple[str, str], str] = {}
+        for note in notes:
+            mark = f"{note.kind} {reason_class(note.reason, note.message)}"
+            slot = (note.job, f"{note.kind} {note.reason}")
+            noted[slot] = mark
+            group = self._cache.group(note.job)
+            if group is not None and self._noted.get(slot) != mark:
+                self._recorder.event(Reference.of(group, POD_GROUPS), note.kind, note.reason, note.message)
+        self._noted = noted
+
+    async def _release_due(self) -> None:
+        while True:
+            now = self._now()
+            for key, status in self._groups.due(now):
+                self._send_group(key, status)
+            for name, amounts in self._queues.due(now):
+                self._send_queue(name, amounts)
+            for _, waiting in self._pods.due(now):
+                self._send_waiting(waiting)
+            for each in (self._groups, self._queues, self._pods):
+                each.forget_quiet(now)
+            times = [when for each in (self._groups, self._queues, self._pods) if (when := each.next_due()) is not None]
+            self._alarm.clear()
+            try:
+                async with asyncio.timeout(max(0.0, min(times) - now) if times else None):
+                    await self._alarm.wait()
+            except TimeoutError:
+                continue
+
+    def _send_group(self, key: str, status: _Status) -> None:
+        group = self._cache.written(key)
+        if group is None:
+            return
+        patch = group_patch(group.status, status)
+        if patch is None:
+            self._cache.believe(key, None)
+            return
+        self._cache.believe(key, status)
+        if status.phase is not group.status.phase:
+            log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
+        self._work.put_nowait((POD_GROUPS, Key.parse(key), patch, PatchKind.MERGE, ""))
+
+    def _send_queue(self, name: str, amounts: Amounts) -> None:
+        queue = self._cache.queues.get(name)
+        patch = queue_patch(queue.record.status.allocated, amounts) if queue is not None else None
+        if patch is not None:
+            self._work.put_nowait((QUEUES, Key("", name), patch, PatchKind.MERGE, "status"))
+
+    def _send_waiting(self, waiting: Waiting) -> None:
+        task = waiting.task
+        self._told[task.uid] = waiting_class(waiting)
+        timestamp = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._recorder.event(Reference.of(task.pod, PODS), "Warning", "FailedScheduling", waiting.message)
+        patch = waiting_patch(waiting, timestamp)
+        patch["metadata"] = {"uid": task.uid}  # a pod made again under the same name is another pod
+        self._work.put_nowait((PODS, Key(task.namespace, task.name), patch, PatchKind.STRATEGIC, "status"))
+
+    async def _write_all(self) -> None:
+        while True:
+            kind, key, patch, how, subresource = await self._work.get()
+            deadline = Deadline.after(_WRITE_SECONDS)
+            body: dict[str, Any] | None = None
+            try:
+                body = await self._client.patch(kind, key, patch, how, subresource=subresource, deadline=deadline)
+            except NotFound:
+                log.debug("object.gone", kind=kind.kind, key=str(key))
+            except KubeError as error:  # the next session finds the difference again
+                log.warning("status.not_written", kind=kind.kind, key=str(key), error=str(error))
+            if kind is POD_GROUPS:
+                self._group_written(str(key), body)
+
+    def _group_written(self, key: str, body: dict[str, Any] | None) -> None:
+        """Take up the answer as the watch would, so that no session decides on what was before it."""
+        if body is not None:
+            self._cache.group_changed(None, msgspec.convert(body, records.PodGroup, strict=False))
+        if key not in self._groups.keys():  # noqa: SIM118 - not a mapping
+            self._cache.believe(key, None)
+
+
+def _says(waiting: Waiting) -> str | None:
+    """What the pod says already, in the form of `waiting_class`; None if it says nothing."""
+    status = waiting.task.pod.status
+    for condition in status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            nominated = status.nominated_node_name if waiting.nominated else ""
+            return f"{reason_class(condition.reason, condition.message)}|{nominated}"
+    return None
