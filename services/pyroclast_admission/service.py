@@ -46,8 +46,11 @@ class AdmissionService:
         self._tls = ServingTls()
         self._queues = QueueCache(client)
         flows, namespaces = FlowCache(client), NamespaceCache(client)
-        for informer in (self._queues.informer, flows.informer, namespaces.informer):
-            service.watch(informer)
+        service.watch(self._queues.informer)
+        if "/jobtemplates/validate" in settings.enabled_admission:
+            service.watch(flows.informer)
+        if "/podgroups/mutate" in settings.enabled_admission:
+            service.watch(namespaces.informer)
         self._known = Known(self._queues, flows, namespaces, settings.options(pod_level_resources=True))
 
     @classmethod
@@ -83,8 +86,8 @@ class AdmissionService:
         injects = not settings.has_certificate_files or bool(settings.ca_cert_file)
         injector = BundleInjector(self._client, names)
         if injects:
-            for informer in injector.informers.values():
-                self._service.watch(informer)
+            for name, informer in injector.informers.items():
+                self._service.spawn(f"watch-{name}", informer.run())
             self._service.add_ready("ca-bundle", injector.pending)
             self._service.spawn("ca-bundle", injector.run())
         if settings.has_certificate_files:
@@ -119,7 +122,7 @@ class AdmissionService:
 
         settings = self._settings
         policy = Policy(settings.names, settings.ca_validity, settings.certificate_validity, settings.certificate_overlap)
-        key = Key(settings.webhook_namespace or "default", settings.tls_secret_name)
+        key = Key(settings.webhook_namespace or "default", settings.webhook_secret_name)
         keeper = CertificateKeeper(self._client, key, policy, now=lambda: datetime.now(UTC), use=use)
         self._service.add_ready("certificate", lambda: None if provided.is_set() else f"Secret {key} cannot be had yet")
         self._service.spawn("certificates", keeper.run())

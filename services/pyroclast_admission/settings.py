@@ -33,7 +33,7 @@ class AdmissionSettings(ServiceSettings):
     webhook_namespace: str = Field("", description="namespace of the Service under which the API server calls us")
     webhook_service_name: str = Field("", description="its name")
     webhook_url: str = Field("", description="URL under which the API server calls us, without a Service")
-    tls_secret_name: str = Field("volcano-admission-secret", description="Secret in which the certificates are kept")
+    webhook_secret_name: str = Field("volcano-admission-secret", description="Secret in which the certificates are kept")
     certificate_validity: Duration = Field(timedelta(days=90), description="how long a serving certificate lives")
     ca_validity: Duration = Field(timedelta(days=365), description="how long an authority lives")
     certificate_overlap: Duration = Field(timedelta(minutes=2), description="how long old and new are trusted side by side")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import structlog
 
 from pyroclast.api.records.meta import ObjectRecord, Wire
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.errors import Conflict, Invalid, KubeError, NotFound
 from pyroclast.kube.informer import Informer
 
 __all__ = ["BundleInjector", "Configuration"]
@@ -42,75 +42,76 @@ class Configuration(ObjectRecord, frozen=True, kw_only=True):
 
 
 class BundleInjector:
-    """Keeps the CA bundle of the named configurations what it should be.
+    """Keeps the CA bundle of the named configurations what it should be; those that are not installed are left out.
+
+    Each has an informer of its own: a role that names the objects it is for allows no other watch.
 
     Args:
         client: the API server.
         names: names of our configurations, by the type they have.
     """
 
-    def __init__(self, client: Client, names: Mapping[ResourceType, Collection[str]]) -> None:
+    def __init__(self, client: Client, names: Mapping[ResourceType, Iterable[str]]) -> None:
         self._client = client
-        self._names = names
-        self._bundle = b""
+        self._bundle = ""
         self._wake = asyncio.Event()
-        self.informers = {kind: Informer(client, kind, Configuration) for kind in names}
+        self.informers = {
+            name: Informer(client, kind, Configuration, field_selector=f"metadata.name={name}")
+            for kind, of_kind in names.items()
+            for name in of_kind
+        }
         for informer in self.informers.values():
             informer.on_change(lambda _old, _new: self._wake.set())
 
     def tell(self, bundle: bytes) -> None:
         """From now on the API server shall trust `bundle` (PEM)."""
-        self._bundle = bundle
+        self._bundle = base64.b64encode(bundle).decode()
         self._wake.set()
 
     def pending(self) -> str | None:
         """What keeps the API server from trusting us; None when nothing does."""
         if not self._bundle:
             return "no certificates yet"
-        for kind, names in self._names.items():
-            for name in names:
-                configuration = self.informers[kind].get(Key("", name))
-                if configuration is None:
-                    return f"{kind.kind} {name} is not installed"
-                if not self._is_told(configuration):
-                    return f"{kind.kind} {name} has no CA bundle yet"
-        return None
+        if not all(informer.has_synced for informer in self.informers.values()):
+            return "webhook configurations are not listed yet"
+        if self.informers and not any(len(informer) for informer in self.informers.values()):
+            return "none of our webhook configurations is installed"
+        behind = next(self._behind(), None)
+        return f"webhook configuration {behind.metadata.name} has no CA bundle yet" if behind else None
 
     async def run(self) -> None:
         """Keep the bundles right until cancelled. The informers must be running."""
         while True:
             await self._wake.wait()
             self._wake.clear()
-            failed = [
-                not await self._bring(kind, name)
-                for kind, names in self._names.items()
-                for name in names
-                if self._bundle and self._is_behind(kind, name)
-            ]
-            if any(failed):
+            if not self._bundle:
+                continue
+            written = [await self._bring(configuration) for configuration in list(self._behind())]
+            if not all(written):
                 await asyncio.sleep(RETRY_SECONDS)
                 self._wake.set()
 
-    def _is_behind(self, kind: ResourceType, name: str) -> bool:
-        configuration = self.informers[kind].get(Key("", name))
-        return configuration is not None and not self._is_told(configuration)
+    def _behind(self) -> Iterator[Configuration]:
+        """The configurations that are installed and do not have the bundle."""
+        for informer in self.informers.values():
+            for configuration in informer.values():
+                if any(entry.client_config.ca_bundle != self._bundle for entry in configuration.webhooks):
+                    yield configuration
 
-    def _is_told(self, configuration: Configuration) -> bool:
-        wanted = base64.b64encode(self._bundle).decode()
-        return all(entry.client_config.ca_bundle == wanted for entry in configuration.webhooks)
-
-    async def _bring(self, kind: ResourceType, name: str) -> bool:
-        """Write the bundle into one configuration; whether it is there now."""
-        wanted = base64.b64encode(self._bundle).decode()
+    async def _bring(self, configuration: Configuration) -> bool:
+        """Write the bundle into one configuration; whether that is done, or the change that prevented it will wake us."""
+        name, version = configuration.metadata.name, configuration.metadata.resource_version
+        bundle = [
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": self._bundle}
+            for index in range(len(configuration.webhooks))
+        ]
+        guard = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
         try:
-            configuration = await self._client.get(kind, Key("", name))
-            for entry in configuration.get("webhooks") or []:
-                entry["clientConfig"] = {**entry["clientConfig"], "caBundle": wanted}
-            await self._client.update(kind, configuration)
+            await self._client.patch(self.informers[name].kind, Key("", name), [guard, *bundle], PatchKind.JSON)
         except NotFound:
-            return True  # it will come as an event when it is installed
-        except Conflict:
-            return False
+            return True
+        except (Conflict, Invalid):
+            return False  # somebody changed it; the event comes, or has come
         except KubeError as error:
             log.warning("bundle.refused", configuration=name, error=str(error))
             return False

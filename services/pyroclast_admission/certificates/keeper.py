@@ -24,6 +24,9 @@ log = structlog.get_logger()
 LOOK_EVERY: Final = timedelta(seconds=10)
 """How often the Secret is read for what another replica (or a person) did to it. Well below any overlap."""
 
+RETRY_SECONDS: Final = 1.0
+"""Pause after a failure; the client has tried for a while by then."""
+
 ATTEMPTS: Final = 16
 """Writes tried in one go against other replicas; each failed one means that somebody else made progress."""
 
@@ -76,7 +79,7 @@ class CertificateKeeper:
                 material = await self.settle()
             except (KubeError, TimeoutError) as error:
                 log.warning("certificates.unreachable", secret=str(self._key), error=str(error))
-                await asyncio.sleep(self._pause(None))
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
             await asyncio.sleep(self._pause(material))
 
@@ -85,10 +88,10 @@ class CertificateKeeper:
             self._material = material
             self._use(material)
 
-    def _pause(self, material: Material | None) -> float:
+    def _pause(self, material: Material) -> float:
         """Seconds until the next look: soon enough for the next step, and for steps of others."""
         pauses = [LOOK_EVERY, self._policy.overlap / 4]
-        facts = issue.inspect(material) if material is not None else None
+        facts = issue.inspect(material)
         if facts is not None:
             pauses.append(next_time(facts, self._policy) - self._now())
         return max(min(pauses).total_seconds(), 0.1)
