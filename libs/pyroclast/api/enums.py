@@ -10,6 +10,7 @@ from enum import StrEnum
 __all__ = [
     "Action",
     "BusEvent",
+    "ClaimPhase",
     "ConcurrencyPolicy",
     "DequeueStrategy",
     "FlowPhase",
@@ -25,7 +26,9 @@ __all__ = [
     "PodGroupPhase",
     "PodPhase",
     "QueueState",
+    "ReclaimPolicy",
     "RetainPolicy",
+    "SplitMode",
     "TargetStrategy",
 ]
 
@@ -269,3 +272,24 @@ class MemberType(StrEnum):
 
     NODE = "Node"
     HYPER_NODE = "HyperNode"
+
+
+class SplitMode(StrEnum):
+    """How a HyperJob is divided over clusters."""
+
+    STATIC = "static"
+    AUTO = "auto"
+
+
+class ReclaimPolicy(StrEnum):
+    """What becomes of a DataSource that nobody claims any more."""
+
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
+class ClaimPhase(StrEnum):
+    """Phases of a DataSourceClaim."""
+
+    PENDING = "Pending"
+    BOUND = "Bound"

@@ -2,6 +2,8 @@
 
 import gc
 import inspect
+import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -72,3 +74,9 @@ def test_metadata_tells_its_controller_and_whether_it_is_going():
     assert meta.controller == owner
     assert meta.is_terminating
     assert records.Meta().controller is None
+
+
+def test_what_every_service_imports_is_light():
+    """Pydantic and YAML cost time and memory that services which only keep records should not pay."""
+    program = "import sys; from pyroclast.api import enums, keys, records, types; print([m for m in ('pydantic', 'yaml') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout == "[]\n"

@@ -1,0 +1,37 @@
+"""The models of kinds that have no CRD, and what all models have in common."""
+
+import pytest
+from pydantic import ValidationError
+
+from pyroclast.api import crds, datasources, hyperjobs
+from pyroclast.api.structure import structural_schema
+
+UNSERVED = (hyperjobs.HyperJob, datasources.DataSource, datasources.DataSourceClaim)
+
+
+@pytest.mark.parametrize("model", UNSERVED)
+def test_kinds_without_a_crd_have_a_schema_all_the_same(model):
+    schema = structural_schema(model)
+    assert schema["properties"]["spec"]["type"] == "object"
+    assert schema["properties"]["status"]["description"]
+
+
+def test_a_hyper_job_is_made_of_jobs():
+    body = {"spec": {"replicatedJobs": [{"name": "a", "templateSpec": {"queue": "q"}, "splitPolicy": {"mode": "auto"}}]}}
+    job = hyperjobs.HyperJob.model_validate(body)
+    assert job.spec.replicated_jobs[0].template_spec.queue == "q"
+    assert job.spec.replicated_jobs[0].replicas == 1
+
+
+def test_a_claim_must_say_what_it_claims():
+    with pytest.raises(ValidationError, match="workload"):
+        datasources.DataSourceClaim.model_validate({"spec": {"system": "hive", "dataSourceType": "table", "dataSourceName": "t"}})
+
+
+def test_models_can_be_made_by_their_python_names():
+    (model,) = (kind.model for kind in crds.KINDS if kind.resource.kind == "Command")
+    made = model(action="AbortJob", target={"api_version": "v", "kind": "Job", "name": "a", "uid": "u"})
+    assert made.model_dump(by_alias=True, exclude_none=True) == {
+        "action": "AbortJob",
+        "target": {"apiVersion": "v", "kind": "Job", "name": "a", "uid": "u"},
+    }
