@@ -1,17 +1,198 @@
-"""The subset of JSONPath that columns and selectable fields use."""
+"""The subset of JSONPath that columns, selectable fields and scale paths use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final, TypeAlias
 
-__all__ = ["compile_path"]
+from .values import Json
+
+__all__ = ["BadPath", "compile_path", "find", "reader"]
+
+_Step: TypeAlias = Callable[[Json], Iterator[Json]]
+
+_TOKEN: Final = re.compile(
+    r"""
+    \.\.(?P<deep>[\w\-]+|\*)
+    | \.(?P<name>(?:\\.|[^.\[\]\\{}()'"\s])+)
+    | \[\?\((?P<filter>[^)]*)\)\]
+    | \[(?P<any>\*)\]
+    | \[(?P<slice>-?\d*:-?\d*)\]
+    | \[(?P<index>-?\d+)\]
+    | \[(?P<quoted>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")\]
+    """,
+    re.VERBOSE,
+)
+_FILTER: Final = re.compile(r"\s*@(?P<path>[^=!<>\s]+)\s*(?:(?P<operator>==|!=|<=|>=|<|>)\s*(?P<value>.+?))?\s*")
 
 
-def compile_path(path: str) -> Callable[[Any], list[Any]]:
+class BadPath(ValueError):
+    """Not a path."""
+
+
+def _named(name: str) -> _Step:
+    def step(value: Json) -> Iterator[Json]:
+        if name == "*":
+            yield from value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        elif isinstance(value, Mapping) and name in value:
+            yield value[name]
+
+    return step
+
+
+def _indexed(index: int) -> _Step:
+    def step(value: Json) -> Iterator[Json]:
+        if isinstance(value, list) and -len(value) <= index < len(value):
+            yield value[index]
+
+    return step
+
+
+def _sliced(text: str) -> _Step:
+    start, _, stop = text.partition(":")
+    part = slice(int(start) if start else None, int(stop) if stop else None)
+
+    def step(value: Json) -> Iterator[Json]:
+        if isinstance(value, list):
+            yield from value[part]
+
+    return step
+
+
+def _deep(name: str) -> _Step:
+    def step(value: Json) -> Iterator[Json]:
+        if isinstance(value, dict):
+            if name == "*":
+                yield from value.values()
+            elif name in value:
+                yield value[name]
+            children = list(value.values())
+        else:
+            children = value if isinstance(value, list) else []
+        for child in children:
+            yield from step(child)
+
+    return step
+
+
+def _literal(text: str) -> Json:
+    if text[:1] == "'" and text[-1:] == "'":
+        return text[1:-1]
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise BadPath(f"unrecognized value in a filter: {text}") from None
+
+
+def _filtered(text: str) -> _Step:
+    found = _FILTER.fullmatch(text)
+    if found is None:
+        raise BadPath(f"unrecognized filter: {text}")
+    read = compile_path(found["path"])
+    if found["operator"] is None:
+        return _where(lambda item: bool(read(item)))
+    wanted = _literal(found["value"])
+    compare: Mapping[str, Callable[[Json], bool]] = {
+        "==": lambda value: bool(value == wanted),
+        "!=": lambda value: bool(value != wanted),
+        "<": lambda value: bool(value < wanted),
+        "<=": lambda value: bool(value <= wanted),
+        ">": lambda value: bool(value > wanted),
+        ">=": lambda value: bool(value >= wanted),
+    }
+    matches = compare[found["operator"]]
+    ordered = found["operator"] not in {"==", "!="}
+
+    def keeps(item: Json) -> bool:
+        values = read(item)
+        return bool(values) and (not ordered or isinstance(values[0], type(wanted))) and matches(values[0])
+
+    return _where(keeps)
+
+
+def _where(keeps: Callable[[Json], bool]) -> _Step:
+    def step(value: Json) -> Iterator[Json]:
+        if isinstance(value, list):
+            yield from (item for item in value if keeps(item))
+
+    return step
+
+
+def _unescaped(name: str) -> str:
+    return re.sub(r"\\(.)", r"\1", name)
+
+
+def _steps(path: str) -> list[_Step]:
+    text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$").removeprefix("@")
+    if text and text[0] not in ".[":
+        text = f".{text}"
+    if text == ".":
+        return []
+    steps: list[_Step] = []
+    at = 0
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise BadPath(f"unrecognized character in a path: {text[at:]}")
+        at = token.end()
+        match token.lastgroup:
+            case "name":
+                steps.append(_named(_unescaped(token["name"])))
+            case "quoted":
+                steps.append(_named(_unescaped(token["quoted"][1:-1])))
+            case "index":
+                steps.append(_indexed(int(token["index"])))
+            case "slice":
+                steps.append(_sliced(token["slice"]))
+            case "deep":
+                steps.append(_deep(token["deep"]))
+            case "filter":
+                steps.append(_filtered(token["filter"]))
+            case _:
+                steps.append(_named("*"))
+    return steps
+
+
+@lru_cache(maxsize=1024)
+def compile_path(path: str) -> Callable[[Json], list[Json]]:
     """A function that finds all values under `path` (`.status.conditions[?(@.type=="Ready")].status`); missing keys find none.
 
     Raises:
-        ValueError: bad syntax.
+        BadPath: bad syntax.
     """
-    raise NotImplementedError
+    steps = _steps(path)
+
+    def find_all(value: Json) -> list[Json]:
+        values = [value]
+        for step in steps:
+            values = [found for each in values for found in step(each)]
+            if not values:
+                break
+        return values
+
+    return find_all
+
+
+def find(path: str, value: Json) -> Json:
+    """The first value under `path`, None when there is none."""
+    found = compile_path(path)(value)
+    return found[0] if found else None
+
+
+def reader(path: str) -> Callable[[Mapping[str, Json]], str]:
+    """A reader of a selectable field: the first value as text, empty when there is none."""
+    find_all = compile_path(path)
+
+    def read(document: Mapping[str, Json]) -> str:
+        found = find_all(document)
+        value = found[0] if found else None
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return str(value)
+
+    return read

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Final
 
-from .errors import FieldError
-from .schema import Node
+from .errors import ErrorType, FieldError, invalid
+from .list_types import check_lists
+from .schema import Node, of_openapi
+from .schema_rules import Rules, compile_rules
+from .schema_validation import NO_OLD, Validator, compile_schema
+from .typed import codec_of
+from .values import Json, Object
 
-__all__ = ["Structural", "Verdict", "check_schema"]
+__all__ = ["Structural", "Verdict"]
+
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_IDENTITY: Final = ("apiVersion", "kind", "metadata")
+_BLOCKING: Final = {
+    ErrorType.UNSUPPORTED,
+    ErrorType.REQUIRED,
+    ErrorType.TOO_LONG,
+    ErrorType.TOO_MANY,
+    ErrorType.TYPE_INVALID,
+}
+_UNCHECKED: Final = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+)
 
 
 @dataclass(slots=True)
@@ -20,31 +39,174 @@ class Verdict:
     warnings: list[str] = field(default_factory=list)
 
 
+class _Pruner:
+    """Removes fields that a schema does not declare."""
+
+    __slots__ = ("_item", "_keeps", "_others", "_properties", "_spared")
+
+    def __init__(self, schema: Mapping[str, Json], *, is_root: bool = False) -> None:
+        extra, items = schema.get("additionalProperties"), schema.get("items")
+        self._properties = {name: _Pruner(inner) for name, inner in (schema.get("properties") or {}).items()}
+        self._others = _Pruner(extra) if isinstance(extra, Mapping) else None
+        self._item = _Pruner(items) if isinstance(items, Mapping) else None
+        self._keeps = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or extra is True
+        has_identity = is_root or schema.get("x-kubernetes-embedded-resource")
+        self._spared = frozenset(_IDENTITY if has_identity else ())
+
+    def __call__(self, value: Json, path: str, dropped: list[str]) -> None:
+        """Adds the paths of what it removes to `dropped`."""
+        if value.__class__ is dict:
+            self._prune_fields(value, path, dropped)
+        elif value.__class__ is list and self._item is not None:
+            for index, each in enumerate(value):
+                if each.__class__ is dict or each.__class__ is list:
+                    self._item(each, f"{path}[{index}]", dropped)
+
+    def _prune_fields(self, value: Object, path: str, dropped: list[str]) -> None:
+        gone: list[str] = []
+        for name, child in value.items():
+            if name in self._spared:
+                continue
+            inner = self._properties.get(name, self._others)
+            if inner is None:
+                if not self._keeps:
+                    gone.append(name)
+            elif child.__class__ is dict or child.__class__ is list:
+                inner(child, f"{path}.{name}" if path else name, dropped)
+        for name in gone:
+            del value[name]
+            dropped.append(f"{path}.{name}" if path else name)
+
+
+class _Defaulter:
+    """Fills in the defaults of a schema; nulls of fields that may not be null give way to them, or go."""
+
+    is_needed: bool
+
+    def __init__(self, schema: Mapping[str, Json]) -> None:
+        properties: Mapping[str, Mapping[str, Json]] = schema.get("properties") or {}
+        extra, items = schema.get("additionalProperties"), schema.get("items")
+        self._inner = {name: inner for name, each in properties.items() if (inner := _Defaulter(each)).is_needed}
+        self._defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
+        self._non_null = frozenset(name for name, each in properties.items() if not each.get("nullable"))
+        self._extra: Mapping[str, Json] | None = extra if isinstance(extra, Mapping) else None
+        self._others = _Defaulter(extra) if isinstance(extra, Mapping) else None
+        self._extra_is_nullable = self._extra is None or bool(self._extra.get("nullable"))
+        self._item = _Defaulter(items) if isinstance(items, Mapping) else None
+        self._item_default = items.get("default") if isinstance(items, Mapping) and not items.get("nullable") else None
+        has_item = self._item is not None and (self._item.is_needed or self._item_default is not None)
+        self.is_needed = bool(properties) or self._extra is not None or has_item
+
+    def __call__(self, value: Json) -> None:
+        """Changes `value` in place."""
+        if value.__class__ is dict:
+            self._default_fields(value)
+        elif value.__class__ is list and self._item is not None:
+            for index, each in enumerate(value):
+                if each is None and self._item_default is not None:
+                    value[index] = each = copy.deepcopy(self._item_default)
+                self._item(each)
+
+    def _default_fields(self, value: Object) -> None:
+        for name, given in self._defaults.items():
+            if name not in value or (value[name] is None and name in self._non_null):
+                value[name] = copy.deepcopy(given)
+        gone: list[str] = []
+        for name, child in value.items():
+            if child is None:
+                if self._null_goes(value, name):
+                    gone.append(name)
+            elif name in self._inner:
+                self._inner[name](child)
+            elif self._others is not None and name not in self._non_null:
+                self._others(child)
+        for name in gone:
+            del value[name]
+
+    def _null_goes(self, value: Object, name: str) -> bool:
+        if name in self._non_null:
+            return True
+        if self._extra is None or self._extra_is_nullable:
+            return False
+        default = self._extra.get("default")
+        if default is None:
+            return True
+        value[name] = copy.deepcopy(default)
+        return False
+
+
 class Structural:
-    """A compiled `openAPIV3Schema` of one version.
+    """A compiled `openAPIV3Schema` of one version; None stands for a version that keeps everything.
 
     Attributes:
         node: The same schema for patches and apply.
+        source: The schema as it was given.
     """
 
-    node: Node
+    def __init__(self, schema: Mapping[str, Json] | None) -> None:
+        self.source: Mapping[str, Json] = schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        root = {name: value for name, value in self.source.items() if name != "properties"}
+        root["properties"] = {
+            name: value for name, value in (self.source.get("properties") or {}).items() if name not in _IDENTITY
+        }
+        self._prune = _Pruner(root, is_root=True)
+        self._default = _Defaulter(root)
+        self._validate: Validator = compile_schema(self.source)
+        status = (self.source.get("properties") or {}).get("status")
+        self._validate_status: Validator | None = compile_schema(status) if status else None
+        self._rules: Rules = compile_rules(self.source)
+        self._meta = codec_of(_META)
+        self._node: Node | None = None
 
-    def __init__(self, schema: Mapping[str, Any] | None) -> None:
-        raise NotImplementedError
+    @property
+    def node(self) -> Node:
+        """The schema as a tree, made when first asked for."""
+        if self._node is None:
+            self._node = of_openapi(self.source)
+        return self._node
 
-    def prune(self, document: dict[str, Any]) -> list[str]:
-        """Removes, in place, fields that the schema does not know; returns their paths (`spec.foo`, `spec.list[0].bar`)."""
-        raise NotImplementedError
+    def prune(self, document: Object) -> list[str]:
+        """Removes, in place, fields that the schema does not know; returns their paths (`spec.foo`, `spec.list[0].bar`).
 
-    def default(self, document: dict[str, Any]) -> None:
+        Raises:
+            Undecodable: metadata of a wrong form.
+        """
+        dropped: list[str] = []
+        self._prune(document, "", dropped)
+        dropped.sort(key=lambda path: ("." in path or "[" in path, path))
+        metadata = document.get("metadata")
+        if metadata is not None:
+            problems = self._meta.decode(metadata)
+            dropped += [problem.removeprefix('unknown field "').rstrip('"').join(("metadata.", "")) for problem in problems]
+        return dropped
+
+    def default(self, document: Object) -> None:
         """Fills in defaults, in place; nulls of fields that may not be null give way to them."""
-        raise NotImplementedError
+        self._default(document)
 
-    def validate(self, document: dict[str, Any], old: dict[str, Any] | None = None, *, subresource: str = "") -> Verdict:
+    def validate(self, document: Object, old: Object | None = None, *, subresource: str = "") -> Verdict:
         """All violations of the schema, of list types and of CEL rules; with `old`, unchanged values may stay as they are."""
-        raise NotImplementedError
+        verdict = Verdict()
+        if subresource == "status":
+            self._check_status(document, old, verdict)
+        else:
+            self._validate(document, "", NO_OLD if old is None else old, verdict.errors)
+        if old is None or not check_lists(old, self.source):
+            verdict.errors += check_lists(document, self.source)
+        if self._rules:
+            if any(error.type in _BLOCKING for error in verdict.errors):
+                verdict.errors.append(invalid("<nil>", None, _UNCHECKED))
+            else:
+                self._rules.check(document, old, verdict.errors, verdict.warnings)
+        return verdict
 
-
-def check_schema(validation: Mapping[str, Any], path: str) -> list[FieldError]:
-    """What is wrong with an `openAPIV3Schema` itself: not structural, bad defaults, rules that do not compile."""
-    raise NotImplementedError
+    def _check_status(self, document: Object, old: Object | None, verdict: Verdict) -> None:
+        """The status by itself: texts name paths from there, errors from the root."""
+        if "status" not in document or self._validate_status is None:
+            return
+        found: list[FieldError] = []
+        before = (old or {}).get("status", NO_OLD)
+        self._validate_status(document["status"], "", before, found)
+        for error in found:
+            path = error.path if error.path == "<nil>" else f"status.{error.path}" if error.path else "status"
+            verdict.errors.append(FieldError(path, error.type, error.detail, error.value))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Final, Protocol
 
+import orjson
+
+from .durations import parse_time, since
+from .go_text import go_value
+from .jsonpath import BadPath, compile_path
 from .schema import description_of
+from .values import Json, Object
 
 __all__ = ["Column", "Printer", "custom_columns", "render"]
+
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta."
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +33,7 @@ class Column:
     priority: int = 0
     doc: str = ""
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> Object:
         """The entry of `columnDefinitions`."""
         return {
             "name": self.name,
@@ -43,27 +51,110 @@ class Printer(Protocol):
     def columns(self) -> Sequence[Column]:
         """The columns, in order."""
 
-    def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
+    def cells(self, document: Mapping[str, Json], now: float) -> list[Json]:
         """One cell per column; `now` in seconds since the epoch."""
 
-    def conditions(self, document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def conditions(self, document: Mapping[str, Json]) -> list[Object]:
         """Conditions of the row: that a pod has completed."""
 
 
-def custom_columns(columns: Sequence[Mapping[str, Any]]) -> Printer:
-    """The printer of a custom resource with these `additionalPrinterColumns`."""
-    raise NotImplementedError
+@dataclass(frozen=True, slots=True)
+class _CustomPrinter:
+    columns: Sequence[Column]
+    readers: Sequence[Callable[[Mapping[str, Json], float], Json]]
+
+    def cells(self, document: Mapping[str, Json], now: float) -> list[Json]:
+        """The name, then what the paths find."""
+        return [document["metadata"]["name"], *(read(document, now) for read in self.readers)]
+
+    def conditions(self, document: Mapping[str, Json]) -> list[Object]:
+        """None: only pods have any."""
+        del document
+        return []
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list):
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    return go_value(value)
+
+
+def _cell(kind: str, value: Json, now: float) -> Json:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    match kind:
+        case "string":
+            return _text(value)
+        case "integer":
+            return int(value) if is_number else None
+        case "number":
+            return value if is_number else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case "date" if isinstance(value, str):
+            return since(value, now) if parse_time(value) is not None else "<invalid>"
+        case _:
+            return None
+
+
+def _reader(path: str, kind: str) -> Callable[[Mapping[str, Json], float], Json]:
+    try:
+        find = compile_path(path)
+    except BadPath:
+        return lambda _document, _now: None
+
+    def read(document: Mapping[str, Json], now: float) -> Json:
+        found = find(document)
+        return None if not found or found[0] is None else _cell(kind, found[0], now)
+
+    return read
+
+
+_NAME: Final = Column("Name", format="name", doc=f"{_META}name")
+_AGE: Final = Column("Age", type="date", doc=f"{_META}creationTimestamp")
+
+
+def custom_columns(columns: Sequence[Mapping[str, Json]]) -> Printer:
+    """The printer of a custom resource with these `additionalPrinterColumns`; the age where there are none."""
+    if not columns:
+        return _CustomPrinter((_NAME, _AGE), (_reader(".metadata.creationTimestamp", "date"),))
+    shown = [
+        Column(
+            each["name"],
+            each.get("type", "string"),
+            each.get("format", ""),
+            each.get("description") or f"Custom resource definition column (in JSONPath format): {each.get('jsonPath', '')}",
+            each.get("priority", 0),
+        )
+        for each in columns
+    ]
+    return _CustomPrinter((_NAME, *shown), [_reader(each.get("jsonPath", ""), each.get("type", "string")) for each in columns])
+
+
+def _shown(document: Mapping[str, Json], include: str) -> Json:
+    match include:
+        case "Object":
+            return document
+        case "None":
+            return None
+        case _:
+            return {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": document["metadata"],
+            }
 
 
 def render(
     printer: Printer,
-    documents: Iterable[Mapping[str, Any]],
+    documents: Iterable[Mapping[str, Json]],
     *,
     now: float,
     include: str = "Metadata",
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Json] | None = None,
     definitions: bool = True,
-) -> dict[str, Any]:
+) -> Object:
     """A `meta.k8s.io/v1 Table`.
 
     Args:
@@ -74,4 +165,17 @@ def render(
         metadata: The table's own: resourceVersion, continue, remainingItemCount.
         definitions: False for the later events of a watch, whose `columnDefinitions` are null.
     """
-    raise NotImplementedError
+    rows: list[Object] = []
+    for document in documents:
+        row: Object = {"cells": printer.cells(document, now)}
+        if conditions := printer.conditions(document):
+            row["conditions"] = conditions
+        row["object"] = _shown(document, include)
+        rows.append(row)
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": dict(metadata or {}),
+        "columnDefinitions": [column.wire() for column in printer.columns] if definitions else None,
+        "rows": rows,
+    }

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pyroclast_standalone.apiserver.builtins import BUILTINS
 
 from .builtin import BuiltinStrategy
+from .custom import CustomStrategy
 from .pods import POD
 from .rules import Rules
 from .strategy import Strategy
@@ -42,4 +43,4 @@ def strategy_of(group: str, version: str, kind: str) -> Strategy:
 
 def custom_strategy(definition: Mapping[str, Any], version: str) -> Strategy:
     """The strategy of one served version of a CustomResourceDefinition."""
-    raise NotImplementedError
+    return CustomStrategy(definition, version)

@@ -1,0 +1,105 @@
+"""Formats of strings that schemas name."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Final
+from urllib.parse import urlsplit
+
+__all__ = ["FORMATS"]
+
+_DATE_TIME: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt]([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(?:[.,]\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+_HOSTNAME: Final = re.compile(
+    r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*\.?"
+)
+_DURATION: Final = re.compile(r"(?:[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+))|(?:\d+\s*[A-Za-zµ]+\s*)+")
+_EMAIL: Final = re.compile(r"[^@\s<>]+@[^@\s<>]+")
+_MAC: Final = re.compile(r"(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}")
+_UUID: Final = r"(?i:[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{}-?{}-?[0-9a-f]{{12}})"
+_QUAD: Final = "[0-9a-f]{4}"
+_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+
+
+def _is_date(text: str) -> bool:
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_date_time(text: str) -> bool:
+    found = _DATE_TIME.fullmatch(text)
+    return found is not None and _is_date(found[1])
+
+
+def _address(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    def is_one(text: str) -> bool:
+        try:
+            parse(text)
+        except ValueError:
+            return False
+        return True
+
+    return is_one
+
+
+def _is_cidr(text: str) -> bool:
+    return "/" in text and _address(lambda each: ipaddress.ip_network(each, strict=False))(text)
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def _is_uri(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme) or text.startswith("/")
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda text: pattern.fullmatch(text) is not None
+
+
+def _uuid(third: str, fourth: str) -> Callable[[str], bool]:
+    return _matches(re.compile(_UUID.format(third, fourth)))
+
+
+FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "byte": _is_base64,
+    "cidr": _is_cidr,
+    "date": _is_date,
+    "date-time": _is_date_time,
+    "datetime": _is_date_time,
+    "duration": _matches(_DURATION),
+    "email": _matches(_EMAIL),
+    "hostname": _matches(_HOSTNAME),
+    "ipv4": _address(ipaddress.IPv4Address),
+    "ipv6": _address(ipaddress.IPv6Address),
+    "k8s-long-name": lambda text: len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None,
+    "k8s-short-name": _matches(_LABEL),
+    "mac": _matches(_MAC),
+    "uri": _is_uri,
+    "uuid": _uuid(_QUAD, _QUAD),
+    "uuid3": _uuid("3[0-9a-f]{3}", _QUAD),
+    "uuid4": _uuid("4[0-9a-f]{3}", "[89ab][0-9a-f]{3}"),
+    "uuid5": _uuid("5[0-9a-f]{3}", "[89ab][0-9a-f]{3}"),
+}
+"""Checks by format; a format that is not here is not checked."""

@@ -1,0 +1,324 @@
+"""Validation by an OpenAPI schema, compiled into closures, in the words of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from .errors import FieldError, go_quote, invalid, required, too_long, too_many, type_invalid, unsupported
+from .formats import FORMATS
+from .go_text import go_value
+from .patterns import compile_pattern
+from .values import Json
+
+__all__ = ["NO_OLD", "Validator", "compile_schema", "correlated_items"]
+
+NO_OLD: Final = object()
+"""The old value where there is none to compare with."""
+
+Errors: TypeAlias = list[FieldError]
+Validator: TypeAlias = Callable[[Json, str, Json, Errors], None]
+"""Takes a value, its path, the value it replaces (`NO_OLD` when none corresponds) and a list to which it adds errors."""
+
+_TYPES: Final = {
+    bool: "boolean",
+    str: "string",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+_INTEGER_LIMITS: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+
+
+def _number(value: Json) -> str:
+    return go_value(float(value)) if isinstance(value, float) else str(value)
+
+
+def _type_checks(schema: Mapping[str, Json]) -> dict[type, Validator]:
+    """For each type that is not the schema's a check that says so."""
+    if schema.get("x-kubernetes-int-or-string"):
+        wanted, accepted = "integer,string", {int, str}
+    else:
+        declared = schema.get("type")
+        if not declared:
+            return {}
+        wanted = str(declared)
+        accepted = {cls for cls, name in _TYPES.items() if name == declared}
+        if declared == "number":
+            accepted = {int, float}
+    if schema.get("nullable"):
+        accepted.add(type(None))
+    takes_whole = int in accepted
+
+    def check(value: Json, path: str, _old: Json, errors: Errors) -> None:
+        if takes_whole and value.__class__ is float and value.is_integer():
+            return
+        name = _TYPES[value.__class__]
+        errors.append(type_invalid(path, name, f"{path} in body must be of type {wanted}: {go_quote(name)}"))
+
+    return {cls: check for cls in _TYPES if cls not in accepted}
+
+
+def _length_checks(schema: Mapping[str, Json]) -> list[Validator]:
+    checks: list[Validator] = []
+    if (most := schema.get("maxLength")) is not None:
+
+        def check_most(value: str, path: str, _old: Json, errors: Errors) -> None:
+            if len(value) > most:
+                errors.append(too_long(path, most))
+
+        checks.append(check_most)
+    if (least := schema.get("minLength")) is not None:
+
+        def check_least(value: str, path: str, _old: Json, errors: Errors) -> None:
+            if len(value) < least:
+                errors.append(invalid(path, value, f"{path} in body should be at least {least} chars long"))
+
+        checks.append(check_least)
+    return checks
+
+
+def _string_checks(schema: Mapping[str, Json]) -> list[Validator]:
+    checks = _length_checks(schema)
+    if pattern := schema.get("pattern"):
+        search = compile_pattern(pattern).search
+
+        def check_pattern(value: str, path: str, _old: Json, errors: Errors) -> None:
+            if search(value) is None:
+                errors.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
+
+        checks.append(check_pattern)
+    form = schema.get("format", "")
+    if is_form := FORMATS.get(form):
+
+        def check_form(value: str, path: str, _old: Json, errors: Errors) -> None:
+            if not is_form(value):
+                errors.append(type_invalid(path, value, f"{path} in body must be of type {form}: {go_quote(value)}"))
+
+        checks.append(check_form)
+    return checks
+
+
+def _number_checks(schema: Mapping[str, Json]) -> list[Validator]:
+    checks: list[Validator] = []
+    for bound, exclusive, words, fails in (
+        ("maximum", "exclusiveMaximum", ("less than or equal to", "less than"), lambda value, limit: value > limit),
+        ("minimum", "exclusiveMinimum", ("greater than or equal to", "greater than"), lambda value, limit: value < limit),
+    ):
+        if (limit := schema.get(bound)) is not None:
+            checks.append(_bound(limit, words[bool(schema.get(exclusive))], fails, is_exclusive=bool(schema.get(exclusive))))
+    if (factor := schema.get("multipleOf")) is not None:
+
+        def check_factor(value: float, path: str, _old: Json, errors: Errors) -> None:
+            if value % factor:
+                errors.append(invalid(path, value, f"{path} in body should be a multiple of {_number(factor)}"))
+
+        checks.append(check_factor)
+    if limits := _INTEGER_LIMITS.get(schema.get("format", "")):
+        lowest, highest = limits
+
+        def check_range(value: float, _path: str, _old: Json, errors: Errors) -> None:
+            if not lowest <= value <= highest:
+                form = schema["format"]
+                text = f"Checked value must be of type integer with format {form} (got: {_number(value)})"
+                errors.append(invalid("<nil>", "", text))
+
+        checks.append(check_range)
+    return checks
+
+
+def _bound(limit: float, words: str, fails: Callable[[float, float], bool], *, is_exclusive: bool) -> Validator:
+    def check(value: float, path: str, _old: Json, errors: Errors) -> None:
+        if fails(value, limit) or (is_exclusive and value == limit):
+            errors.append(invalid(path, value, f"{path} in body should be {words} {_number(limit)}"))
+
+    return check
+
+
+def _is_listed(value: Json, values: list[Json]) -> bool:
+    return any(each == value and isinstance(each, bool) is isinstance(value, bool) for each in values)
+
+
+def _enum_checks(schema: Mapping[str, Json]) -> list[Validator]:
+    values = schema.get("enum")
+    if not values:
+        return []
+    shown = [each if isinstance(each, str) else go_value(each) for each in values]
+    texts = frozenset(each for each in values if isinstance(each, str))
+
+    def check(value: Json, path: str, _old: Json, errors: Errors) -> None:
+        if value.__class__ is str and value in texts:
+            return
+        if not _is_listed(value, values):
+            errors.append(unsupported(path, value, shown))
+
+    return [check]
+
+
+def _junctions(schema: Mapping[str, Json]) -> list[Validator]:
+    checks: list[Validator] = []
+    if any_of := schema.get("anyOf"):
+        checks.append(_any_of([compile_schema(each) for each in any_of]))
+    if one_of := schema.get("oneOf"):
+        checks.append(_one_of([compile_schema(each) for each in one_of]))
+    if all_of := schema.get("allOf"):
+        checks.append(_all_of([compile_schema(each) for each in all_of]))
+    if isinstance(no := schema.get("not"), Mapping):
+        inner = compile_schema(no)
+
+        def check_not(value: Json, path: str, _old: Json, errors: Errors) -> None:
+            if not _tried(inner, value, path):
+                errors.append(invalid("<nil>", "", f"{go_quote(path)} must not validate the schema (not)"))
+
+        checks.append(check_not)
+    return checks
+
+
+def _tried(validator: Validator, value: Json, path: str) -> Errors:
+    found: Errors = []
+    validator(value, path, NO_OLD, found)
+    return found
+
+
+def _any_of(branches: list[Validator]) -> Validator:
+    def check(value: Json, path: str, _old: Json, errors: Errors) -> None:
+        best: Errors | None = None
+        for branch in branches:
+            found = _tried(branch, value, path)
+            if not found:
+                return
+            best = found if best is None or len(found) < len(best) else best
+        errors.append(invalid("<nil>", "", f"{go_quote(path)} must validate at least one schema (anyOf)"))
+        errors.extend(best or ())
+
+    return check
+
+
+def _count(errors: Errors) -> int:
+    return len(errors)
+
+
+def _one_of(branches: list[Validator]) -> Validator:
+    def check(value: Json, path: str, _old: Json, errors: Errors) -> None:
+        found = [_tried(branch, value, path) for branch in branches]
+        valid = sum(not each for each in found)
+        if valid == 1:
+            return
+        text = f"{go_quote(path)} must validate one and only one schema (oneOf)."
+        text += f" Found {valid} valid alternatives" if valid else " Found none valid"
+        errors.append(invalid("<nil>", "", text))
+        if not valid:
+            errors.extend(sorted(found, key=_count)[0])
+
+    return check
+
+
+def _all_of(branches: list[Validator]) -> Validator:
+    def check(value: Json, path: str, _old: Json, errors: Errors) -> None:
+        found = [_tried(branch, value, path) for branch in branches]
+        for each in found:
+            errors.extend(each)
+        valid = sum(not each for each in found)
+        if valid < len(found):
+            text = f"{go_quote(path)} must validate all the schemas (allOf)"
+            errors.append(invalid("<nil>", "", text if valid else f"{text}. None validated"))
+
+    return check
+
+
+def _object_checks(schema: Mapping[str, Json]) -> list[Validator]:
+    properties = {name: compile_schema(inner) for name, inner in (schema.get("properties") or {}).items()}
+    extra = schema.get("additionalProperties")
+    others = compile_schema(extra) if isinstance(extra, Mapping) else None
+    needed = tuple(schema.get("required") or ())
+    least, most = schema.get("minProperties"), schema.get("maxProperties")
+    if not properties and others is None and not needed and least is None and most is None:
+        return []
+
+    def check(value: Json, path: str, old: Json, errors: Errors) -> None:
+        if least is not None and len(value) < least:
+            errors.append(invalid(path, len(value), f"{path} in body should have at least {least} properties"))
+        if most is not None and len(value) > most:
+            errors.append(too_many(path, len(value), most))
+        before = old if old.__class__ is dict else _EMPTY
+        prefix = f"{path}." if path else ""
+        for name, child in value.items():
+            validator = properties.get(name, others)
+            if validator is not None:
+                validator(child, prefix + name, before.get(name, NO_OLD), errors)
+        for name in needed:
+            if name not in value:
+                errors.append(required(prefix + name))
+
+    return [check]
+
+
+_EMPTY: Final[Mapping[str, Json]] = {}
+
+
+def correlated_items(schema: Mapping[str, Json]) -> Callable[[Json, Json], Json]:
+    """How an item of a list finds the one it replaces: by its keys in an associative list, else not at all."""
+    keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+    if schema.get("x-kubernetes-list-type") != "map" or not keys:
+        return lambda _item, _old: NO_OLD
+
+    def find(item: Json, old: Json) -> Json:
+        if not isinstance(item, dict) or not isinstance(old, list):
+            return NO_OLD
+        wanted = [item.get(key) for key in keys]
+        for each in old:
+            if isinstance(each, dict) and [each.get(key) for key in keys] == wanted:
+                return each
+        return NO_OLD
+
+    return find
+
+
+def _list_checks(schema: Mapping[str, Json]) -> list[Validator]:
+    items = schema.get("items")
+    item = compile_schema(items) if isinstance(items, Mapping) else None
+    find = correlated_items(schema)
+    least, most = schema.get("minItems"), schema.get("maxItems")
+    if item is None and least is None and most is None:
+        return []
+
+    def check(value: Json, path: str, old: Json, errors: Errors) -> None:
+        if item is not None:
+            for index, each in enumerate(value):
+                item(each, f"{path}[{index}]", NO_OLD if old is NO_OLD else find(each, old), errors)
+        if least is not None and len(value) < least:
+            errors.append(invalid(path, len(value), f"{path} in body should have at least {least} items"))
+        if most is not None and len(value) > most:
+            errors.append(too_many(path, len(value), most))
+
+    return [check]
+
+
+def compile_schema(schema: Mapping[str, Json]) -> Validator:
+    """The validator of `schema`.
+
+    Raises:
+        BadPattern: a pattern is no regular expression.
+    """
+    wrong_type = _type_checks(schema)
+    junctions, enums = _junctions(schema), _enum_checks(schema)
+    own = {
+        str: [*junctions, *_string_checks(schema), *enums],
+        int: [*junctions, *_number_checks(schema), *enums],
+        bool: [*junctions, *enums],
+        list: [*junctions, *_list_checks(schema), *enums],
+        dict: [*junctions, *enums, *_object_checks(schema)],
+        type(None): enums,
+    }
+    own[float] = own[int]
+    by_type = {cls: tuple([wrong_type[cls], *checks] if cls in wrong_type else checks) for cls, checks in own.items()}
+
+    def validate(value: Json, path: str, old: Json, errors: Errors) -> None:
+        if old is not NO_OLD and old == value:
+            return  # unchanged values may stay as they are
+        for check in by_type[value.__class__]:
+            check(value, path, old, errors)
+
+    return validate

@@ -1,0 +1,153 @@
+"""The strategy of a custom resource: what its definition says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyroclast_standalone.apiserver.documents import jsonpath, names, tables
+from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
+from pyroclast_standalone.apiserver.documents.go_text import go_quote
+from pyroclast_standalone.apiserver.documents.metadata import check_metadata, check_metadata_update
+from pyroclast_standalone.apiserver.documents.schema import Node
+from pyroclast_standalone.apiserver.documents.structural import Structural, Verdict
+
+from .strategy import Strategy, Subresource
+
+__all__ = ["CustomStrategy"]
+
+_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_STANDARD_FINALIZERS: Final = {"orphan", "foregroundDeletion", "kubernetes"}
+_MAX_INT32: Final = 2**31 - 1
+_UNQUALIFIED: Final = "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"
+
+
+class CustomStrategy(Strategy):
+    """One served version of a CustomResourceDefinition."""
+
+    is_custom = True
+    has_generation = True
+    needs_version = True
+
+    def __init__(self, definition: Mapping[str, Any], version: str) -> None:
+        """Compiles the schema.
+
+        Raises:
+            StopIteration: the definition has no such version.
+        """
+        spec = definition["spec"]
+        served = next(each for each in spec["versions"] if each["name"] == version)
+        kinds = spec["names"]
+        self.group, self.version, self.kind, self.plural = spec["group"], version, kinds["kind"], kinds["plural"]
+        self.namespaced = spec["scope"] == "Namespaced"
+        self.singular = kinds.get("singular") or self.kind.lower()
+        self.short_names = tuple(kinds.get("shortNames") or ())
+        self.categories = tuple(kinds.get("categories") or ())
+        self.verbs = _VERBS
+        subresources = served.get("subresources") or {}
+        self.has_status = subresources.get("status") is not None
+        self.scale: Mapping[str, Any] | None = subresources.get("scale")
+        own = [Subresource("status", self.kind)] if self.has_status else []
+        if self.scale is not None:
+            own.append(Subresource("scale", "Scale", group="autoscaling", version="v1"))
+        self.subresources = tuple(own)
+        self.structural = Structural((served.get("schema") or {}).get("openAPIV3Schema"))
+        self.fields = {
+            path.lstrip("."): jsonpath.reader(path)
+            for each in served.get("selectableFields") or ()
+            if (path := each.get("jsonPath", ""))
+        }
+        self._printer = tables.custom_columns(served.get("additionalPrinterColumns") or ())
+        self.columns = self._printer.columns
+
+    @property
+    def schema(self) -> Node:
+        """The schema for patches and apply."""
+        node = self.structural.node
+        node.splits_status = self.has_status
+        node.blank = {"apiVersion": self.api_version, "kind": self.kind, "metadata": {}}
+        return node
+
+    def decode(self, document: dict[str, Any]) -> list[str]:
+        """Prunes and fills in defaults; see `Strategy`."""
+        dropped = self.structural.prune(document)
+        self.structural.default(document)
+        return [f"unknown field {go_quote(path)}" for path in dropped]
+
+    def default(self, document: dict[str, Any]) -> None:
+        """Fills in defaults, in place."""
+        self.structural.default(document)
+
+    def prepare_create(self, document: dict[str, Any]) -> None:
+        """Clears the status where it has an endpoint of its own."""
+        if self.has_status:
+            document.pop("status", None)
+        document["metadata"]["generation"] = 1
+
+    def prepare_update(self, new: dict[str, Any], old: Mapping[str, Any], *, subresource: str = "") -> None:
+        """Restores what this endpoint may not change and counts the generation."""
+        if subresource == "status":
+            status = new.get("status")
+            metadata = {**old["metadata"]}
+            for field in ("managedFields", "resourceVersion"):
+                if field in new["metadata"]:
+                    metadata[field] = new["metadata"][field]
+            new.clear()
+            new.update(old)
+            new["metadata"] = metadata
+            new.pop("status", None)
+            if status is not None:
+                new["status"] = status
+            return
+        if self.has_status:
+            new.pop("status", None)
+            if "status" in old:
+                new["status"] = old["status"]
+        generation = old["metadata"].get("generation") or 0
+        changed = {key: value for key, value in new.items() if key != "metadata"} != {
+            key: value for key, value in old.items() if key != "metadata"
+        }
+        new["metadata"]["generation"] = generation + changed
+
+    def validate(self, document: dict[str, Any]) -> Verdict:
+        """All violations of a new object."""
+        errors = check_metadata(document["metadata"], namespaced=self.namespaced, name_rule=names.dns_subdomain)
+        verdict = self.structural.validate(document)
+        verdict.errors[:0] = errors
+        verdict.errors += self._check_scale(document, "specReplicasPath", "statusReplicasPath")
+        return verdict
+
+    def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
+        """All violations of a change."""
+        errors = check_metadata_update(new["metadata"], old["metadata"])
+        verdict = self.structural.validate(new, old, subresource=subresource)
+        verdict.errors[:0] = errors
+        paths = ("statusReplicasPath",) if subresource == "status" else ("specReplicasPath", "statusReplicasPath")
+        verdict.errors += self._check_scale(new, *paths)
+        return verdict
+
+    def _check_scale(self, document: Mapping[str, Any], *paths: str) -> list[FieldError]:
+        errors = []
+        for path in paths:
+            at = str((self.scale or {}).get(path) or "")
+            found = jsonpath.find(at, document) if at else None
+            if isinstance(found, int) and found < 0:
+                errors.append(invalid(at, found, "should be a non-negative integer"))
+            elif isinstance(found, int) and found > _MAX_INT32:
+                errors.append(invalid(at, found, f"should be less than or equal to {_MAX_INT32}"))
+        return errors
+
+    def warnings(self, document: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
+        """Finalizers that others might use too."""
+        before = set((old or {}).get("metadata", {}).get("finalizers") or ())
+        found = []
+        for finalizer in document["metadata"].get("finalizers") or ():
+            if finalizer in before or "/" in finalizer or finalizer in _STANDARD_FINALIZERS:
+                continue
+            text = _UNQUALIFIED.format(" including a path (/)" if "." in finalizer else "")
+            found.append(f"metadata.finalizers: {go_quote(finalizer)}: {text}")
+        return found
+
+    def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
+        """One cell per column."""
+        return self._printer.cells(document, now)
