@@ -11,7 +11,7 @@ from pyroclast.api import types
 from pyroclast.api.enums import FlowPhase, JobPhase, RetainPolicy, TargetStrategy
 from pyroclast.api.kinds import Column, CustomKind
 from pyroclast.api.shared import TaskState
-from pyroclast.api.wire import ApiObject, Count, Duration, Extra, Int32, Name, RawObject, Time, WireModel
+from pyroclast.api.wire import ApiObject, Count, Duration, Extra, Int32, IntOrString, Name, RawObject, Time, WireModel
 
 __all__ = [
     "KIND",
@@ -137,7 +137,7 @@ class Switch(WireModel):
     """Chooses entries by the outcome of another one."""
 
     on: str
-    """The entry whose outcome is asked for."""
+    """The entry whose outcome is asked for. YAML reads a bare `on` as true: write "on"."""
     cases: list[SwitchCase] | None = None
     """Outcomes and the entries they lead to; the first that holds counts."""
     default: list[str] | None = None
@@ -149,7 +149,7 @@ class Loop(WireModel):
 
     count: Count | None = None
     """How many times."""
-    items: list[str] | None = None
+    items: list[IntOrString] | None = None
     """One run for each item, which the pods find in VC_FLOW_ITEM. In place of count."""
     parallel: Annotated[int, Ge(1), Extra({"format": "int32"})] | None = None
     """How many run at the same time; one by default."""

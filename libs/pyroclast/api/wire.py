@@ -17,7 +17,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from pyroclast.api import builtin
-from pyroclast.api.builtin.structural import QUANTITY
+from pyroclast.api.builtin.structural import INT_OR_STRING, QUANTITY
 
 __all__ = [
     "ATOMIC",
@@ -30,6 +30,7 @@ __all__ = [
     "Extra",
     "Int32",
     "Int64",
+    "IntOrString",
     "LabelSelector",
     "Name",
     "ObjectMetadata",
@@ -85,6 +86,7 @@ Duration: TypeAlias = str
 Time: TypeAlias = Annotated[str, Extra({"format": "date-time"})]
 """RFC 3339, as it came."""
 Quantity: TypeAlias = Annotated[int | str, _Embedded(lambda: QUANTITY)]
+IntOrString: TypeAlias = Annotated[int | str, _Embedded(lambda: INT_OR_STRING)]
 ResourceList: TypeAlias = dict[str, Quantity]
 PodTemplate: TypeAlias = Annotated[dict[str, Any], _Embedded(builtin.pod_template_schema)]
 """A PodTemplateSpec, raw."""

@@ -109,7 +109,7 @@ class FlowLoop(Wire, frozen=True, kw_only=True):
     """Runs an entry several times; `parallel` is how many at once, `until` an expression that ends the loop early."""
 
     count: int | None = None
-    items: tuple[str, ...] = ()
+    items: tuple[str | int, ...] = ()
     parallel: int = 1
     until: str = ""
 
