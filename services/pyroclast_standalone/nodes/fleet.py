@@ -11,8 +11,10 @@ import structlog
 
 from pyroclast.api.types import LEASES, NODES, Key
 from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import AlreadyExists, KubeError, NotFound
+from pyroclast.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from pyroclast.kube.informer import Informer
+from pyroclast.kube.queue import WorkQueue
+from pyroclast.kube.workers import run_workers
 
 from . import machines, records
 from .capacity import Ledger
@@ -22,7 +24,7 @@ __all__ = ["Fleet", "Served"]
 
 log = structlog.get_logger()
 
-_AT_ONCE = 16  # nodes registered at the same time
+_WORKERS = 16  # nodes written at the same time
 _RENEWALS_PER_SECOND = 20.0  # of all nodes together: what leases may cost the API server
 _SHORTEST_INTERVAL = 10.0  # seconds between renewals of one lease, as kubelets do
 _LEASE_NAMESPACE = "kube-node-lease"
@@ -64,7 +66,8 @@ class Fleet:
         self._fleet, self._changed = fleet, changed
         self.shape = shape
         self._served: dict[str, Served] = {}
-        self._to_write: asyncio.Queue[str] = asyncio.Queue()
+        self._to_register = set(names)
+        self._queue: WorkQueue[str] = WorkQueue("nodes")
         nodes.on_change(self._on_change)
 
     def __len__(self) -> int:
@@ -78,31 +81,19 @@ class Fleet:
         """Whether a Node of that name exists, ours or not."""
         return self._nodes.get(Key("", name)) is not None
 
-    async def register(self) -> None:
-        """Create the nodes that do not exist yet."""
-        gate = asyncio.Semaphore(_AT_ONCE)
+    @property
+    def unregistered(self) -> int:
+        """How many nodes are still to be registered."""
+        return len(self._to_register)
 
-        async def one(name: str) -> None:
-            async with gate:
-                await self._register(name)
+    async def keep(self) -> None:
+        """Register the nodes that do not exist yet and keep their statuses right, until cancelled; once all nodes are listed.
 
-        async with asyncio.TaskGroup() as group:
-            for name in self._names:
-                if self._nodes.get(Key("", name)) is None:
-                    group.create_task(one(name))
-
-    async def write_statuses(self) -> None:
-        """Write the statuses of nodes that changed, until cancelled."""
-        while True:
-            name = await self._to_write.get()
-            try:
-                await self._write_status(name)
-            except NotFound:
-                continue
-            except KubeError as error:
-                log.warning("node.status_failed", node=name, error=str(error))
-                await asyncio.sleep(1.0)
-                self._to_write.put_nowait(name)
+        A node that somebody deletes later stays away, as a machine that was taken out of a cluster would.
+        """
+        for name in self._names:
+            self._queue.add(name)
+        await run_workers(self._queue, self._reconcile, _WORKERS)
 
     async def renew_leases(self) -> None:
         """Renew all leases in turn, evenly spread over the interval, until cancelled."""
@@ -137,8 +128,8 @@ class Fleet:
             if served.state is not state:
                 served.state = state
                 self._changed(name)
-        if self._is_stale(new, state):
-            self._to_write.put_nowait(name)
+        if self._is_stale(new, state) or _is_tainted(new):
+            self._queue.add(name)
 
     def _is_stale(self, node: records.Node, state: NodeState) -> bool:
         endpoint = node.status.daemon_endpoints.get("kubeletEndpoint") or {}
@@ -146,31 +137,38 @@ class Fleet:
         wanted = {NodeState.READY: "True", NodeState.NOT_READY: "False", NodeState.LOST: "Unknown"}[state]
         return endpoint.get("Port") != self.shape.port or said.get("Ready") != wanted or not node.status.capacity
 
+    async def _reconcile(self, name: str) -> None:
+        known = self._nodes.get(Key("", name))
+        if known is None:
+            if name in self._to_register:
+                await self._register(name)
+            return
+        self._to_register.discard(name)
+        served = self._served.get(name)
+        if served is None:
+            return
+        if self._is_stale(known, served.state):
+            status = machines.node_status(name, self.shape, served.state, known, time.time())
+            await self._client.patch(NODES, Key("", name), {"status": status}, PatchKind.STRATEGIC, subresource="status")
+            log.info("node.status", node=name, state=str(served.state))
+        if _is_tainted(known) and served.state is NodeState.READY:
+            await self._untaint(known)
+
     async def _register(self, name: str) -> None:
         try:
-            created = await self._client.create(NODES, machines.node_object(name, self._fleet, self.shape, time.time()))
+            await self._client.create(NODES, machines.node_object(name, self._fleet, self.shape, time.time()))
         except AlreadyExists:
-            return
+            return  # the watch will tell
         log.info("node.registered", node=name)
-        await self._untaint(name, created)
 
-    async def _write_status(self, name: str) -> None:
-        served, known = self._served.get(name), self._nodes.get(Key("", name))
-        if served is None or known is None:
-            return
-        status = machines.node_status(name, self.shape, served.state, known, time.time())
-        written = await self._client.patch(NODES, Key("", name), {"status": status}, PatchKind.STRATEGIC, subresource="status")
-        log.info("node.status", node=name, state=str(served.state))
-        if served.state is NodeState.READY:
-            await self._untaint(name, written)
-
-    async def _untaint(self, name: str, node: machines.Json) -> None:
+    async def _untaint(self, node: records.Node) -> None:
         """Take off the taint that the API server puts on every new node: ours are ready at once."""
-        kept = machines.without_taint(node, machines.NOT_READY_TAINT)
-        if kept is not None:
-            version = {"resourceVersion": node["metadata"]["resourceVersion"]}
-            body = {"metadata": version, "spec": {"taints": kept or None}}
-            await self._client.patch(NODES, Key("", name), body, PatchKind.MERGE)
+        kept = [taint for taint in node.spec.taints if taint.get("key") != machines.NOT_READY_TAINT]
+        body = {"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": kept or None}}
+        try:
+            await self._client.patch(NODES, node.key, body, PatchKind.MERGE)
+        except Conflict:
+            return  # it has changed: the watch will bring it here again
 
     async def _renew(self, served: Served, interval: float) -> None:
         body = machines.lease(served.name, served.uid, interval, time.time())
@@ -182,3 +180,7 @@ class Fleet:
                 await self._client.create(LEASES, body, namespace=_LEASE_NAMESPACE)
         except KubeError as error:
             log.warning("node.lease_failed", node=served.name, error=str(error))
+
+
+def _is_tainted(node: records.Node) -> bool:
+    return any(taint.get("key") == machines.NOT_READY_TAINT for taint in node.spec.taints)

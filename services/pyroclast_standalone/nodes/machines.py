@@ -9,7 +9,7 @@ from typing import Any, Final
 from . import records, times
 from .injections import SIMULATED, NodeState
 
-__all__ = ["NOT_READY_TAINT", "Shape", "lease", "node_object", "node_status", "without_taint"]
+__all__ = ["NOT_READY_TAINT", "Shape", "lease", "node_object", "node_status"]
 
 NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
 _LEASE_RENEWALS = 4  # a lease outlives so many renewals that do not come
@@ -88,13 +88,6 @@ def lease(name: str, uid: str, interval: float, now: float) -> Json:
             "renewTime": times.micro_rfc3339(now),
         },
     }
-
-
-def without_taint(node: Json, key: str) -> list[Json] | None:
-    """The taints of a node without that one; None if it does not have it."""
-    taints = node.get("spec", {}).get("taints") or []
-    kept = [taint for taint in taints if taint.get("key") != key]
-    return kept if len(kept) < len(taints) else None
 
 
 def _conditions(state: NodeState) -> dict[str, tuple[str, str, str]]:

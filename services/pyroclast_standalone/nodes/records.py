@@ -126,7 +126,14 @@ class NodeStatus(Wire, frozen=True, kw_only=True):
     daemon_endpoints: Json = _NOTHING
 
 
+class NodeSpec(Wire, frozen=True, kw_only=True):
+    """The part of a node's specification that concerns its start."""
+
+    taints: tuple[Json, ...] = ()
+
+
 class Node(ObjectRecord, frozen=True, kw_only=True):
     """A node."""
 
+    spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()

@@ -61,15 +61,13 @@ async def run(service: Service) -> None:
             shape = machines.Shape(settings.resources, settings.labels, settings.node_ip, port)
             fleet = Fleet(client, nodes, settings.names, fleet=settings.name_prefix, shape=shape, changed=keeper.look_at_node)
             keeper.fleet = fleet
-            missing = set(settings.names)
-            service.add_ready("nodes", lambda: _unregistered(missing, fleet))
+            service.add_ready("nodes", lambda: f"{fleet.unregistered} are not registered" if fleet.unregistered else None)
             service.watch(nodes)
             service.watch(pods)
             service.spawn("events", events.run())
-            service.spawn("node-statuses", fleet.write_statuses())
             await service.synced()
             service.spawn("pods", run_workers(queue, keeper.reconcile, _WORKERS))
-            await fleet.register()
+            service.spawn("nodes", fleet.keep())
             service.spawn("leases", fleet.renew_leases())
             await service.stopping.wait()
 
@@ -101,11 +99,6 @@ async def _runtime(
         yield runtime
     finally:
         await runtime.close()
-
-
-def _unregistered(missing: set[str], fleet: Fleet) -> str | None:
-    missing -= {name for name in missing if fleet.get(name) is not None}
-    return f"{len(missing)} nodes are not registered yet" if missing else None
 
 
 def _node_of(pod: records.Pod) -> list[str]:
