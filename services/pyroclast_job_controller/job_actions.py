@@ -27,6 +27,7 @@ from pyroclast.lifecycle.effects import (
     PreparePlugins,
     RemovePlugins,
 )
+from pyroclast.lifecycle.merging import merge_patch
 from pyroclast.lifecycle.status import written
 from pyroclast.lifecycle.views import JobView
 from pyroclast_job_controller.caches import Caches
@@ -82,24 +83,17 @@ class JobActions:
                 assert_never(effect)
 
     async def write_status(self, job: Job, status: JobStatus) -> None:
-        """Replace the status, if `job` is the newest.
+        """Change the status, if `job` is the newest.
 
         Raises:
             Conflict: it is not.
         """
         meta = job.metadata
-        body = {
-            "apiVersion": JOBS.api_version,
-            "kind": JOBS.kind,
-            "metadata": {
-                "name": meta.name,
-                "namespace": meta.namespace,
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-            },
-            "status": written(status),
+        patch = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": merge_patch(written(job.status), written(status)),
         }
-        self._keep_job(await self._client.update(JOBS, body, subresource="status"))
+        self._keep_job(await self._client.patch(JOBS, job.key, patch, PatchKind.MERGE, subresource="status"))
 
     async def _create_group(self, job: Job, manifest: dict[str, Any]) -> None:
         key = Key(job.metadata.namespace, manifest["metadata"]["name"])

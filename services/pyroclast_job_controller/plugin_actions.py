@@ -10,8 +10,9 @@ import structlog
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, Meta
 from pyroclast.api.types import Key
-from pyroclast.kube.client import Client, Json
+from pyroclast.kube.client import Client, Json, PatchKind
 from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pyroclast.lifecycle.merging import merge_patch
 from pyroclast.lifecycle.ownership import is_ours, owner_reference
 from pyroclast.lifecycle.views import Notice
 from pyroclast_job_controller.batches import at_once
@@ -100,8 +101,13 @@ class PluginActions:
             self._tell(job, Notice("Warning", JobEventReason.PLUGIN_ERROR, f"{message}; it is used as it is"))
             return
         memory.objects[_label(item)] = there["metadata"]["uid"]
-        if any(there.get(field) != item.body[field] for field in item.follows):
-            await self._client.update(item.kind, there | {field: item.body[field] for field in item.follows})
+        patch = merge_patch(
+            {field: there[field] for field in item.follows if field in there}, {field: item.body[field] for field in item.follows}
+        )
+        if patch:
+            lock = {"uid": there["metadata"]["uid"], "resourceVersion": there["metadata"]["resourceVersion"]}
+            key = Key(job.metadata.namespace, item.name)
+            await self._client.patch(item.kind, key, {"metadata": lock, **patch}, PatchKind.MERGE)
 
 
 def _objects(job: Job) -> list[PluginObject]:

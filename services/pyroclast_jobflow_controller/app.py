@@ -1,4 +1,4 @@
-"""The process of the jobflow controller: it watches flows, their templates and Jobs, and works on them while leading."""
+"""The process of the jobflow controller: it watches flows and their templates, and works on them while leading."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import asyncio
 
 import structlog
 
-from pyroclast.api import keys
-from pyroclast.api.records import Job, JobFlow, JobTemplate
-from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS
+from pyroclast.api.records import JobFlow, JobTemplate
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES
 from pyroclast.kube.events import EventRecorder
 from pyroclast.kube.informer import Informer
 from pyroclast.runtime.leadership import lead
@@ -29,15 +28,13 @@ async def run(service: Service, settings: JobFlowSettings) -> None:
     recorder = EventRecorder(client, COMPONENT)
     flows = Informer(client, JOB_FLOWS, JobFlow)
     templates = Informer(client, JOB_TEMPLATES, JobTemplate)
-    jobs = Informer(client, JOBS, Job, label_selector=keys.CREATED_BY_JOB_FLOW)
     service.watch(flows)
     service.watch(templates)
-    service.watch(jobs)
     service.spawn("events", recorder.run())
     await service.synced()
 
     async def work(shard: int) -> None:
-        log.info("flows.led", shard=shard, flows=len(flows), templates=len(templates), jobs=len(jobs))
+        log.info("flows.led", shard=shard, flows=len(flows), templates=len(templates))
         await asyncio.Event().wait()
 
     service.spawn("leading", lead(client, settings, work, recorder))

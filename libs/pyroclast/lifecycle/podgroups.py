@@ -10,6 +10,7 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records import Job, NetworkTopology, Pod, PodGroup, SubGroupPolicy, Task
 from pyroclast.api.types import POD_GROUPS
 from pyroclast.lifecycle import members
+from pyroclast.lifecycle.merging import merge_patch
 from pyroclast.lifecycle.minresources import min_resources
 from pyroclast.lifecycle.ownership import owner_reference
 from pyroclast.lifecycle.settling import min_available
@@ -90,11 +91,11 @@ def is_stale(job: Job, group: PodGroup, pods: Mapping[str, Pod]) -> bool:
 
 
 def _resources_patch(job: Job, group: PodGroup, priorities: Mapping[str, int], minimum: int) -> dict[str, Any]:
-    wanted, there = min_resources(job, priorities), group.spec.min_resources or {}
-    resources: dict[str, str | None] = {name: amount for name, amount in wanted.items() if str(there.get(name)) != amount}
-    resources |= dict.fromkeys(name for name in there if name not in wanted)
-    changes: dict[str, Any] = {"minResources": resources} if resources else {}
-    return changes | ({"minMember": minimum} if group.spec.min_member != minimum else {})
+    there = {name: str(amount) for name, amount in (group.spec.min_resources or {}).items()}
+    return merge_patch(
+        {"minMember": group.spec.min_member, "minResources": there},
+        {"minMember": minimum, "minResources": min_resources(job, priorities)},
+    )
 
 
 def _minimum(task: Task) -> int:

@@ -1,0 +1,22 @@
+"""Differences between JSON objects, as JSON merge patches (RFC 7386)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["merge_patch"]
+
+
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The patch that makes `new` of `old`; empty when they are equal. Neither may hold null: that means removal there."""
+    patch: dict[str, Any] = dict.fromkeys(name for name in old if name not in new)
+    for name, value in new.items():
+        before = old.get(name)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            inner = merge_patch(before, value)
+            if inner:
+                patch[name] = inner
+        elif value != before:
+            patch[name] = value
+    return patch

@@ -1,0 +1,117 @@
+import pytest
+
+from pyroclast.api.enums import BusEvent, PodPhase
+from pyroclast.lifecycle.occurrences import Occurrence, evicted, observed
+from pyroclast.lifecycle.policies import respond
+
+from .builders import NOW, job, pod, task
+
+E = BusEvent
+FAILED = Occurrence(E.POD_FAILED, NOW, 0, task="a", pod="j-a-0", uid="p", exit_code=3)
+PENDING = Occurrence(E.POD_PENDING, NOW, 0, task="a", pod="j-a-0", uid="p")
+
+
+def on(event, action, **more):
+    return {"event": event, "action": action, **more}
+
+
+CASES = {
+    "nothing-matches": (job(), FAILED, None),
+    "job-event": (job(policies=[on("PodFailed", "AbortJob")]), FAILED, ("AbortJob", 0)),
+    "list-of-events": (job(policies=[{"events": ["PodEvicted", "PodFailed"], "action": "AbortJob"}]), FAILED, ("AbortJob", 0)),
+    "star": (job(policies=[on("*", "TerminateJob")]), FAILED, ("TerminateJob", 0)),
+    "job-exit-code": (job(policies=[{"exitCode": 3, "action": "AbortJob"}]), FAILED, ("AbortJob", 0)),
+    "other-exit-code": (job(policies=[{"exitCode": 4, "action": "AbortJob"}]), FAILED, None),
+    "task-exit-code-goes-before-the-job": (
+        job(task(policies=[{"exitCode": 3, "action": "CompleteJob"}]), policies=[{"exitCode": 3, "action": "AbortJob"}]),
+        FAILED,
+        ("CompleteJob", 0),
+    ),
+    "the-job-answers-what-the-task-does-not": (
+        job(task(policies=[on("PodEvicted", "RestartPod")]), policies=[on("PodFailed", "AbortJob")]),
+        FAILED,
+        ("AbortJob", 0),
+    ),
+    "first-hit-wins": (job(policies=[on("*", "RestartJob"), on("PodFailed", "AbortJob")]), FAILED, ("RestartJob", 0)),
+    "timeout": (job(policies=[on("PodFailed", "RestartJob", timeout="5m")]), FAILED, ("RestartJob", 300)),
+    "pending-with-timeout": (job(policies=[on("PodPending", "RestartJob", timeout="10s")]), PENDING, ("RestartJob", 10)),
+    "pending-without-timeout": (job(policies=[on("PodPending", "RestartJob")]), PENDING, None),
+    "pending-with-no-time-at-all": (job(policies=[on("PodPending", "RestartJob", timeout="0s")]), PENDING, ("RestartJob", 0)),
+    "star-without-timeout-lets-pending-pass": (
+        job(policies=[on("*", "RestartJob"), on("PodPending", "AbortJob", timeout="1s")]),
+        PENDING,
+        ("AbortJob", 1),
+    ),
+    "outdated": (
+        job(status={"version": 1}, policies=[on("PodFailed", "AbortJob")]),
+        FAILED,
+        None,
+    ),
+    "internal-events-are-nobodys-business": (
+        job(policies=[on("*", "AbortJob")]),
+        Occurrence(E.OUT_OF_SYNC, NOW, 0),
+        None,
+    ),
+    "running-neither": (job(policies=[on("*", "AbortJob")]), Occurrence(E.POD_RUNNING, NOW, 0), None),
+    "a-timeout-nobody-can-read-is-none": (
+        job(policies=[on("PodFailed", "AbortJob", timeout="soon")]),
+        FAILED,
+        ("AbortJob", 0),
+    ),
+    "a-gang-that-fell-apart": (job(policies=[on("Unknown", "RestartJob")]), Occurrence(E.UNKNOWN, NOW, 0), ("RestartJob", 0)),
+}
+
+
+@pytest.mark.parametrize(("owner", "occurrence", "want"), CASES.values(), ids=CASES.keys())
+def test_respond(owner, occurrence, want):
+    response = respond(owner, occurrence)
+    assert ((response.action, response.delay) if response else None) == want
+
+
+def seen(owner, *pods):
+    return [
+        (occurrence.event, occurrence.pod)
+        for occurrence in observed(owner, {each.metadata.name: each for each in pods})
+    ]
+
+
+TWO = job(task(replicas=2))
+
+
+@pytest.mark.parametrize(
+    ("pods", "want"),
+    [
+        pytest.param([pod(TWO, "a-0"), pod(TWO, "a-1")], [], id="all-runs"),
+        pytest.param([pod(TWO, "a-0", PodPhase.FAILED)], [(E.POD_FAILED, "j-a-0")], id="failed"),
+        pytest.param([pod(TWO, "a-0", PodPhase.FAILED, marked=True)], [], id="failed-and-marked"),
+        pytest.param([pod(TWO, "a-0", PodPhase.FAILED, version=-1)], [], id="failed-and-outdated"),
+        pytest.param([pod(TWO, "a-0", PodPhase.PENDING)], [(E.POD_PENDING, "j-a-0")], id="pending"),
+        pytest.param([pod(TWO, "a-0", PodPhase.PENDING, going=True)], [], id="pending-and-going"),
+        pytest.param([pod(TWO, "a-0", PodPhase.SUCCEEDED)], [], id="one-of-two-succeeded"),
+        pytest.param(
+            [pod(TWO, "a-0", PodPhase.SUCCEEDED, finished_at=NOW), pod(TWO, "a-1", PodPhase.SUCCEEDED, finished_at=NOW - 1)],
+            [(E.TASK_COMPLETED, "j-a-0")],
+            id="task-completed-by-the-last",
+        ),
+        pytest.param([pod(TWO, "a-0", restarts=3)], [(E.TASK_FAILED, "j-a-0")], id="restarted-as-often-as-allowed"),
+        pytest.param([pod(TWO, "a-0", restarts=2), pod(TWO, "a-1", restarts=2)], [], id="each-pod-counts-for-itself"),
+    ],
+)
+def test_observed(pods, want):
+    assert seen(TWO, *pods) == want
+
+
+def test_the_limit_of_restarts_is_the_tasks_and_minus_one_means_none():
+    assert seen(job(task(maxRetry=1)), pod(TWO, "a-0", restarts=1)) == [(E.TASK_FAILED, "j-a-0")]
+    assert seen(job(task(maxRetry=-1)), pod(TWO, "a-0", restarts=99)) == []
+
+
+def test_a_pod_that_we_marked_was_not_evicted():
+    assert evicted(pod(TWO, "a-0", marked=True), NOW) is None
+    assert evicted(pod(TWO, "a-0"), NOW).event is E.POD_EVICTED
+
+
+def test_failed_carries_the_exit_code_of_the_first_container_and_when_it_ended():
+    (occurrence,) = observed(TWO, {"j-a-0": pod(TWO, "a-0", PodPhase.FAILED, exit_code=137, finished_at=NOW - 7)})
+    assert (occurrence.exit_code, occurrence.at) == (137, NOW - 7)
+    assert str(occurrence) == "pod j-a-0 of task a failed with exit code 137"
