@@ -123,7 +123,7 @@ def _parts(value: Json, node: Node) -> dict[str, tuple[Json, Node]] | None:
 
 
 def _compare(old: Json, new: Json, node: Node) -> tuple[FieldSet, FieldSet, FieldSet] | None:
-    """What was added, removed and modified below a value that was and still is there; None if the value itself changed."""
+    """What was added, removed, modified below a value that was there and still is; None if the value itself changed."""
     if not old and not new:
         return None
     before, after = _parts(old, node), _parts(new, node)

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
+
+from pyroclast.api import builtin
+
+from .schema import definition_name
+from .values import Json, Object
 
 __all__ = ["Served", "document"]
+
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_REFERENCE: Final = "#/components/schemas/"
+_JSON: Final = "application/json"
+_BODIES: Final = (_JSON, "application/yaml", "application/vnd.kubernetes.protobuf")
+_WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
+_LIST_PARAMETERS: Final = (
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+)
+_TYPES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("limit", "timeoutSeconds", "gracePeriodSeconds"), "integer"),
+    **dict.fromkeys(("allowWatchBookmarks", "sendInitialEvents", "watch", "force", "orphanDependents"), "boolean"),
+}
+_METHODS: Final = {"get": "get", "list": "list", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +48,189 @@ class Served:
     namespaced: bool
     verbs: tuple[str, ...]
     subresources: tuple[str, ...] = ()
-    schema: Mapping[str, Any] | None = None
+    schema: Mapping[str, Json] | None = None
+
+    @property
+    def definition(self) -> str:
+        """The name of the schema in the document."""
+        if self.schema is None:
+            return definition_name(self.group, self.version, self.kind)
+        return ".".join([*reversed(self.group.split(".")), self.version, self.kind])
+
+    @property
+    def kinds(self) -> Object:
+        """The kind as extensions tell it."""
+        return {"group": self.group, "kind": self.kind, "version": self.version}
 
 
-def document(group: str, version: str, served: Iterable[Served]) -> dict[str, Any]:
+def _reference(name: str) -> Object:
+    return {"$ref": f"{_REFERENCE}{name}"}
+
+
+def _parameter(name: str, where: str = "query") -> Object:
+    kind = _TYPES.get(name, "string")
+    parameter: Object = {"name": name, "in": where, "schema": {"type": kind, "uniqueItems": True}}
+    if where == "path":
+        parameter["required"] = True
+    return parameter
+
+
+def _content(name: str, types: Iterable[str] = _BODIES) -> Object:
+    return {media: {"schema": _reference(name)} for media in types}
+
+
+def _operation(served: Served, action: str, name: str, answer: str, parameters: Iterable[str]) -> Object:
+    operation: Object = {
+        "operationId": name,
+        "tags": [f"{served.group.partition('.')[0] or 'core'}_{served.version}"],
+        "responses": {"200": {"description": "OK", "content": _content(answer)}, "401": {"description": "Unauthorized"}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": served.kinds,
+    }
+    if listed := [_parameter(each) for each in parameters]:
+        operation["parameters"] = listed
+    return operation
+
+
+def _patch(served: Served, name: str) -> Object:
+    operation = _operation(served, "patch", name, served.definition, (*_WRITE_PARAMETERS, "force"))
+    types = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"]
+    if served.schema is None:
+        types.append("application/strategic-merge-patch+json")
+    operation["requestBody"] = {"content": _content(f"{_META}Patch", types), "required": True}
+    return operation
+
+
+def _operations(served: Served, suffix: str, *, has_name: bool) -> Iterator[tuple[str, Object]]:
+    """The methods of a path: on the collection or on an object."""
+    own = served.definition
+    wanted = ("get", "update", "patch", "delete") if has_name else ("list", "create", "deletecollection")
+    for verb in wanted:
+        if verb not in served.verbs:
+            continue
+        name = f"{_METHODS.get(verb, verb)}{suffix}"
+        match verb:
+            case "get":
+                yield "get", _operation(served, "get", name, own, ())
+            case "list":
+                yield "get", _operation(served, "list", f"list{suffix}", f"{own}List", _LIST_PARAMETERS)
+            case "patch":
+                yield "patch", _patch(served, name)
+            case "create" | "update":
+                method = "post" if verb == "create" else "put"
+                operation = _operation(served, method, name, own, _WRITE_PARAMETERS)
+                operation["requestBody"] = {"content": _content(own, ("*/*",)), "required": True}
+                yield method, operation
+            case _:
+                operation = _operation(
+                    served, verb, name, f"{_META}Status", ("dryRun", "gracePeriodSeconds", "propagationPolicy")
+                )
+                operation["requestBody"] = {"content": _content(f"{_META}DeleteOptions", ("*/*",))}
+                yield "delete", operation
+
+
+def _paths(served: Served) -> Iterator[tuple[str, Object]]:
+    root = f"/apis/{served.group}/{served.version}" if served.group else f"/api/{served.version}"
+    scope = "/namespaces/{namespace}" if served.namespaced else ""
+    place = [_parameter("namespace", "path")] if served.namespaced else []
+    group = "".join(part.title() for part in served.group.partition(".")[0].split("-")) or "Core"
+    suffix = f"{group}{served.version.title()}{'Namespaced' if served.namespaced else ''}{served.kind}"
+    collection = dict(_operations(served, suffix, has_name=False))
+    if collection:
+        yield f"{root}{scope}/{served.plural}", {**collection, "parameters": place}
+    if served.namespaced and "list" in served.verbs:
+        everywhere = _operation(served, "list", f"list{suffix}ForAllNamespaces", f"{served.definition}List", _LIST_PARAMETERS)
+        yield f"{root}/{served.plural}", {"get": everywhere}
+    single = dict(_operations(served, suffix, has_name=True))
+    if single:
+        parameters = [_parameter("name", "path"), *place]
+        yield f"{root}{scope}/{served.plural}/{{name}}", {**single, "parameters": parameters}
+        for subresource in served.subresources:
+            if subresource == "status":
+                methods = {key: value for key, value in single.items() if key in {"get", "put", "patch"}}
+                yield f"{root}{scope}/{served.plural}/{{name}}/status", {**methods, "parameters": parameters}
+
+
+def _custom_schemas(served: Served) -> Iterator[tuple[str, Object]]:
+    schema = dict(served.schema or {})
+    properties = dict(schema.get("properties") or {})
+    meta = builtin.definitions()[f"{_META}ObjectMeta"]
+    texts = builtin.definitions()[f"{_META}Status"]["properties"]
+    properties["apiVersion"] = texts["apiVersion"]
+    properties["kind"] = texts["kind"]
+    properties["metadata"] = {
+        "allOf": [_reference(f"{_META}ObjectMeta")],
+        "description": meta.get("description", ""),
+        "default": {},
+    }
+    schema["type"] = "object"
+    schema["properties"] = properties
+    schema["x-kubernetes-group-version-kind"] = [served.kinds]
+    yield served.definition, schema
+    yield (
+        f"{served.definition}List",
+        {
+            "description": f"{served.kind}List is a list of {served.kind}",
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": texts["apiVersion"],
+                "kind": texts["kind"],
+                "metadata": _reference(f"{_META}ListMeta"),
+                "items": {"type": "array", "items": _reference(served.definition)},
+            },
+            "x-kubernetes-group-version-kind": [{**served.kinds, "kind": f"{served.kind}List"}],
+        },
+    )
+
+
+def _references(value: Json) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            if key == "$ref" and isinstance(child, str):
+                yield child.removeprefix(_REFERENCE)
+            else:
+                yield from _references(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _references(child)
+
+
+def _adapted(schema: Mapping[str, Json]) -> Object:
+    """A definition as version 3 wants it: a reference with a description beside it stands in `allOf`."""
+    result: Object = {}
+    for key, value in schema.items():
+        if key == "properties" and isinstance(value, Mapping):
+            result[key] = {name: _adapted(inner) for name, inner in value.items()}
+        elif key in {"items", "additionalProperties"} and isinstance(value, Mapping):
+            result[key] = _adapted(value)
+        else:
+            result[key] = value
+    if "$ref" in result and len(result) > 1:
+        result["allOf"] = [{"$ref": result.pop("$ref")}]
+    return result
+
+
+def document(group: str, version: str, served: Iterable[Served]) -> Object:
     """The document of one group and version (the group of core kinds is empty)."""
-    raise NotImplementedError
+    del group, version  # every resource says where it is
+    paths: Object = {}
+    schemas: Object = {}
+    for each in served:
+        paths.update(_paths(each))
+        if each.schema is not None:
+            schemas.update(_custom_schemas(each))
+    definitions = builtin.definitions()
+    pending = [*_references(paths), *_references(schemas)]
+    while pending:
+        name = pending.pop()
+        if name in schemas or name not in definitions:
+            continue
+        schemas[name] = _adapted(definitions[name])
+        pending.extend(_references(schemas[name]))
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": builtin.KUBERNETES_VERSION},
+        "paths": {path: paths[path] for path in sorted(paths)},
+        "components": {"schemas": {name: schemas[name] for name in sorted(schemas)}},
+    }

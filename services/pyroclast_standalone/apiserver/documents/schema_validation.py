@@ -196,8 +196,11 @@ def _any_of(branches: list[Validator]) -> Validator:
     return check
 
 
-def _count(errors: Errors) -> int:
-    return len(errors)
+def _fewest(found: list[Errors]) -> Errors:
+    best = found[0]
+    for each in found:
+        best = each if len(each) < len(best) else best
+    return best
 
 
 def _one_of(branches: list[Validator]) -> Validator:
@@ -210,7 +213,7 @@ def _one_of(branches: list[Validator]) -> Validator:
         text += f" Found {valid} valid alternatives" if valid else " Found none valid"
         errors.append(invalid("<nil>", "", text))
         if not valid:
-            errors.extend(sorted(found, key=_count)[0])
+            errors.extend(_fewest(found))
 
     return check
 
