@@ -56,6 +56,7 @@ class WorkQueue(Generic[K]):
         self._timers: list[tuple[float, int, K]] = []
         self._sequence = 0
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0  # kept here because uvloop's handle of a time that has passed does not know it
         self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
 
@@ -184,10 +185,11 @@ class WorkQueue(Generic[K]):
         """Arrange to be called when the earliest delayed key is due."""
         due = self._timers[0][0]
         if self._alarm is not None:
-            if self._alarm.when() <= due:
+            if self._alarm_at <= due:
                 return
             self._alarm.cancel()
         self._alarm = asyncio.get_running_loop().call_at(due, self._ring)
+        self._alarm_at = due
 
     def _ring(self) -> None:
         self._alarm = None
