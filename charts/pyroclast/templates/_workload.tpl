@@ -2,7 +2,7 @@
 Deployment and Service of a program, from a dict:
   root, name (of the ServiceAccount and the Deployment), app (label), key (prefix of its values)
   container (its name), args, mounts, volumes (lists), annotations (a dict)
-  portName, port (of the container), servicePort; a port named metrics is announced to Prometheus
+  port (of what it serves besides metrics, 0 for nothing), servicePort; metricsPort (0 when they are switched off)
 */}}
 {{- define "pyroclast.workload" -}}
 {{- $root := .root }}
@@ -76,8 +76,14 @@ spec:
         ports:
         - name: healthz
           containerPort: 11251
-        - name: {{ .portName }}
+        {{- if .port }}
+        - name: {{ .container }}
           containerPort: {{ .port }}
+        {{- end }}
+        {{- if .metricsPort }}
+        - name: metrics
+          containerPort: {{ .metricsPort }}
+        {{- end }}
         livenessProbe:
           httpGet:
             path: /livez
@@ -110,6 +116,7 @@ spec:
       {{- with .volumes }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
+{{- if or .port .metricsPort }}
 ---
 apiVersion: v1
 kind: Service
@@ -119,10 +126,10 @@ metadata:
   labels:
     app: {{ .app }}
     {{- include "pyroclast.labels" $root | nindent 4 }}
-  {{- if eq .portName "metrics" }}
+  {{- if .metricsPort }}
   annotations:
     prometheus.io/path: /metrics
-    prometheus.io/port: {{ .servicePort | quote }}
+    prometheus.io/port: {{ .metricsPort | quote }}
     prometheus.io/scrape: "true"
   {{- end }}
 spec:
@@ -137,7 +144,15 @@ spec:
     app: {{ .app }}
     app.kubernetes.io/instance: {{ $root.Release.Name }}
   ports:
-  - name: {{ .portName }}
+  {{- if .port }}
+  - name: {{ .container }}
     port: {{ .servicePort }}
-    targetPort: {{ .portName }}
+    targetPort: {{ .container }}
+  {{- end }}
+  {{- if .metricsPort }}
+  - name: metrics
+    port: {{ .metricsPort }}
+    targetPort: metrics
+  {{- end }}
+{{- end }}
 {{- end }}

@@ -7,10 +7,22 @@ import pytest
 import yaml
 
 from pyroclast.api import crds
+from pyroclast.runtime.settings import parse
+from pyroclast_admission import handlers
+from pyroclast_admission.settings import AdmissionSettings
+from pyroclast_job_controller.settings import ControllerSettings
+from pyroclast_jobflow_controller.settings import JobFlowSettings
+from pyroclast_scheduler.settings import SchedulerSettings
 from tests.unit.chart import render
 
 KEPT = [document for document in yaml.load_all(render.RENDERED.read_text(), yaml.CSafeLoader) if document]
-PROGRAMS = ("admission", "controllers", "jobflow", "scheduler")
+SETTINGS = {
+    "admission": AdmissionSettings,
+    "controllers": ControllerSettings,
+    "jobflow": JobFlowSettings,
+    "scheduler": SchedulerSettings,
+}
+PROGRAMS = tuple(SETTINGS)
 
 
 def of_kind(documents, kind):
@@ -62,8 +74,8 @@ def test_services_select_the_pods_of_their_deployment():
         service = of_kind(KEPT, "Service")[f"pyroclast-{program}-service"]["spec"]
         pod = of_kind(KEPT, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]
         assert service["selector"].items() <= pod["metadata"]["labels"].items()
-        (port,) = service["ports"]
-        assert port["targetPort"] in {each["name"] for each in pod["spec"]["containers"][0]["ports"]}
+        offered = {each["name"] for each in pod["spec"]["containers"][0]["ports"]}
+        assert {port["targetPort"] for port in service["ports"]} == offered - {"healthz"}
 
 
 def test_no_role_has_a_wildcard():
@@ -95,7 +107,6 @@ WEBHOOKS = {
     "/jobflows/validate": ("validatejobflow.volcano.sh", "jobflows", ["CREATE", "UPDATE", "DELETE"]),
     "/jobtemplates/validate": ("validatejobtemplate.volcano.sh", "jobtemplates", ["CREATE", "UPDATE", "DELETE"]),
 }
-ON_REQUEST = {"/podgroups/mutate", "/pods/mutate", "/pods/validate"}
 
 
 def webhooks_of(documents):
@@ -111,8 +122,9 @@ def webhooks_of(documents):
     return found
 
 
-def test_webhooks_that_are_on_by_default():
-    assert webhooks_of(KEPT) == {path: told for path, told in WEBHOOKS.items() if path not in ON_REQUEST}
+def test_the_webhooks_that_the_admission_service_serves_are_called_by_default():
+    served = {webhook.path: (webhook.name, webhook.resource.plural, list(webhook.operations)) for webhook in handlers.WEBHOOKS}
+    assert webhooks_of(KEPT) == served
 
 
 def test_all_webhooks_can_be_switched_on(helm):
@@ -146,6 +158,17 @@ def test_a_given_certificate_is_mounted_and_no_secret_is_written(helm):
     (container,) = of_kind(documents, "Deployment")["pyroclast-admission"]["spec"]["template"]["spec"]["containers"]
     assert "--ca-cert-file=/admission.local.config/certificates/ca.crt" in container["args"]
     assert "pyroclast-admission" not in of_kind(documents, "Role")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_program_understands_its_arguments(program):
+    (container,) = of_kind(KEPT, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"]
+    settings = parse(SETTINGS[program], container["args"], program)
+    assert settings.enable_healthz
+    assert settings.healthz_address == ":11251"
+    assert settings.enable_metrics
+    if program != "admission":
+        assert settings.lease_namespace == render.NAMESPACE
 
 
 def test_values_reach_what_they_are_for(helm):
