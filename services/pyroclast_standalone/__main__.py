@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -12,6 +13,11 @@ import time
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import NoReturn
+
+import structlog
+
+from pyroclast.kube.config import ConfigError
+from pyroclast.kube.errors import KubeError
 
 from . import control_plane, manifests
 from .directory import DataDirectory
@@ -25,13 +31,17 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line `arguments` (those of the process by default); the exit status."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # the user is told in our words
     parser = _parser()
-    options = parser.parse_args(arguments)
     try:
+        options = parser.parse_args(arguments)
         return int(options.command(options))
-    except CommandError as error:
+    except (CommandError, ConfigError) as error:
         print(f"pyroclast: {error}", file=sys.stderr)
-        return error.status
+        return getattr(error, "status", 1)
+    except KubeError as error:
+        print(f"pyroclast: the API server could not be asked: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -150,7 +160,7 @@ def _run_until_stopped(work: Coroutine[object, object, int]) -> int:
         except asyncio.CancelledError:
             return 0
         except BaseExceptionGroup as group:
-            raise _first(group) from group
+            raise _first(group) from None
 
     return asyncio.run(guarded())
 

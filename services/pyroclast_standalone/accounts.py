@@ -36,14 +36,11 @@ class Accounts:
         """The kubeconfig of ServiceAccount `account`, with a fresh token."""
         await self._write_token(account)
         path = self.folder / f"{account}.kubeconfig"
-        cluster = {"server": self.cluster.server}
-        if self.cluster.ca_data:
-            cluster["certificate-authority-data"] = base64.b64encode(self.cluster.ca_data).decode()
         kubeconfig = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": account,
-            "clusters": [{"name": "cluster", "cluster": cluster}],
+            "clusters": [{"name": "cluster", "cluster": _address(self.cluster)}],
             "users": [{"name": account, "user": {"tokenFile": str(self._token_file(account).resolve())}}],
             "contexts": [{"name": account, "context": {"cluster": "cluster", "user": account, "namespace": NAMESPACE}}],
         }
@@ -69,6 +66,20 @@ class Accounts:
 
     def _token_file(self, account: str) -> Path:
         return self.folder / f"{account}.token"
+
+
+def _address(cluster: ClusterConfig) -> dict[str, str | bool]:
+    """The `cluster` entry of a kubeconfig."""
+    entry: dict[str, str | bool] = {"server": cluster.server}
+    if cluster.authority:
+        entry["certificate-authority-data"] = base64.b64encode(cluster.authority.read()).decode()
+    if cluster.server_name:
+        entry["tls-server-name"] = cluster.server_name
+    if cluster.insecure:
+        entry["insecure-skip-tls-verify"] = True
+    if cluster.proxy:
+        entry["proxy-url"] = cluster.proxy
+    return entry
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -14,6 +14,7 @@ import aiohttp
 from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import ClusterConfig, load_config
+from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError, NotFound
 
 from . import installation
@@ -26,11 +27,12 @@ __all__ = ["Options", "Plane", "purge", "running"]
 
 USER_AGENT = "pyroclast"
 DEFAULT_QUEUE_SECONDS = 60.0
+ANSWER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to start. `kubeconfig` names an existing cluster; without one the embedded API server is started, on `port` (0: any)."""
+    """What to start. `kubeconfig` names an existing cluster; without one the embedded API server starts, on `port` (0: any)."""
 
     directory: DataDirectory
     kubeconfig: Path | None = None
@@ -92,7 +94,7 @@ async def _start_api_server(supervisor: Supervisor, options: Options) -> Path:
     audit = ("--audit-log", str(options.audit_log)) if options.audit_log else ()
 
     async def is_ready() -> bool:
-        if not directory.kubeconfig.exists():
+        if not directory.kubeconfig.exists() or _is_free(port):
             return False
         async with Client(load_config(str(directory.kubeconfig)), user_agent=USER_AGENT) as client:
             return await _answers(client)
@@ -103,9 +105,7 @@ async def _start_api_server(supervisor: Supervisor, options: Options) -> Path:
             "pyroclast_standalone.apiserver",
             (
                 "--data-dir",
-                str(directory.root / "apiserver"),
-                "--kubeconfig",
-                str(directory.kubeconfig),
+                str(directory.root),
                 "--port",
                 str(port),
                 *audit,
@@ -181,13 +181,13 @@ def _program(service: _Service, credentials: Path) -> Program:
         except aiohttp.ClientError:
             return False
 
-    common = ("--kubeconfig", str(credentials), "--enable-healthz", "true", "--healthz-address", health)
+    common = ("--kubeconfig", str(credentials), "--enable-healthz", "--healthz-address", health)
     return Program(service.name, service.module, (*common, *service.arguments), is_ready)
 
 
 async def _answers(client: Client) -> bool:
     try:
-        await client.request("GET", "/readyz")
+        await client.request("GET", "/readyz", deadline=Deadline.after(ANSWER_SECONDS))
     except KubeError:
         return False
     return True
