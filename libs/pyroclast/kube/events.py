@@ -79,7 +79,7 @@ class EventRecorder:
                 backoff.reset()
             except ApiError as error:  # the namespace is going, or we may not: the next event may fare better
                 self._client.observer.incident(EVENTS.qualified, "refused")
-                log.debug("event.refused", event=str(emission.key), error=str(error))
+                log.debug("event.refused", key=str(emission.key), error=str(error))
             except ConnectionFailed:
                 self._queue(emission, self._backlog.get(emission.key, emission))
                 await asyncio.sleep(backoff.next())
@@ -91,7 +91,7 @@ class EventRecorder:
             try:
                 await self._client.patch(EVENTS, emission.key, emission.patch, PatchKind.MERGE, deadline=deadline)
             except NotFound:
-                log.debug("event.expired", event=str(emission.key))  # the server keeps them for an hour
+                log.debug("event.expired", key=str(emission.key))  # the server keeps them for an hour
             else:
                 return
         await self._client.create(EVENTS, emission.body, deadline=deadline)
