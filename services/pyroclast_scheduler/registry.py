@@ -16,10 +16,15 @@ PLUGIN_GROUP: Final = "pyroclast.scheduler.plugins"
 
 _ACTIONS: Final = {name: f"pyroclast_scheduler.actions.{name}:execute" for name in ("enqueue", "allocate", "backfill")}
 _PLUGINS: Final = {
+    "binpack": "pyroclast_scheduler.plugins.binpack:Binpack",
     "conformance": "pyroclast_scheduler.plugins.conformance:Conformance",
+    "drf": "pyroclast_scheduler.plugins.drf:Drf",
     "gang": "pyroclast_scheduler.plugins.gang:Gang",
+    "nodeorder": "pyroclast_scheduler.plugins.nodeorder:NodeOrder",
+    "overcommit": "pyroclast_scheduler.plugins.overcommit:Overcommit",
     "predicates": "pyroclast_scheduler.plugins.predicates:Predicates",
     "priority": "pyroclast_scheduler.plugins.priority:Priority",
+    "proportion": "pyroclast_scheduler.plugins.proportion:Proportion",
 }
 
 T = TypeVar("T")

@@ -224,6 +224,7 @@ class Cache:
     def snapshot(self) -> Snapshot:
         """A copy for one session. Its cost grows with the nodes (array copies) and the jobs that changed since the last."""
         jobs = [facts for key, entry in self._jobs.items() if (facts := self._facts(key, entry)) is not None]
+        is_coupled = self._shapes.is_any_coupled
         table = self.nodes
         count = len(table.names)
         columns = table.columns.resized(len(self.dimensions), table.columns.nodes)
@@ -242,7 +243,8 @@ class Cache:
             jobs=jobs,
             queues=self.queues.copy(),
             features=self._features,
-            placed=self._placed() if self._shapes.is_any_coupled else {},
+            placed=self._placed() if is_coupled else {},
+            is_coupled=is_coupled,
         )
 
     def _placed(self) -> dict[str, TaskFacts]:

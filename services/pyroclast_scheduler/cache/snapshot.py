@@ -24,7 +24,8 @@ class Snapshot:
     """`names`, `nodes`, `is_ready`, `stamps` and the columns have one entry per row of the node table.
 
     Rows of which `is_ready` is False are free or placeholders. `placed` holds every pod that sits on a node, by UID;
-    it is empty where no pod cares where others are. `features` goes from session to session.
+    it is empty unless `is_coupled`: some pod cares
+    where others are. `features` goes from session to session.
     """
 
     dimensions: Dimensions
@@ -39,6 +40,7 @@ class Snapshot:
     queues: Mapping[str, QueueFacts]
     features: NodeFeatures
     placed: Mapping[str, TaskFacts] = field(default_factory=dict)
+    is_coupled: bool = False
 
     @property
     def total(self) -> Ints:

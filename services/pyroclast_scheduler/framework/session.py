@@ -24,6 +24,7 @@ from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import QueueFacts
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.placement.company import Company
 from pyroclast_scheduler.placement.greedy import Rows
 
 __all__ = ["Ports", "Session", "Shard"]
@@ -98,6 +99,7 @@ class Session:
         self.queues = {name: Queue(facts) for name, facts in snapshot.queues.items()}
         self.jobs = {facts.key: Job(facts, self.dimensions, rows) for facts in sorted(snapshot.jobs, key=lambda facts: facts.key)}
         self._plans: dict[int, Plan] = {}
+        self._company: Company | None = None
         self._hooks: dict[Point, list[list[Any]]] = {}
         self._closers: list[tuple[str, Callable[[], None]]] = []
         self._open(plugins)
@@ -144,6 +146,14 @@ class Session:
     def arguments_of(self, action: str) -> Arguments:
         """The arguments that the configuration gives to `action`."""
         return Arguments(self.configuration.action_arguments.get(action, {}))
+
+    @property
+    def company(self) -> Company:
+        """Who is where; for pods that care about each other."""
+        if self._company is None:
+            rows = self.snapshot.rows
+            self._company = Company(((task, rows[task.node]) for task in self.snapshot.placed.values()), len(self.names))
+        return self._company
 
     # -- order: smaller keys go first; the first plugin whose keys differ decides ---------------------------------------
 
@@ -248,6 +258,9 @@ class Session:
             move.job.allocated = move.job.allocated + sign * move.amount
         elif move.status is TaskStatus.RELEASING:
             move.job.allocated = move.job.allocated - sign * move.amount
+        if self._company is not None:
+            leaves = move.status is TaskStatus.RELEASING
+            self._company.moved([task.facts for task in move.tasks], move.rows.tolist(), -sign if leaves else sign)
         for tell in self.hooks(Point.EVENTS):
             tell(move, sign)
 

@@ -46,6 +46,11 @@ class Move:
         """What the tasks of this step ask for together."""
         return self.plan.request * len(self.tasks)
 
+    @property
+    def change(self) -> Ints:
+        """What quotas count: places taken or promised are more, evictions less."""
+        return -self.amount if self.status is TaskStatus.RELEASING else self.amount
+
 
 @dataclass(slots=True)
 class Statement:

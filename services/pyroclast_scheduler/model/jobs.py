@@ -38,15 +38,15 @@ class JobFacts:
         self.tasks = tuple(tasks.values())
         self.tally = Tally()
         allocated: dict[str, int] = {}
-        total: dict[str, int] = {}
+        pending: dict[str, int] = {}
         for task in self.tasks:
             self.tally.add(task.role, task.status, is_best_effort=task.shape.is_best_effort)
-            for name, amount in task.shape.request.items():
-                total[name] = total.get(name, 0) + amount
-                if task.status in ALLOCATED:
-                    allocated[name] = allocated.get(name, 0) + amount
+            sums = allocated if task.status in ALLOCATED else pending if task.status is TaskStatus.PENDING else None
+            if sums is not None:
+                for name, amount in task.shape.request.items():
+                    sums[name] = sums.get(name, 0) + amount
         self._allocated: Amounts = allocated
-        self._total: Amounts = total
+        self._pending: Amounts = pending
         self._vectors: dict[str, Ints] = {}
 
     @cached_property
@@ -75,9 +75,17 @@ class JobFacts:
         """The sum of the requests of tasks that have their place. Not to be changed."""
         return self._vector("allocated", self._allocated, dimensions)
 
-    def total(self, dimensions: Dimensions) -> Ints:
-        """The sum of all requests. Not to be changed."""
-        return self._vector("total", self._total, dimensions)
+    def pending(self, dimensions: Dimensions) -> Ints:
+        """The sum of the requests of tasks that wait for a place. Not to be changed."""
+        return self._vector("pending", self._pending, dimensions)
+
+    def minimum(self, dimensions: Dimensions) -> Ints | None:
+        """What the PodGroup says it needs at least; None if it says nothing. Not to be changed."""
+        return None if self.min_resources is None else self._vector("minimum", self.min_resources, dimensions)
+
+    def behind_gates(self, dimensions: Dimensions) -> Ints:
+        """What the pods ask for that wait behind gates of others. Not to be changed."""
+        return self._vector("gated", self.gated, dimensions)
 
     def _vector(self, name: str, amounts: Amounts, dimensions: Dimensions) -> Ints:
         vector = self._vectors.get(name)

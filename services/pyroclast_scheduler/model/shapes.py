@@ -55,6 +55,12 @@ class Shape:
         """Whether the pod asks for nothing but its place."""
         return not any(amount for name, amount in self.request.items() if name != "pods")
 
+    @property
+    def node_terms(self) -> Sequence[Mapping[str, Any]] | None:
+        """The terms of required node affinity, of which one must match; None if there is none."""
+        required = (self.affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+        return None if required is None else required.get("nodeSelectorTerms") or ()
+
     def required(self, kind: str) -> Sequence[Mapping[str, Any]]:
         """The required terms of `podAffinity` or `podAntiAffinity`."""
         return (self.affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ()

@@ -20,7 +20,7 @@ from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.shapes import Toleration
 
-__all__ = ["NodeFeatures", "tolerates"]
+__all__ = ["Domains", "NodeFeatures", "tolerates"]
 
 V = TypeVar("V", bound=Hashable)
 _NAME = "metadata.name"
@@ -58,6 +58,20 @@ class _Column(Generic[V]):
         return np.fromiter(map(measure, self.values), dtype=np.float64, count=len(self.values))[self.codes]
 
 
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """Nodes divided by the value of a label: `codes` numbers the values, `has` tells which nodes have the label at all."""
+
+    codes: npt.NDArray[np.int32]
+    has: Bools
+    count: int
+
+    def sums(self, counts: Ints | Floats, among: Bools | None = None) -> Floats:
+        """The sum of `counts` over each domain, by code; nodes not `among` are left out."""
+        weights = np.where(self.has if among is None else self.has & among, counts, 0)
+        return np.bincount(self.codes, weights=weights, minlength=self.count).astype(np.float64)
+
+
 class NodeFeatures:
     """Columns made when first asked for. `update` must be called before a session with what its snapshot says."""
 
@@ -87,6 +101,12 @@ class NodeFeatures:
         if column is None:
             column = self._labels[key] = self._made(lambda node: node.metadata.labels.get(key))
         return column
+
+    def domains(self, key: str) -> Domains:
+        """Topology domains by label `key`."""
+        column = self.label(key)
+        has = column.where(lambda value: value is not None)
+        return Domains(column.codes, has, len(column.values))
 
     def closed(self) -> Bools:
         """Nodes marked unschedulable."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from pyroclast.api import records
 from pyroclast_scheduler.framework.arguments import Arguments
+from pyroclast_scheduler.framework.jobs import Task
 from pyroclast_scheduler.framework.plans import Plan
 from pyroclast_scheduler.framework.plugin import Hooks
 from pyroclast_scheduler.framework.points import Point
@@ -20,6 +21,7 @@ from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.shapes import Port
 from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.placement import affinity, spread
 from pyroclast_scheduler.placement.features import tolerates
 from pyroclast_scheduler.placement.greedy import Rows
 
@@ -63,7 +65,36 @@ class Predicates:
     def open(self, session: Session) -> Hooks:
         """Register."""
         nodes = _NodeFilter(session, frozenset(self.filters))
-        return {Point.FILTER: nodes, Point.EVENTS: nodes.moved}
+        hooks: dict[Point, Any] = {Point.FILTER: nodes, Point.EVENTS: nodes.moved}
+        if session.snapshot.is_coupled and {"InterPodAffinity", "PodTopologySpread"} & set(self.filters):
+            hooks[Point.COUPLED_FILTER] = lambda task, plan: _coupled(session, task, plan, self.filters)
+        return hooks
+
+
+def _coupled(session: Session, task: Task, plan: Plan, filters: Collection[str]) -> list[Refusal] | None:
+    """What depends on where other pods are; None if nothing does."""
+    del plan
+    facts, company, features = task.facts, session.company, session.features
+    found: list[Refusal] = []
+    has_affinity = "InterPodAffinity" in filters and affinity.is_concerned(facts, company)
+    if has_affinity:
+        for refused, reason, code in (
+            (affinity.far_from_friends(facts, company, features), "node(s) didn't match pod affinity rules", Code.UNRESOLVABLE),
+            (affinity.near_foes(facts, company, features), "node(s) didn't match pod anti-affinity rules", Code.UNSCHEDULABLE),
+            (
+                affinity.near_those_who_mind(facts, company, features),
+                "node(s) didn't satisfy existing pods anti-affinity rules",
+                Code.UNSCHEDULABLE,
+            ),
+        ):
+            if refused is not None:
+                found.append(Refusal(refused, reason, code))
+    crowding = spread.too_crowded(facts, company, features, session.usable) if "PodTopologySpread" in filters else None
+    if crowding is not None:
+        reason = "node(s) didn't match pod topology spread constraints"
+        found.append(Refusal(crowding[0], f"{reason} (missing required label)", Code.UNRESOLVABLE))
+        found.append(Refusal(crowding[1], reason))
+    return found if has_affinity or crowding is not None else None
 
 
 class _NodeFilter:
@@ -113,9 +144,7 @@ class _NodeFilter:
         found: list[Refusal] = []
         if not any(tolerates(each, _CLOSED) for each in shape.tolerations):
             found.append(Refusal(features.closed(), "node(s) were unschedulable", Code.UNRESOLVABLE))
-        terms = ((shape.affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get(
-            "nodeSelectorTerms"
-        )
+        terms = shape.node_terms
         if "NodeAffinity" in self._filters and (shape.selector or terms is not None):
             fits = features.selected(shape.selector)
             if terms is not None:

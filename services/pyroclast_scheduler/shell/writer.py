@@ -50,6 +50,7 @@ class Writer:
         self._groups: Settling[str, _Status] = Settling()
         self._queues: Settling[str, Amounts] = Settling(shortest=0.5)
         self._pods: Settling[str, Waiting] = Settling()
+        self._notes: Settling[tuple[str, str], Note] = Settling()
         self._told: dict[str, str] = {}
         self._noted: dict[tuple[str, str], str] = {}
         self._work: asyncio.Queue[tuple[ResourceType, Key, dict[str, Any], PatchKind, str]] = asyncio.Queue()
@@ -66,7 +67,7 @@ class Writer:
                 self._queues.drop(name)
             else:
                 self._queues.wish(name, amounts, now, hold=_COUNT_SECONDS)
-        self._note(outcome.notes)
+        self._take_notes(outcome.notes, now)
         self._alarm.set()
 
     def bind_refused(self, task: TaskFacts, why: str) -> None:
@@ -116,17 +117,19 @@ class Writer:
             if (uid not in waiting and uid not in self._cache.tasks) or (uid not in waiting and self._cache.tasks[uid].node):
                 self._pods.drop(uid)
 
-    def _note(self, notes: list[Note]) -> None:
-        """Record events, each only when it says something new: what stays as it is was told already."""
-        noted: dict[tuple[str, str], str] = {}
-        for note in notes:
-            mark = f"{note.kind} {reason_class(note.reason, note.message)}"
-            slot = (note.job, f"{note.kind} {note.reason}")
-            noted[slot] = mark
-            group = self._cache.group(note.job)
-            if group is not None and self._noted.get(slot) != mark:
-                self._recorder.event(Reference.of(group, POD_GROUPS), note.kind, note.reason, note.message)
-        self._noted = noted
+    def _take_notes(self, notes: list[Note], now: float) -> None:
+        """Record events, each only when it says something new that stands: the rest was told already."""
+        found = {(note.job, f"{note.kind} {note.reason}"): note for note in notes}
+        self._noted = {slot: said for slot, said in self._noted.items() if slot in found}
+        for slot, note in found.items():
+            mark = reason_class(note.reason, note.message)
+            if self._noted.get(slot) == mark:
+                self._notes.drop(slot)
+            else:
+                self._notes.wish(slot, note, now, hold=_TELL_SECONDS if note.kind == "Warning" else 0.0, mark=mark)
+        for slot in self._notes.keys():  # noqa: SIM118 - a list of its own, since entries are dropped
+            if slot not in found:
+                self._notes.drop(slot)
 
     async def _release_due(self) -> None:
         while True:
@@ -137,15 +140,24 @@ class Writer:
                 self._send_queue(name, amounts)
             for _, waiting in self._pods.due(now):
                 self._send_waiting(waiting)
-            for each in (self._groups, self._queues, self._pods):
-                each.forget_quiet(now)
-            times = [when for each in (self._groups, self._queues, self._pods) if (when := each.next_due()) is not None]
+            for slot, note in self._notes.due(now):
+                self._tell(slot, note)
+            lanes = (self._groups, self._queues, self._pods, self._notes)
+            for lane in lanes:
+                lane.forget_quiet(now)
+            times = [when for lane in lanes if (when := lane.next_due()) is not None]
             self._alarm.clear()
             try:
                 async with asyncio.timeout(max(0.0, min(times) - now) if times else None):
                     await self._alarm.wait()
             except TimeoutError:
                 continue
+
+    def _tell(self, slot: tuple[str, str], note: Note) -> None:
+        group = self._cache.group(note.job)
+        if group is not None:
+            self._noted[slot] = reason_class(note.reason, note.message)
+            self._recorder.event(Reference.of(group, POD_GROUPS), note.kind, note.reason, note.message)
 
     def _send_group(self, key: str, status: _Status) -> None:
         group = self._cache.written(key)
