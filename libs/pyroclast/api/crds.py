@@ -1,12 +1,8 @@
-"""CustomResourceDefinitions of our kinds, drawn from the models. `python -m pyroclast.api.crds DIR` writes one file for each."""
+"""CustomResourceDefinitions of our kinds, drawn from the models."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any, Final
-
-import yaml
 
 from pyroclast.api import (
     colocationconfigurations,
@@ -24,7 +20,7 @@ from pyroclast.api import (
 from pyroclast.api.kinds import Column, CustomKind
 from pyroclast.api.structure import structural_schema
 
-__all__ = ["KINDS", "custom_resource_definition", "custom_resource_definitions", "main", "render"]
+__all__ = ["KINDS", "custom_resource_definition", "custom_resource_definitions"]
 
 KINDS: Final[tuple[CustomKind, ...]] = (
     jobs.KIND,
@@ -39,9 +35,6 @@ KINDS: Final[tuple[CustomKind, ...]] = (
     nodeshards.KIND,
     colocationconfigurations.KIND,
 )
-
-
-_BUILT_IN: Final = ("template", "volumeClaim")
 
 
 def custom_resource_definitions() -> list[dict[str, Any]]:
@@ -84,38 +77,3 @@ def custom_resource_definition(kind: CustomKind) -> dict[str, Any]:
 def _column(column: Column) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
     return shown | {"priority": column.priority} if column.priority else shown
-
-
-def render(definition: dict[str, Any]) -> str:
-    """The CRD as YAML, as it is checked in: schemas of built-in kinds stand on one line, since nobody reads them there."""
-    return yaml.dump(definition, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes what is under the properties that hold built-in schemas in flow style, and shared parts in full."""
-
-    def ignore_aliases(self, _data: object) -> bool:
-        return True
-
-
-def _represent_dict(dumper: yaml.SafeDumper, data: dict[str, Any]) -> yaml.MappingNode:
-    node = dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=False)
-    for key, value in node.value:
-        if key.value in _BUILT_IN and isinstance(value, yaml.MappingNode):
-            value.flow_style = True
-    return node
-
-
-_Dumper.add_representer(dict, _represent_dict)
-
-
-def main(arguments: list[str]) -> None:
-    """Write `GROUP_PLURAL.yaml` for each kind into the folder given."""
-    folder = Path(arguments[0])
-    for definition in custom_resource_definitions():
-        spec = definition["spec"]
-        (folder / f"{spec['group']}_{spec['names']['plural']}.yaml").write_text(render(definition))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pyroclast.api import builtin, crds
+from pyroclast.api import builtin, crd_files, crds
 
 BASES = Path(__file__).parents[3] / "charts" / "pyroclast" / "crd" / "bases"
 DEFINITIONS = {definition["metadata"]["name"]: definition for definition in crds.custom_resource_definitions()}
@@ -298,5 +298,5 @@ def test_every_field_of_ours_is_described_and_typed_and_no_default_of_none_is_le
 
 
 def test_the_module_writes_a_file_for_each_kind(tmp_path):
-    crds.main([str(tmp_path)])
+    crd_files.main(tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(file.name for file in BASES.iterdir())
