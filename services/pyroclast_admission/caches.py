@@ -88,7 +88,7 @@ class FlowCache:
     def using(self, namespace: str, template: str) -> Sequence[FlowView]:
         """The flows of the namespace with an entry of that name."""
         flows = self.informer.by_index("template", f"{namespace}/{template}")
-        return [FlowView(flow.metadata.name, flow.status.state.phase or "") for flow in flows]
+        return [FlowView(flow.metadata.name, flow.status.state.phase) for flow in flows]
 
 
 class NamespaceCache:

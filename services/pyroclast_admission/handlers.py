@@ -7,9 +7,20 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from pyroclast.api.types import JOBS, POD_GROUPS, QUEUES, ResourceType
-from pyroclast.rules import jobs, podgroups, queues
-from pyroclast.rules.verdicts import denied
+from pyroclast.api.types import (
+    CRON_JOBS,
+    HYPER_NODES,
+    JOB_FLOWS,
+    JOB_TEMPLATES,
+    JOBS,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+    ResourceType,
+)
+from pyroclast.rules import cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, pods, queues
+from pyroclast.rules.meaning import same_meaning
+from pyroclast.rules.verdicts import ALLOWED, denied
 from pyroclast_admission.known import Known
 from pyroclast_admission.review import Answer, Review
 
@@ -27,7 +38,11 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """One webhook. `name` is what the API server calls it in its messages; `operations` are those it is asked about."""
+    """One webhook.
+
+    `name` is what the API server calls it in its messages; `operations` are those it is asked about; `unexpected` is said
+    of any other one, which is let pass where it is empty.
+    """
 
     path: str
     name: str
@@ -50,7 +65,7 @@ def answer(webhook: Webhook, review: Review, known: Known) -> Answer:
     if review.resource != expected:
         return Answer(denied(f"expect resource to be {{{expected}}}"))
     if review.operation not in webhook.operations:
-        return Answer(denied(webhook.unexpected.format(review.operation)))
+        return Answer(denied(webhook.unexpected.format(review.operation)) if webhook.unexpected else ALLOWED)
     return webhook.handle(review, known)
 
 
@@ -88,42 +103,88 @@ def _check_queue(review: Review, known: Known) -> Answer:
     return Answer(queues.validate_create(review.object, known.queues, limits))
 
 
+def _check_cron_job(review: Review, known: Known) -> Answer:
+    return Answer(cronjobs.validate(review.object, known.time_zones))
+
+
+def _check_hyper_node(review: Review, _: Known) -> Answer:
+    return Answer(hypernodes.validate(review.object))
+
+
+def _default_pod(review: Review, known: Known) -> Answer:
+    gates = known.options.queue_gates
+    return Answer(patch=pods.default(review.object, namespace=review.namespace, groups=known.resource_groups, queue_gates=gates))
+
+
+def _check_pod(review: Review, known: Known) -> Answer:
+    return Answer(pods.validate_create(review.object, known.options.scheduler_names))
+
+
+def _check_flow(review: Review, known: Known) -> Answer:
+    if review.operation == "DELETE":
+        guarded = _is_guarded(review, known)
+        return Answer(jobflows.validate_delete(review.old_object, review.name)) if guarded else Answer()
+    if review.operation == "UPDATE":
+        return Answer(jobflows.validate_update(review.object, review.old_object))
+    return Answer(jobflows.validate_create(review.object))
+
+
+def _check_template(review: Review, known: Known) -> Answer:
+    if review.operation == "DELETE":
+        if not _is_guarded(review, known):
+            return Answer()
+        flows = known.flows.using(review.namespace, review.name)
+        return Answer(jobtemplates.validate_delete(review.old_object, review.name, flows))
+    if review.operation == "UPDATE" and same_meaning(review.object.get("spec"), review.old_object.get("spec")):
+        return Answer()
+    pod_resources = known.options.pod_level_resources
+    return Answer(jobtemplates.validate(review.object, known.queues, pod_level_resources=pod_resources))
+
+
+def _is_guarded(review: Review, known: Known) -> bool:
+    """Whether a deletion is to be looked at: never one by which the cluster cleans up."""
+    return known.options.guard_flows and review.user not in _CLEANERS
+
+
+_CLEANERS = frozenset(
+    {
+        "system:serviceaccount:kube-system:namespace-controller",
+        "system:serviceaccount:kube-system:generic-garbage-collector",
+        "system:kube-controller-manager",
+    }
+)
+
+_CREATE = ("CREATE",)
+_WRITE = ("CREATE", "UPDATE")
+_ALL = ("CREATE", "UPDATE", "DELETE")
+
 _ONLY_CREATE = "expect operation to be 'CREATE' "
 _CREATE_OR_UPDATE = "expect operation to be 'CREATE' or 'UPDATE'"
-_INVALID_OPERATION = "invalid operation `{}`, expect operation to be `CREATE`"
-_INVALID_QUEUE_OPERATION = "invalid operation `{}`, expect operation to be `CREATE`, `UPDATE` or `DELETE`"
+_INVALID = "invalid operation `{}`, expect operation to be `CREATE`"
+_INVALID_FOR_QUEUE = "invalid operation `{}`, expect operation to be `CREATE`, `UPDATE` or `DELETE`"
+_M, _V = Mode.MUTATING, Mode.VALIDATING
 
 WEBHOOKS: tuple[Webhook, ...] = (
-    Webhook("/jobs/mutate", "mutatejob.volcano.sh", Mode.MUTATING, JOBS, ("CREATE",), _ONLY_CREATE, _default_job),
-    Webhook(
-        "/jobs/validate", "validatejob.volcano.sh", Mode.VALIDATING, JOBS, ("CREATE", "UPDATE"), _CREATE_OR_UPDATE, _check_job
-    ),
-    Webhook(
-        "/podgroups/mutate",
-        "mutatepodgroup.volcano.sh",
-        Mode.MUTATING,
-        POD_GROUPS,
-        ("CREATE",),
-        _INVALID_OPERATION,
-        _default_pod_group,
-    ),
+    Webhook("/jobs/mutate", "mutatejob.volcano.sh", _M, JOBS, _CREATE, _ONLY_CREATE, _default_job),
+    Webhook("/jobs/validate", "validatejob.volcano.sh", _V, JOBS, _WRITE, _CREATE_OR_UPDATE, _check_job),
+    Webhook("/cronjobs/validate", "validatecronjob.volcano.sh", _V, CRON_JOBS, _WRITE, _CREATE_OR_UPDATE, _check_cron_job),
+    Webhook("/podgroups/mutate", "mutatepodgroup.volcano.sh", _M, POD_GROUPS, _CREATE, _INVALID, _default_pod_group),
     Webhook(
         "/podgroups/validate",
         "validatepodgroup.volcano.sh",
-        Mode.VALIDATING,
+        _V,
         POD_GROUPS,
-        ("CREATE",),
+        _CREATE,
         "unsupported operation {}",
         _check_pod_group,
     ),
-    Webhook("/queues/mutate", "mutatequeue.volcano.sh", Mode.MUTATING, QUEUES, ("CREATE",), _INVALID_OPERATION, _default_queue),
+    Webhook("/queues/mutate", "mutatequeue.volcano.sh", _M, QUEUES, _CREATE, _INVALID, _default_queue),
+    Webhook("/queues/validate", "validatequeue.volcano.sh", _V, QUEUES, _ALL, _INVALID_FOR_QUEUE, _check_queue),
+    Webhook("/pods/mutate", "mutatepod.volcano.sh", _M, PODS, _CREATE, _ONLY_CREATE, _default_pod),
+    Webhook("/pods/validate", "validatepod.volcano.sh", _V, PODS, _CREATE, _ONLY_CREATE.strip(), _check_pod),
+    Webhook("/hypernodes/validate", "validatehypernode.volcano.sh", _V, HYPER_NODES, _WRITE, "", _check_hyper_node),
+    Webhook("/jobflows/validate", "validatejobflow.volcano.sh", _V, JOB_FLOWS, _ALL, _CREATE_OR_UPDATE, _check_flow),
     Webhook(
-        "/queues/validate",
-        "validatequeue.volcano.sh",
-        Mode.VALIDATING,
-        QUEUES,
-        ("CREATE", "UPDATE", "DELETE"),
-        _INVALID_QUEUE_OPERATION,
-        _check_queue,
+        "/jobtemplates/validate", "validatejobtemplate.volcano.sh", _V, JOB_TEMPLATES, _ALL, _CREATE_OR_UPDATE, _check_template
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -44,4 +44,5 @@ class Known:
     flows: FlowLookup
     namespaces: NamespaceLookup
     options: Options
+    time_zones: Container[str] = frozenset()
     resource_groups: tuple[ResourceGroup, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zoneinfo
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,7 +52,8 @@ class AdmissionService:
             service.watch(flows.informer)
         if "/podgroups/mutate" in settings.enabled_admission:
             service.watch(namespaces.informer)
-        self._known = Known(self._queues, flows, namespaces, settings.options(pod_level_resources=True))
+        options = settings.options(pod_level_resources=True)
+        self._known = Known(self._queues, flows, namespaces, options, frozenset(zoneinfo.available_timezones()))
 
     @classmethod
     async def serve(cls, settings: AdmissionSettings, service: Service) -> None:

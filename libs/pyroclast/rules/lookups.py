@@ -11,6 +11,7 @@ from pyroclast.rules.amounts import amount
 from pyroclast.rules.values import mapping, text
 
 __all__ = [
+    "COMPLETE_PHASES",
     "ROOT_QUEUE",
     "FlowLookup",
     "FlowView",
@@ -20,6 +21,9 @@ __all__ = [
 ]
 
 ROOT_QUEUE = "root"
+
+COMPLETE_PHASES = ("Succeed", "Failed")
+"""Phases in which a JobFlow starts nothing any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +77,15 @@ class QueueLookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FlowView:
-    """What rules see of a JobFlow: its name and phase."""
+    """What rules see of a JobFlow that uses a template: its name and its phase."""
 
     name: str
     phase: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing will be started any more."""
+        return self.phase in COMPLETE_PHASES
 
 
 class FlowLookup(Protocol):

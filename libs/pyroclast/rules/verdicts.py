@@ -80,8 +80,8 @@ def verdict_of(findings: Iterable[Finding], *, warnings: tuple[str, ...] = (), t
     message = "".join(said)
     if trim:
         message = message.strip()
-    if more:
-        message = " ".join([message] * bool(message) + [sentence.strip() for sentence in more])
+    for sentence in more:
+        message = _joined(message, sentence.strip())
     causes = tuple({str(error): error for error in errors}.values()) if about_fields else ()
     return Verdict(message, causes, warnings)
 
@@ -91,3 +91,9 @@ def field_verdict(errors: list[FieldError], *, warnings: tuple[str, ...] = ()) -
     texts = list(dict.fromkeys(str(error) for error in errors))
     message = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
     return Verdict(message, tuple(errors), warnings)
+
+
+def _joined(message: str, sentence: str) -> str:
+    if not message:
+        return sentence
+    return f"{message} {sentence}" if message.endswith((";", ".")) else f"{message}; {sentence}"

@@ -1,0 +1,96 @@
+"""Rules of CronJob: schedule, time zone and name; what is wrong with its Job is a warning, as it is refused when it is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
+
+from pyroclast.rules.cron import CronError, Fields, parse
+from pyroclast.rules.errors import invalid, required
+from pyroclast.rules.jobs import check_template_spec
+from pyroclast.rules.names import qualified_name
+from pyroclast.rules.values import mapping, text
+from pyroclast.rules.verdicts import Finding, Verdict, found, verdict_of
+
+__all__ = ["validate"]
+
+NAME_LIMIT = 52
+SHOWN_PROBLEMS = 3
+
+_ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
+_LOCAL = "timeZone can't be Local, and must be defined in https://www.iana.org/time-zones"
+
+
+def validate(cron_job: Mapping[str, Any], zones: Container[str]) -> Verdict:
+    """The verdict on a new or changed CronJob; `zones` are the names of the time zones that there are."""
+    spec = mapping(cron_job.get("spec"))
+    name = text(mapping(cron_job.get("metadata")).get("name"))
+    findings, in_name = list(_check_spec(spec, zones)), list(_check_name(name))
+    said = "".join(finding.sentence for finding in findings).strip()
+    verdict = verdict_of([*findings, *in_name], warnings=tuple(_warnings(spec, name)))
+    message = "; ".join(filter(None, [said, *(finding.sentence for finding in in_name)]))
+    return Verdict(message, verdict.causes, verdict.warnings)
+
+
+def _check_spec(spec: Mapping[str, Any], zones: Container[str]) -> Iterator[Finding]:
+    yield from _check_schedule(text(spec.get("schedule")))
+    zone = spec.get("timeZone")
+    if isinstance(zone, str):
+        yield from _check_zone(zone, zones)
+
+
+def _check_schedule(schedule: str) -> Iterator[Finding]:
+    path = "spec.schedule"
+    if not schedule:
+        sentence = "schedule is required, but got empty"
+        yield found(f" {sentence}", required(path, f"{sentence}; write one like */5 * * * *"))
+    elif "TZ" in schedule:
+        sentence = "schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field"
+        yield found(f" {sentence}", invalid(path, schedule, sentence))
+    else:
+        try:
+            parse(schedule)
+        except CronError as error:
+            sentence = "schedule is not a valid cron expression"
+            yield found(sentence, invalid(path, schedule, f"{sentence}: {error}"))
+
+
+def _check_zone(zone: str, zones: Container[str]) -> Iterator[Finding]:
+    path = "spec.timeZone"
+    if not zone:
+        sentence = "timeZone must be nil or non-empty string, got empty string"
+        yield found(f" {sentence}", invalid(path, zone, sentence))
+        return
+    for part in zone.split("/"):
+        if part in (".", "..") or part.startswith("-") or not _ZONE_PART.fullmatch(part):
+            yield found(" unknown timeZone", invalid(path, zone, f'unknown timeZone: "{part}" is no part of a name'))
+    if zone.lower() == "local":
+        yield found(f" {_LOCAL}", invalid(path, zone, _LOCAL))
+    elif zone not in zones:
+        sentence = "invalid timeZone"
+        yield found(f" {sentence}", invalid(path, zone, f"{sentence}; it must be in the time zone database, like Europe/Berlin"))
+
+
+def _check_name(name: str) -> Iterator[Finding]:
+    path = "metadata.name"
+    if len(name.encode(errors="replace")) > NAME_LIMIT:
+        sentence = "cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)"
+        yield found(sentence, invalid(path, name, sentence))
+    elif problems := qualified_name(name):
+        sentence = f'invalid cronJob name "{name}": {"; ".join(problems)}'
+        yield found(sentence, invalid(path, name, sentence))
+
+
+def _warnings(spec: Mapping[str, Any], name: str) -> Iterator[str]:
+    try:
+        fields = parse(text(spec.get("schedule")))
+    except CronError:
+        fields = 0
+    if isinstance(fields, Fields) and not fields.can_fire:
+        yield f"spec.schedule: {text(spec.get('schedule'))} never fires"
+    template = mapping(mapping(spec.get("jobTemplate")).get("spec"))
+    path = "spec.jobTemplate.spec"
+    problems = [error for finding in check_template_spec(template, path, name=name) for error in finding.errors]
+    for error in problems[:SHOWN_PROBLEMS]:
+        yield f"{error}; its jobs will be refused"

@@ -1,0 +1,96 @@
+"""What speaks against the entries of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyroclast.rules.cycles import find_cycle
+from pyroclast.rules.errors import invalid
+from pyroclast.rules.jobflows.graph import references
+from pyroclast.rules.meaning import same_meaning
+from pyroclast.rules.names import qualified_name
+from pyroclast.rules.values import mapping, mappings, text
+from pyroclast.rules.verdicts import Finding, Verdict, found, verdict_of
+
+__all__ = ["check_entries", "validate_create"]
+
+NOT_A_GRAPH = "jobflow Flow is not DAG"
+
+
+def validate_create(flow: Mapping[str, Any]) -> Verdict:
+    """The verdict on a new JobFlow. Whether its templates are there is not asked: they may come later."""
+    spec = mapping(flow.get("spec"))
+    name = text(mapping(flow.get("metadata")).get("name"))
+    return verdict_of(check_entries(spec), warnings=tuple(_warnings(spec, name)))
+
+
+def check_entries(spec: Mapping[str, Any]) -> Iterator[Finding]:
+    """Everything wrong with the entries. The first sentence is the original's; it says nothing of duplicates."""
+    entries: dict[str, tuple[int, Mapping[str, Any]]] = {}
+    duplicates: list[Finding] = []
+    for index, entry in mappings(spec.get("flows")):
+        name = text(entry.get("name"))
+        first = entries.setdefault(name, (index, entry))
+        if first[0] != index and not same_meaning(entry, first[1]):
+            sentence = f"flows[{first[0]}] and flows[{index}] are both named {name}, but differ"
+            error = invalid(f"spec.flows[{index}].name", name, f"{sentence}; name each template once")
+            duplicates.append(Finding(f"{sentence};", (error,), extra=True))
+    yield from _check_graph(entries)
+    yield from duplicates
+    yield from _check_generated_names(entries)
+
+
+def _check_graph(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
+    edges: dict[str, list[str]] = {name: [] for name in entries}
+    undefined = []
+    for name, (index, entry) in entries.items():
+        for path, other, waits in references(entry, f"spec.flows[{index}]"):
+            if other not in entries:
+                sentence = f"{NOT_A_GRAPH}: vertex is not defined: {other}"
+                undefined.append(found(sentence, invalid(path, other, f"{sentence}; no entry has this name")))
+            elif waits:
+                edges[name].append(other)
+            else:
+                edges[other].append(name)
+    for number, finding in enumerate(undefined):
+        yield Finding(finding.sentence, finding.errors, extra=number > 0)
+    if cycle := find_cycle(edges):
+        path = f"spec.flows[{entries[cycle[0]][0]}].dependsOn.targets"
+        error = invalid(path, cycle[1], f"{NOT_A_GRAPH}; {' waits for '.join(cycle)}")
+        yield Finding(NOT_A_GRAPH, (error,), extra=bool(undefined))
+
+
+def _check_generated_names(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
+    """A loop makes entries `<name>-0`, `<name>-1` …: none of them may be there already."""
+    for name, (index, entry) in entries.items():
+        loop = entry.get("for")
+        if not isinstance(loop, dict):
+            continue
+        for other in entries:
+            number = other.removeprefix(f"{name}-")
+            if number != other and number.isdecimal() and int(number[:9]) < _rounds(loop):
+                sentence = f"round {number} of the loop {name} would be named {other}, which is an entry already"
+                error = invalid(f"spec.flows[{index}].for", loop, sentence)
+                yield Finding(f"{sentence};", (error,), extra=True)
+
+
+def _rounds(loop: Mapping[str, Any]) -> int:
+    count = loop.get("count")
+    values = loop.get("items")
+    return count if isinstance(count, int) else len(values) if isinstance(values, list) else 0
+
+
+def _warnings(spec: Mapping[str, Any], flow_name: str) -> Iterator[str]:
+    seen: dict[str, int] = {}
+    for index, entry in mappings(spec.get("flows")):
+        name = text(entry.get("name"))
+        path = f"spec.flows[{index}]"
+        if name in seen:
+            yield f"{path}: the same as spec.flows[{seen[name]}], both are one entry"
+        seen.setdefault(name, index)
+        if flow_name and (problems := qualified_name(f"{flow_name}-{name}")):
+            yield f"{path}.name: its Job would be named {flow_name}-{name}: {problems[0]}"
+        patch = mapping(entry.get("patch"))
+        if isinstance(patch.get("spec"), dict) and isinstance(patch.get("jobSpec"), dict):
+            yield f"{path}.patch: both spec and jobSpec are given, spec is taken"

@@ -1,0 +1,28 @@
+"""What speaks against deleting a flow: it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.api.keys import FORCE_DELETE
+from pyroclast.rules.jobflows.update import started_jobs
+from pyroclast.rules.lookups import COMPLETE_PHASES
+from pyroclast.rules.values import mapping, text
+from pyroclast.rules.verdicts import ALLOWED, Verdict, denied
+
+__all__ = ["validate_delete"]
+
+
+def validate_delete(flow: Mapping[str, Any], name: str) -> Verdict:
+    """The verdict on deleting the flow of that name. One that has made no Job, or is going already, may go."""
+    metadata = mapping(flow.get("metadata"))
+    if text(mapping(metadata.get("annotations")).get(FORCE_DELETE)) == "true" or metadata.get("deletionTimestamp"):
+        return ALLOWED
+    phase = text(mapping(mapping(flow.get("status")).get("state")).get("phase"))
+    if phase in COMPLETE_PHASES or not started_jobs(flow):
+        return ALLOWED
+    return denied(
+        f"jobflow {name} can not be deleted because it is {phase or 'Pending'}, not complete; "
+        f'wait until it is, or annotate it with {FORCE_DELETE}: "true" first'
+    )

@@ -1,0 +1,67 @@
+"""What speaks against changing a flow: what has started is not to be touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyroclast.rules.jobflows.creation import validate_create
+from pyroclast.rules.meaning import same_meaning
+from pyroclast.rules.values import mapping, mappings, string_items, text
+from pyroclast.rules.verdicts import ALLOWED, Verdict, denied
+
+__all__ = ["started_jobs", "validate_update"]
+
+_LISTS = ("pendingJobs", "runningJobs", "failedJobs", "completedJobs", "terminatedJobs", "unKnowJobs")
+_WAITING = "Waiting"
+
+
+def validate_update(flow: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
+    """The verdict on changing `old` to `flow`; the status of `old` tells what has started."""
+    spec, before = mapping(flow.get("spec")), mapping(old.get("spec"))
+    if same_meaning(spec, before):
+        return ALLOWED
+    verdict = validate_create(flow)
+    if not verdict.allowed:
+        return verdict
+    touched = list(_touched(spec, old))
+    if not touched:
+        return verdict
+    return denied(
+        f"jobflow updates may not change entries that have started: {', '.join(touched)}; "
+        "add entries, change those that wait, or make a new flow"
+    )
+
+
+def started_jobs(flow: Mapping[str, Any]) -> frozenset[str]:
+    """Names of the Jobs that the flow has made, as its status tells."""
+    status = mapping(flow.get("status"))
+    listed = {name for part in _LISTS for name in string_items(status.get(part))}
+    known = {text(job.get("name")) for _, job in mappings(status.get("jobStatusList"))}
+    conditions = mapping(status.get("conditions"))
+    begun = {name for name, condition in conditions.items() if mapping(condition).get("phase") != _WAITING}
+    return frozenset(listed | known | begun)
+
+
+def _touched(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
+    flow_name = text(mapping(old.get("metadata")).get("name"))
+    started = started_jobs(old)
+    entries = {text(entry.get("name")): entry for _, entry in mappings(spec.get("flows"))}
+    seen: set[str] = set()
+    for _, entry in mappings(mapping(old.get("spec")).get("flows")):
+        name = text(entry.get("name"))
+        if name in seen or not _has_started(f"{flow_name}-{name}", entry, started):
+            continue
+        seen.add(name)
+        if name not in entries:
+            yield f"{name} (removed)"
+        elif not same_meaning(entries[name], entry):
+            yield f"{name} (changed)"
+
+
+def _has_started(job_name: str, entry: Mapping[str, Any], started: frozenset[str]) -> bool:
+    if job_name in started:
+        return True
+    return isinstance(entry.get("for"), dict) and any(
+        name.startswith(f"{job_name}-") and name.removeprefix(f"{job_name}-").isdecimal() for name in started
+    )

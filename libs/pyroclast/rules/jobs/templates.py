@@ -1,0 +1,22 @@
+"""Specs that Jobs will be made from: in a JobTemplate, in a CronJob."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.rules.jobs.create import check_spec
+from pyroclast.rules.jobs.defaults import default
+from pyroclast.rules.patches import applied
+from pyroclast.rules.verdicts import Finding
+
+__all__ = ["check_template_spec"]
+
+
+def check_template_spec(spec: Mapping[str, Any], path: str, *, name: str, pod_level_resources: bool = True) -> list[Finding]:
+    """Everything wrong with the spec at `path`, looked at as the Job will be once it has its defaults.
+
+    `name` stands in sentences for the name of the job, which is not known yet; rules about it and about the queue are left out.
+    """
+    job = applied({"spec": spec}, default({"spec": spec}))
+    return check_spec(job["spec"], path, name=name, pod_level_resources=pod_level_resources)

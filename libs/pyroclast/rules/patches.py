@@ -1,0 +1,24 @@
+"""Applying our own patches to a value, for rules that look at an object as it will be once its defaults are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.rules.verdicts import Patch
+
+__all__ = ["applied"]
+
+
+def applied(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
+    """`document` with the `add` operations of `patch`; what they pass through is copied, the rest is shared."""
+    result = dict(document)
+    for operation in patch:
+        *parents, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
+        target: Any = result
+        for part in parents:
+            key: Any = int(part) if isinstance(target, list) else part
+            target[key] = list(target[key]) if isinstance(target[key], list) else dict(target[key])
+            target = target[key]
+        target[last] = operation["value"]
+    return result
