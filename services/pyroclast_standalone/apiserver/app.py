@@ -53,7 +53,6 @@ class Server:
         identity: certificates.Identity,
         *,
         journal: SqliteJournal | None,
-        address: str,
         audit: AuditLog | None = None,
         ring_size: int = DEFAULT_RING_SIZE,
         faults: Faults | None = None,
@@ -88,11 +87,12 @@ class Server:
         subresources = Subresources(
             self.store, self.registry, self.writer, Reviews(self.authorizer, self.authenticator), signer, self.logs
         )
+        self.discovery = Discovery(self.registry)
         self.audit = audit
         self.front = Front(
             self.authenticator,
             self.authorizer,
-            Endpoints(self.registry, Discovery(self.registry, address)),
+            Endpoints(self.registry, self.discovery),
             Dispatcher(self.store, self.registry, self.writer, subresources),
             audit,
             faults=faults,
@@ -110,6 +110,12 @@ class Server:
                 collection.adopt(make_stored(collection, key, revision, orjson.loads(data)))
         self.definitions.serve_all()
         ensure_objects(self.store, self.registry, self.now())
+        self.store.begin_history()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to do in the background."""
+        return all(each.is_idle for each in (self.namespaces.worker, self.garbage.worker, self.cleanup.worker))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -155,7 +161,7 @@ async def serving(
     identity = certificates.ensure(directory, datetime.now(UTC))
     journal = None if in_memory else SqliteJournal(directory / "state.db")
     audit = AuditLog(audit_log) if audit_log else None
-    server = Server(identity, journal=journal, address=f"127.0.0.1:{port}", audit=audit, **options)
+    server = Server(identity, journal=journal, audit=audit, **options)
     server.load()
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(identity.authority))
     tls.load_cert_chain(*identity.serving)
@@ -170,6 +176,7 @@ async def serving(
         try:
             await site.start()
             bound = runner.addresses[0][1]
+            server.discovery.address = f"127.0.0.1:{bound}"
             url = f"https://127.0.0.1:{bound}"
             certificates.write_kubeconfig(directory / "kubeconfig", url, identity)
             yield server, url

@@ -10,7 +10,7 @@ from .context import Answer, Context
 from .present import json_answer
 from .registry import Registry, Resource
 from .store import Store
-from .write import Writer, is_dry_run
+from .write import Writer
 
 __all__ = ["Binder"]
 
@@ -44,7 +44,7 @@ class Binder:
         kind = ("", "v1", "Binding")
         body["metadata"] = {**metadata, "name": name, "namespace": context.info.namespace}
         review = Review(
-            "CREATE", self._pods, "binding", context.info.namespace, name, body, None, context, is_dry_run(context), kind=kind
+            "CREATE", self._pods, "binding", context.info.namespace, name, body, None, context, context.is_dry_run, kind=kind
         )
         await self._writer.admission.mutate(review)
         await self._writer.admission.validate(review)
@@ -83,7 +83,6 @@ class Binder:
                 "status": "True",
                 "lastProbeTime": None,
                 "lastTransitionTime": clock.timestamp(self._writer.now()),
-                **({"observedGeneration": metadata["generation"]} if "generation" in metadata else {}),
             }
         )
         self._store.put(self._pods.collection, key, pod)

@@ -9,13 +9,15 @@ from .context import Context
 from .documents import protobuf, strict
 from .documents import yaml as yaml_body
 from .documents.errors import DocumentError, UnsupportedBody, invalid
+from .documents.go_text import go_kind
 from .negotiate import JSON, PROTOBUF, YAML
 from .registry import Resource
 
-__all__ = ["MAX_BODY", "check_type", "decode", "parse", "report", "unrecognized"]
+__all__ = ["MAX_BODY", "check_type", "decode", "not_an_object", "parse", "report", "unrecognized"]
 
 MAX_BODY: Final = 3 * 1024 * 1024  # bytes: the limit of the API
 _ACCEPTED: Final = (JSON, YAML, PROTOBUF)
+_GO_STRUCT: Final = r"""struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"""
 _SHOWN: Final = 30  # bytes of an unreadable body that a message quotes
 
 
@@ -43,15 +45,22 @@ def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
 
 def unrecognized(body: bytes, kind: str, why: str) -> status.StatusError:
     """400 for a body whose kind cannot even be read."""
+    return _unreadable(body, kind, f"couldn't get version/kind; json parse error: {why}")
+
+
+def _unreadable(body: bytes, kind: str, why: str) -> status.StatusError:
     if not body:
         shown = "<empty>"
-    elif body[:1] == b"{":
-        shown = body[:_SHOWN].decode(errors="replace") + (" ..." if len(body) > _SHOWN else "")
     else:
-        shown = body[:_SHOWN].hex() + (" ..." if len(body) > _SHOWN else "")
-    return status.bad_request(
-        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why} ({shown})"
-    )
+        shown = (body[:_SHOWN].decode(errors="replace") if body[:1] == b"{" else body[:_SHOWN].hex()) + (
+            " ..." if len(body) > _SHOWN else ""
+        )
+    return status.bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({shown})")
+
+
+def not_an_object(body: bytes, kind: str, value: object) -> status.StatusError:
+    """400 for a body that is some other JSON value."""
+    return unrecognized(body, kind, f"json: cannot unmarshal {go_kind(value)} into Go value of type {_GO_STRUCT}")
 
 
 def decode(context: Context, resource: Resource) -> dict[str, Any]:
@@ -62,9 +71,7 @@ def decode(context: Context, resource: Resource) -> dict[str, Any]:
     """
     document, problems = parse(context, resource.kind)
     if not isinstance(document, dict):
-        raise unrecognized(
-            context.body, resource.kind, f"json: cannot unmarshal {_go_type(document)} into Go value of type struct"
-        )
+        raise not_an_object(context.body, resource.kind, document)
     check_type(resource, document, context.body)
     try:
         problems = [*problems, *resource.strategy.decode(document)]
@@ -74,9 +81,11 @@ def decode(context: Context, resource: Resource) -> dict[str, Any]:
     return document
 
 
-def cannot_be_handled(resource: Resource, why: str) -> status.StatusError:
-    """400 for a body that does not fit its kind."""
-    return status.bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}')
+def cannot_be_handled(resource: Resource, why: str, *, kind: str = "", version: str = "") -> status.StatusError:
+    """400 for a body that does not fit its kind; `kind` and `version` are what it says itself, by default the right ones."""
+    return status.bad_request(
+        f'{kind or resource.kind} in version "{version or resource.version}" cannot be handled as a {resource.kind}: {why}'
+    )
 
 
 def report(context: Context, resource: Resource, problems: list[str]) -> None:
@@ -105,39 +114,25 @@ def check_type(resource: Resource, document: dict[str, Any], body: bytes) -> Non
     """
     kind, version = document.get("kind"), document.get("apiVersion")
     if not resource.is_custom:
-        if (kind or resource.kind) != resource.kind:
-            raise status.bad_request(
-                f"converting ({_go_name(str(version or resource.api_version))}.{kind}) to "
-                f"({resource.group.partition('.')[0] or 'core'}.{resource.kind}): unknown conversion"
-            )
         if (version or resource.api_version) != resource.api_version:
-            raise status.bad_request(
-                f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
-            )
+            why = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+            raise cannot_be_handled(resource, why, kind=str(kind), version=_short(str(version)))
+        if (kind or resource.kind) != resource.kind:
+            here = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
+            why = f"converting ({_short(resource.api_version)}.{kind}) to ({here}): unknown conversion"
+            raise cannot_be_handled(resource, why, kind=str(kind))
         document["kind"], document["apiVersion"] = resource.kind, resource.api_version
         return
     if not kind:
-        raise status.bad_request(f"Object 'Kind' is missing in '{body.decode(errors='replace')}'")
+        raise _unreadable(body, resource.kind, f"Object 'Kind' is missing in '{body.decode(errors='replace')}'")
     if version != resource.api_version:
         raise status.bad_request(
             f"the API version in the data ({version or ''}) does not match the expected API version ({resource.api_version})"
         )
     if kind != resource.kind:
         name = (document.get("metadata") or {}).get("name", "")
-        raise status.invalid(resource.group, resource.kind, name, [invalid("kind", kind, f"must be {resource.kind}")])
+        raise status.invalid(resource.group, kind, name, [invalid("kind", kind, f"must be {resource.kind}")])
 
 
-def _go_name(api_version: str) -> str:
+def _short(api_version: str) -> str:
     return api_version.rpartition("/")[2]
-
-
-def _go_type(value: object) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case _:
-            return "array"

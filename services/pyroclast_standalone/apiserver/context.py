@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from . import status
+from .documents.errors import unsupported
 from .negotiate import Wanted
 from .routes import Query, RequestInfo
 
-__all__ = ["ADMIN", "ANONYMOUS", "Answer", "Context", "Streamed", "User", "field_validation"]
+__all__ = ["ADMIN", "ANONYMOUS", "Answer", "Context", "Streamed", "User"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +70,36 @@ class Context:
 
     @property
     def field_validation(self) -> str:
-        """`Strict`, `Warn` or `Ignore`."""
-        return field_validation(self.query)
+        """`Strict`, `Warn` or `Ignore`: what to do with unknown and duplicate fields.
+
+        Raises:
+            StatusError: none of the three words.
+        """
+        wanted = self.query.text("fieldValidation")
+        if wanted not in {"", "Strict", "Warn", "Ignore"}:
+            fault = unsupported("fieldValidation", wanted, ("", "Ignore", "Strict", "Warn"))
+            raise status.invalid("meta.k8s.io", self.options_kind, "", [fault])
+        return wanted or "Warn"
+
+    @property
+    def options_kind(self) -> str:
+        """Kind of the options that the query stands for."""
+        return _OPTIONS.get(self.info.verb, "CreateOptions")
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether nothing is to be stored.
+
+        Raises:
+            StatusError: `dryRun` is something else than All.
+        """
+        wanted = self.query.text("dryRun")
+        if wanted not in {"", "All"}:
+            raise status.invalid("meta.k8s.io", self.options_kind, "", [unsupported("dryRun", [wanted], ("All",))])
+        return wanted == "All"
 
 
-def field_validation(query: Query) -> str:
-    """What to do with unknown and duplicate fields.
-
-    Raises:
-        StatusError: neither of the three words.
-    """
-    wanted = query.text("fieldValidation")
-    if wanted not in {"", "Strict", "Warn", "Ignore"}:
-        raise status.StatusError(
-            422,
-            "Invalid",
-            f'CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "{wanted}": '
-            'supported values: "Ignore", "Warn", "Strict"',
-        )
-    return wanted or "Warn"
+_OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions", "delete": "DeleteOptions"}
 
 
 @dataclass(slots=True)

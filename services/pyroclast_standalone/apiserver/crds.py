@@ -9,7 +9,7 @@ from . import clock
 from .deleting import CRD_CLEANUP, DeleteOptions, Deleter
 from .internal import GARBAGE_COLLECTOR, KeyedWorker, request
 from .kinds import custom_strategy
-from .registry import Registry, Resource, reader_of
+from .registry import Registry, Resource, reader_of, version_order
 from .store import ADDED, DELETED, Change, Collection, Store
 from .write import Writer
 
@@ -131,12 +131,7 @@ class Definitions:
         storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
         resources = []
         for version in spec["versions"]:
-            try:
-                strategy = custom_strategy(body, version["name"])
-            except NotImplementedError:
-                from .fallback import custom
-
-                strategy = custom(body, version["name"])
+            strategy = custom_strategy(body, version["name"])
             if version["name"] == storage:
                 collection.fields_of = reader_of(strategy.fields)
             if not version.get("served"):
@@ -144,7 +139,7 @@ class Definitions:
             api_version = f"{group}/{version['name']}"
             warning = ""
             if version.get("deprecated"):
-                warning = version.get("deprecationWarning") or f"{api_version} {spec['names']['kind']} is deprecated"
+                warning = version.get("deprecationWarning") or _deprecation(spec, version["name"])
             is_stored = version["name"] == storage
             resources.append(
                 Resource.of(
@@ -156,6 +151,15 @@ class Definitions:
                 )
             )
         self._registry.serve_custom(group, plural, resources)
+
+
+def _deprecation(spec: Mapping[str, Any], version: str) -> str:
+    """What users of a deprecated version are told, with the version to go to where there is a better one."""
+    kind, group = spec["names"]["kind"], spec["group"]
+    text = f"{group}/{version} {kind} is deprecated"
+    better = [each["name"] for each in spec["versions"] if each.get("served") and not each.get("deprecated")]
+    better = [name for name in sorted(better, key=version_order) if version_order(name) < version_order(version)]
+    return f"{text}; use {group}/{better[0]} {kind}" if better else text
 
 
 def _to_version(api_version: str) -> Callable[[dict[str, Any]], dict[str, Any]]:

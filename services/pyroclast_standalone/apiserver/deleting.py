@@ -24,6 +24,7 @@ ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 _POLICIES: Final = ("Foreground", "Background", "Orphan")
+_DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _PROTECTED: Final = {"default", "kube-system", "kube-public"}
 _DEFAULT_GRACE: Final = 30
 
@@ -96,7 +97,7 @@ def _body_options(context: Context) -> dict[str, Any]:
     except DocumentError as error:
         raise bodies.unrecognized(context.body, "DeleteOptions", error.message) from None
     if not isinstance(raw, dict):
-        raise bodies.unrecognized(context.body, "DeleteOptions", "json: cannot unmarshal into Go value of type struct")
+        raise bodies.not_an_object(context.body, "DeleteOptions", raw)
     known = ("gracePeriodSeconds", "propagationPolicy", "orphanDependents", "preconditions", "dryRun")
     return {name: raw[name] for name in known if raw.get(name) is not None}
 
@@ -135,7 +136,8 @@ class Deleter:
             except status.StatusError as error:
                 if error.code != 404:
                     raise
-        return list_answer(context, resource, items, {"resourceVersion": str(self._store.revision)})
+        metadata = {"continue": ""} if resource.is_custom else {}
+        return list_answer(context, resource, items, {**metadata, "resourceVersion": str(self._store.revision)})
 
     async def delete_key(
         self, context: Context, resource: Resource, key: str, options: DeleteOptions, *, is_collection: bool = False
@@ -172,8 +174,8 @@ class Deleter:
         if is_pending:
             return current, False
         _choose_finalizers(resource, metadata, options)
-        if resource.qualified == "customresourcedefinitions.apiextensions.k8s.io" and "deletionTimestamp" not in was:
-            metadata["finalizers"] = [*(each for each in metadata.get("finalizers", ()) if each != CRD_CLEANUP), CRD_CLEANUP]
+        if resource.collection.name == _DEFINITIONS:
+            return self._delete_definition(resource, current, body, options)
         waits = bool(metadata.get("finalizers"))
         if waits:
             objectmeta.mark_deleting(metadata, now)
@@ -199,6 +201,32 @@ class Deleter:
             return current, False
         metadata["deletionTimestamp"] = clock.timestamp(self._writer.now())
         body.setdefault("status", {})["phase"] = "Terminating"
+        if options.dry_run:
+            return body, False
+        return self._store.put(resource.collection, current.key, body), False
+
+    def _delete_definition(
+        self, resource: Resource, current: Stored, body: dict[str, Any], options: DeleteOptions
+    ) -> tuple[Stored | dict[str, Any], bool]:
+        """A definition waits until its objects are gone; its controller removes it then."""
+        metadata = body["metadata"]
+        if "deletionTimestamp" in metadata:
+            return current, False
+        now = clock.timestamp(self._writer.now())
+        metadata["deletionTimestamp"] = now
+        metadata["finalizers"] = [*(each for each in metadata.get("finalizers") or () if each != CRD_CLEANUP), CRD_CLEANUP]
+        conditions = body["status"]["conditions"] = [
+            each for each in body["status"].get("conditions") or () if each["type"] != "Terminating"
+        ]
+        conditions.append(
+            {
+                "type": "Terminating",
+                "status": "True",
+                "lastTransitionTime": now,
+                "reason": "InstanceDeletionPending",
+                "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+            }
+        )
         if options.dry_run:
             return body, False
         return self._store.put(resource.collection, current.key, body), False

@@ -27,9 +27,9 @@ class Document:
 class Discovery:
     """Answers `/api`, `/apis` and what is below them up to the group-version."""
 
-    def __init__(self, registry: Registry, address: str) -> None:
+    def __init__(self, registry: Registry) -> None:
+        self.address = ""  # host and port that clients are told
         self._registry = registry
-        self._address = address
         self._generation = -1
         self._made: dict[tuple[str, ...], Document] = {}
 
@@ -56,7 +56,7 @@ class Discovery:
 
     def _aggregated_group(self, group: str) -> dict[str, Any]:
         return {
-            "metadata": {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None},
+            "metadata": {"name": group} if group else {},
             "versions": [
                 {
                     "version": version,
@@ -81,7 +81,7 @@ class Discovery:
         groups = self._registry.groups()
         match path:
             case ("api",):
-                addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": self._address}]
+                addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": self.address}]
                 return {"kind": "APIVersions", "versions": groups[""], "serverAddressByClientCIDRs": addresses}
             case ("apis",):
                 return {
@@ -104,13 +104,10 @@ class Discovery:
         entries: list[dict[str, Any]] = []
         for resource in self._registry.resources(group, version):
             entries.append(_legacy_entry(resource))
-            entries += [_legacy_subresource(resource, each) for each in _subresources(resource)]
+            entries += [_legacy_subresource(resource, each) for each in resource.strategy.subresources]
         group_version = f"{group}/{version}" if group else version
-        return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": entries}
-
-
-def _subresources(resource: Resource) -> list[Subresource]:
-    return sorted(resource.strategy.subresources, key=lambda each: each.name)
+        head = {"kind": "APIResourceList", "apiVersion": "v1"} if group else {"kind": "APIResourceList"}
+        return {**head, "groupVersion": group_version, "resources": entries}
 
 
 def _group(name: str, versions: list[str]) -> dict[str, Any]:
@@ -144,7 +141,7 @@ def _aggregated(resource: Resource) -> dict[str, Any]:
                 "responseKind": _kind(resource, each.kind, each.group, each.version),
                 "verbs": list(each.verbs),
             }
-            for each in _subresources(resource)
+            for each in resource.strategy.subresources
         ]
     return entry
 

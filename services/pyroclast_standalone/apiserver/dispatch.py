@@ -55,11 +55,7 @@ class Dispatcher:
         info = context.info
         resource = self._registry.find(info.group, info.version, info.resource)
         if resource is None:
-            raise (
-                status.unknown_resource()
-                if self._registry.is_builtin_version(info.group, info.version)
-                else status.no_such_path()
-            )
+            raise (status.unknown_resource() if self._registry.is_builtin_group(info.group) else status.no_such_path())
         is_object = bool(info.name) and info.verb not in {"list", "watch"}
         if resource.namespaced and not info.namespace and (is_object or info.verb in {"create", "deletecollection"}):
             if resource.is_custom:
@@ -71,7 +67,7 @@ class Dispatcher:
 
     async def _write(self, context: Context, resource: Resource, method: str) -> Answer:
         info = context.info
-        if method == "POST" and not info.name:
+        if method == "POST" and (not info.name or resource.is_custom):
             if "create" not in resource.strategy.verbs:
                 raise status.method_not_allowed()
             if not resource.stores:

@@ -73,7 +73,8 @@ class Endpoints:
             wanted(accept, allow_forms=False)
             found = self._discovery.legacy(*parts)
             if found is None:
-                raise status.no_such_path()
+                is_known = self._registry.is_builtin_group(parts[1] if parts[0] == "apis" else "")
+                raise status.unknown_resource() if is_known else status.no_such_path()
             document = found
         headers = {"Vary": "Accept"}
         if len(parts) == 1:
@@ -162,11 +163,15 @@ def _version() -> dict[str, str]:
     return {
         "major": major,
         "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(minor) - 1),
         "gitVersion": VERSION,
         "gitCommit": "",
         "gitTreeState": "",
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
-        "compiler": "CPython",
+        "compiler": "gc",
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }

@@ -33,7 +33,7 @@ class Evictor:
         """POST of an Eviction."""
         body, _ = bodies.parse(context, "Eviction")
         if not isinstance(body, dict):
-            raise bodies.unrecognized(context.body, "Eviction", "json: cannot unmarshal into Go value of type struct")
+            raise bodies.not_an_object(context.body, "Eviction", body)
         name = (body.get("metadata") or {}).get("name", context.info.name)
         if name != context.info.name:
             raise status.bad_request("name in URL does not match name in Eviction object")

@@ -29,13 +29,6 @@ _log = logging.getLogger(__name__)
 _METHODS_WITH_BODY: Final = {"POST", "PUT", "PATCH", "DELETE"}
 
 
-import inspect
-
-from .documents import tables
-
-_NO_TABLES = "NotImplementedError" in inspect.getsource(tables.render)
-
-
 class Faults(Protocol):
     """Faults that a test injects into requests."""
 
@@ -104,8 +97,6 @@ class Front:
                 context.wanted = Wanted()
             return self._endpoints.answer(context)
         context.wanted = wanted(request.headers.get("Accept", ""))
-        if context.wanted.form == "Table" and _NO_TABLES:
-            context.wanted = Wanted(context.wanted.media_type)
         if request.method in _METHODS_WITH_BODY:
             context.body = await _body(request)
         return await self._dispatcher.answer(context, request.method)
@@ -193,7 +184,9 @@ def _failure(context: Context, error: status.StatusError) -> Answer:
 
 
 def _response(context: Context, answer: Answer, *, with_body: bool) -> web.Response:
-    headers = {"Content-Type": answer.content_type, "Cache-Control": "no-cache, private", **answer.headers}
+    headers = {"Cache-Control": "no-cache, private", **answer.headers}
+    if answer.content_type:
+        headers["Content-Type"] = answer.content_type
     response = web.Response(status=answer.code, body=answer.body if with_body else b"", headers=headers)
     for text in context.warnings:
         response.headers.add("Warning", _warning(text))

@@ -125,7 +125,8 @@ class Reader:
             snapshot = [item for item in snapshot if item.key > after]
         if chosen.is_selective:
             snapshot = [item for item in snapshot if chosen(item)]
-        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+        metadata: dict[str, Any] = {"continue": ""} if resource.is_custom else {}
+        metadata["resourceVersion"] = str(revision)
         if 0 < limit < len(snapshot):
             page = snapshot[:limit]
             metadata["continue"] = _encode_token(revision, page[-1].key)
@@ -183,7 +184,19 @@ def _encode_token(revision: int, key: str) -> str:
 
 def _decode_token(token: str) -> tuple[int, str]:
     try:
-        content = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    except (binascii.Error, ValueError):
+        raise _bad_token("illegal base64 data at input byte 0") from None
+    if not raw.startswith(b"{"):
+        character = chr(raw[0]) if raw else ""
+        shown = character if character.isprintable() else f"\\u{ord(character):04x}" if character else ""
+        raise _bad_token(f"invalid character '{shown}' looking for beginning of value" if raw else "unexpected end of JSON input")
+    try:
+        content = orjson.loads(raw)
         return int(content["rv"]), str(content["start"]).rstrip("\0")
-    except (binascii.Error, ValueError, TypeError, KeyError) as error:
-        raise status.bad_request(f"invalid continue token: continue key is not valid: {error}") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise _bad_token(str(error)) from None
+
+
+def _bad_token(why: str) -> status.StatusError:
+    return status.bad_request(f"invalid continue token: continue key is not valid: {why}")

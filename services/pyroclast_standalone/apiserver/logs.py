@@ -44,7 +44,7 @@ class Logs:
         container = _container(pod, context.query.text("container"))
         node_name = pod["spec"].get("nodeName")
         if not node_name:
-            return Answer(204, b"", "text/plain")
+            return Answer(204, b"", "")
         url = f"{self._agent(node_name)}/containerLogs/{info.namespace}/{info.name}/{container}"
         options = {name: context.query.text(name) for name in _FORWARDED if name in context.query}
         if options:
@@ -54,7 +54,7 @@ class Logs:
     def _agent(self, node_name: str) -> str:
         stored = self._nodes.items.get(node_name)
         if stored is None:
-            raise status.not_found("", "nodes", node_name)
+            raise status.not_found("", "pods", node_name)
         state: dict[str, Any] = stored.load().get("status") or {}
         endpoint = ((state.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")
         addresses = {each["type"]: each["address"] for each in state.get("addresses") or ()}

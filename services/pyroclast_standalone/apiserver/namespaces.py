@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from . import objectmeta, status
+from . import clock, objectmeta, status
 from .deleting import DeleteOptions, Deleter
+from .documents import managed_fields
 from .internal import NAMESPACE_CONTROLLER, KeyedWorker, request
 from .registry import Registry
 from .store import ADDED, DELETED, Change, Collection, Store
@@ -69,6 +70,14 @@ class NamespaceController:
                 metadata["annotations"] = dict(_ROOT_CA_NOTE)
             objectmeta.complete(metadata, self._now())
             body = objectmeta.ordered({"metadata": metadata, **content}, resource.kind, resource.api_version)
+            managed_fields.track_update(
+                body,
+                None,
+                resource.strategy.schema,
+                manager="kube-controller-manager",
+                api_version="v1",
+                now=clock.timestamp(self._now()),
+            )
             self._store.put(resource.collection, key, body)
 
     async def _work(self, namespace: str) -> None:

@@ -57,14 +57,32 @@ def mark_deleting(metadata: dict[str, Any], now: float) -> None:
     metadata["deletionGracePeriodSeconds"] = 0
 
 
+_ORDER: Final = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+
+
 def ordered(document: dict[str, Any], kind: str, api_version: str) -> dict[str, Any]:
-    """`document` with kind and apiVersion first, as the stored bytes have them."""
-    return {
-        "kind": kind,
-        "apiVersion": api_version,
-        "metadata": document["metadata"],
-        **{name: value for name, value in document.items() if name not in {"kind", "apiVersion", "metadata"}},
-    }
+    """`document` with its type first and its metadata in the usual order, as the stored bytes have them."""
+    metadata = document["metadata"]
+    metadata.setdefault("resourceVersion", "")
+    document["metadata"] = {name: metadata[name] for name in _ORDER if name in metadata}
+    document.pop("kind", None)
+    document.pop("apiVersion", None)
+    return {"kind": kind, "apiVersion": api_version, **document}
 
 
 def is_same(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from .documents import apply as server_side
 from .documents import json_patch, merge_patch, strategic, strict
 from .documents import yaml as yaml_body
 from .documents.errors import DocumentError, FieldError, forbidden, invalid, required
+from .documents.go_text import go_kind, go_value
 from .registry import Resource
 
 __all__ = ["APPLY", "check_options", "patcher"]
@@ -57,7 +58,7 @@ def patcher(
                 patch = _parsed(context.body)
                 if not isinstance(patch, dict):
                     raise status.bad_request(
-                        f"error decoding patch: json: cannot unmarshal {_go_type(patch)} into Go value of type map[string]interface {{}}"
+                        f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}"
                     )
                 return lambda live: _decoded(context, resource, merge_patch.merge(live, patch))
             case content_type if content_type == STRATEGIC and not resource.is_custom:
@@ -66,7 +67,7 @@ def patcher(
                     context,
                     resource,
                     _applied(lambda: strategic.merge(live or {}, patch, resource.strategy.schema)),
-                    shown=patch,
+                    shown=go_value(patch),
                 )
             case content_type if content_type == APPLY:
                 return _apply(context, resource, now, subresource)
@@ -93,13 +94,13 @@ def _applied(work: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON
         raise status.of_document(error) from None
 
 
-def _decoded(context: Context, resource: Resource, document: Any, *, shown: Any = None) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+def _decoded(context: Context, resource: Resource, document: Any, *, shown: str = "") -> dict[str, Any]:  # noqa: ANN401 - any JSON
     """The patched object in the form of its kind; what is wrong with it is told about field `patch`."""
     if not isinstance(document, dict):
         raise status.invalid("", "", "", [invalid("patch", document, "json: cannot unmarshal into Go value of type map")])
     before = orjson.dumps(document)
     document = orjson.loads(before)  # patches share parts with the live object and with themselves
-    value = before.decode() if shown is None else shown
+    value = shown or _shown(before, resource)
     try:
         problems = resource.strategy.decode(document)
     except DocumentError as error:
@@ -111,6 +112,14 @@ def _decoded(context: Context, resource: Resource, document: Any, *, shown: Any 
             for problem in problems:
                 context.warn(problem)
     return document
+
+
+def _shown(data: bytes, resource: Resource) -> str:
+    """The object as an error shows it: sorted as the server's own maps are."""
+    document = orjson.loads(data)
+    if resource.is_custom:
+        return orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
+    return orjson.dumps({name: document[name] for name in sorted(document)}).decode()
 
 
 def _apply(context: Context, resource: Resource, now: str, subresource: str) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
@@ -139,17 +148,3 @@ def _apply(context: Context, resource: Resource, now: str, subresource: str) -> 
         return _decoded(context, resource, document)
 
     return merged
-
-
-def _go_type(value: object) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case None:
-            return "null"
-        case _:
-            return "array"

@@ -72,7 +72,7 @@ class Plugins:
         if review.resource.qualified != "pods" or review.subresource or review.operation != "CREATE" or body is None:
             return
         name = body["metadata"].get("name") or ""
-        spec = body["spec"]
+        spec = body.setdefault("spec", {})
         if _MIRROR not in (body["metadata"].get("annotations") or {}):
             self._service_account(review.namespace, name, spec)
         self._priority(name, spec)
@@ -93,7 +93,7 @@ class Plugins:
             self._mount_token(spec)
 
     def _mount_token(self, spec: dict[str, Any]) -> None:
-        containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
+        containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
         without = [
             each
             for each in containers

@@ -33,7 +33,7 @@ def partial(body: Mapping[str, Any], version: str = "v1") -> dict[str, Any]:
 def json_answer(wanted: Wanted, body: Mapping[str, Any], code: int = 200) -> Answer:
     """`body` as JSON or YAML."""
     if wanted.media_type == YAML:
-        return Answer(code, yaml.safe_dump(dict(body), sort_keys=False, allow_unicode=True).encode(), YAML)
+        return Answer(code, yaml.safe_dump(dict(body), sort_keys=True, allow_unicode=True).encode(), YAML)
     return Answer(code, orjson.dumps(body))
 
 
@@ -94,7 +94,7 @@ def _type_prefix(kind: str, api_version: str) -> bytes:
 
 
 def row(context: Context, resource: Resource, body: Mapping[str, Any], *, definitions: bool) -> dict[str, Any]:
-    """The table of one watch event."""
+    """The table of one watch event; a bookmark has no name and no times, and prints so."""
     metadata = {"resourceVersion": body["metadata"].get("resourceVersion", "")}
     table = tables.render(
         resource.strategy,

@@ -13,7 +13,7 @@ from .documents.selectors import FieldReaders
 from .kinds.strategy import Strategy, Subresource
 from .store import Collection, Store
 
-__all__ = ["Registry", "Resource", "View"]
+__all__ = ["Registry", "Resource", "View", "reader_of", "version_order"]
 
 View: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Turns an object of one version into another; may change its argument."""
@@ -129,9 +129,9 @@ class Registry:
         """The resource whose objects have that kind."""
         return self._by_kind.get((group, version, kind))
 
-    def is_builtin_version(self, group: str, version: str) -> bool:
-        """Whether the group-version is built in."""
-        return version in self._versions.get(group, ())
+    def is_builtin_group(self, group: str) -> bool:
+        """Whether the group is built in."""
+        return group in self._versions
 
     def groups(self) -> dict[str, list[str]]:
         """Versions by group in the order of preference, built-in groups first."""
@@ -157,7 +157,7 @@ class Registry:
             self._put(resource)
         versions = {each.version for each in self._resources.values() if each.is_custom and each.group == group}
         if versions:
-            self._custom_versions[group] = sorted(versions, key=_version_order)
+            self._custom_versions[group] = sorted(versions, key=version_order)
         else:
             self._custom_versions.pop(group, None)
         self.generation += 1
@@ -171,7 +171,7 @@ def reader_of(fields: FieldReaders | None) -> Callable[[dict[str, Any]], Mapping
     return lambda body: {name: read(body) for name, read in readers}
 
 
-def _version_order(version: str) -> tuple[int, int, int, str]:
+def version_order(version: str) -> tuple[int, int, int, str]:
     """Sort key: GA before beta before alpha, newer first, anything else last by name."""
     stable = version.removeprefix("v")
     for rank, word in enumerate(("beta", "alpha"), 1):

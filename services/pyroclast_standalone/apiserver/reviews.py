@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from . import clock, status
 from .authn import Authenticator
 from .authz import Attributes, Authorizer, Verdict
 from .context import Context, User
+from .documents.errors import invalid
 from .tokens import ISSUER
 
 __all__ = ["Reviews"]
@@ -25,6 +27,7 @@ class Reviews:
         spec = body.get("spec") or {}
         match kind:
             case "SelfSubjectReview":
+                body["metadata"] = {"creationTimestamp": clock.timestamp(context.now)}
                 body["status"] = {"userInfo": context.user.wire()}
             case "TokenReview":
                 body["status"] = self._token(spec)
@@ -33,6 +36,9 @@ class Reviews:
             case "SelfSubjectAccessReview":
                 body["status"] = _told(self._decide(context.user, spec))
             case _:
+                if not spec.get("user") and not spec.get("groups"):
+                    fault = invalid("spec.user", "", "at least one of user or group must be specified")
+                    raise status.invalid("authorization.k8s.io", "", "", [fault])
                 body["status"] = _told(self._decide(_subject(spec), spec))
         body.setdefault("metadata", {})
         return body

@@ -90,14 +90,13 @@ class Stored:
 class Change:
     """One committed write. `current` of a deletion is the last state with the revision of the deletion."""
 
-    __slots__ = ("current", "kind", "previous", "revision", "views")
+    __slots__ = ("current", "kind", "previous", "revision")
 
     def __init__(self, kind: str, revision: int, current: Stored, previous: Stored | None) -> None:
         self.kind = kind
         self.revision = revision
         self.current = current
         self.previous = previous
-        self.views: dict[object, bytes] = {}  # what watchers sent of it, by form, so that each form is made once
 
 
 class Journal(Protocol):
@@ -279,6 +278,12 @@ class Store:
         if found is None:
             found = self._collections[name] = Collection(name, self.ring_size, self._start)
         return found
+
+    def begin_history(self) -> None:
+        """Let history start here: what was loaded and made so far has none."""
+        self._start = self.revision
+        for collection in self._collections.values():
+            collection.compact(self.revision)
 
     def collections(self) -> list[Collection]:
         """All collections."""

@@ -88,7 +88,7 @@ class Subresources:
         review = self._registry.of_kind("authentication.k8s.io", "v1", "TokenReview") or resource
         body, _ = bodies.parse(context, "TokenRequest")
         if not isinstance(body, dict):
-            raise bodies.unrecognized(context.body, "TokenRequest", "json: cannot unmarshal into Go value of type struct")
+            raise bodies.not_an_object(context.body, "TokenRequest", body)
         stored = resource.collection.items.get(_key(context, resource))
         if stored is None:
             raise status.not_found("", "serviceaccounts", context.info.name)

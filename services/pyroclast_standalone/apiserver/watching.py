@@ -1,6 +1,6 @@
 """Watches: what a client sees of the changes of a collection, as chunks of lines.
 
-The JSON line of a change is made once and shared by all watchers that ask for the plain form; whatever is pending goes out in one chunk.
+An object was made JSON once, when it was committed; a watcher copies those bytes into its chunk, and whatever is pending goes out in one chunk.
 """
 
 from __future__ import annotations
@@ -164,12 +164,7 @@ class _Form:
                 kind = MODIFIED if was_in else ADDED
             elif kind is not DELETED:
                 return self.line(DELETED, _departed(change))
-        if not self._is_plain:
-            return self.line(kind, change.current)
-        made = change.views.get(kind)
-        if made is None:
-            made = change.views[kind] = _line(kind, change.current.data)
-        return made
+        return self.line(kind, change.current)
 
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
         """The line that tells how far the watcher has seen everything."""
@@ -180,7 +175,10 @@ class _Form:
         body: dict[str, Any] = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         match self._form:
             case Form.TABLE:
-                body = row(self._context, resource, body, definitions=not self._has_columns)
+                blank = {**body, "metadata": {**metadata, "name": "", "creationTimestamp": None}}
+                body = row(self._context, resource, blank, definitions=False)
+                if body["rows"] and "object" in body["rows"][0]:
+                    body["rows"][0]["object"]["metadata"] = metadata
             case Form.METADATA | Form.METADATA_LIST:
                 body = partial(body, self._context.wanted.version)
             case _:

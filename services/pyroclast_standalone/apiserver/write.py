@@ -7,7 +7,6 @@ the object is still the one that was read, and the change is made anew when it i
 
 from __future__ import annotations
 
-import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -17,13 +16,13 @@ from . import bodies, clock, objectmeta, patching, status
 from .admission import Admission, Review
 from .context import Context
 from .documents import managed_fields
-from .documents.errors import FieldError, invalid
+from .documents.errors import invalid
 from .documents.structural import Verdict
 from .listing import revision_of
 from .registry import Resource
 from .store import Store, Stored
 
-__all__ = ["Change", "Outcome", "Writer", "is_dry_run"]
+__all__ = ["Change", "Outcome", "Writer"]
 
 Outcome = tuple[int, "Stored | dict[str, Any]"]
 """HTTP code and the object to show: the stored one, or what would have been stored."""
@@ -53,19 +52,6 @@ class _Overtaken(Exception):
     """The object changed while admission waited."""
 
 
-def is_dry_run(context: Context) -> bool:
-    """Whether nothing is to be stored.
-
-    Raises:
-        StatusError: `dryRun` is something else than All.
-    """
-    wanted = context.query.text("dryRun")
-    if wanted not in {"", "All"}:
-        fault = FieldError("dryRun", "FieldValueNotSupported", 'supported values: "All"', [wanted])  # type: ignore[arg-type]
-        raise status.invalid("meta.k8s.io", "CreateOptions", "", [fault])
-    return wanted == "All"
-
-
 class Writer:
     """Creates and changes objects of any kind."""
 
@@ -90,7 +76,7 @@ class Writer:
         metadata = _metadata_of(document)
         namespace = _namespace(context, resource, metadata)
         now = self.now()
-        dry_run = is_dry_run(context)
+        dry_run = context.is_dry_run
         if not is_tracked:
             self._track(context, resource, document, None, now, "")
         review = Review(
@@ -163,7 +149,7 @@ class Writer:
             try:
                 revision_of(metadata["resourceVersion"])
             except ValueError as error:
-                raise status.unreasoned(500, str(error).partition(": ")[2].partition(": ")[2]) from None
+                raise status.unreasoned(500, str(error)[str(error).index("strconv") :]) from None
         return await self.change(
             context,
             resource,
@@ -250,7 +236,7 @@ class Writer:
         if not is_tracked:
             self._track(context, resource, new, old, now, subresource)
         resource.strategy.default(new)
-        dry_run = is_dry_run(context)
+        dry_run = context.is_dry_run
         options = _update_options(context, is_put=is_put)
         review = Review(
             "UPDATE",
@@ -308,16 +294,15 @@ class Writer:
         now: float,
         subresource: str,
     ) -> None:
-        with contextlib.suppress(NotImplementedError):
-            managed_fields.track_update(
-                new,
-                old,
-                resource.strategy.schema,
-                manager=context.field_manager,
-                api_version=resource.api_version,
-                now=clock.timestamp(now),
-                subresource=subresource,
-            )
+        managed_fields.track_update(
+            new,
+            old,
+            resource.strategy.schema,
+            manager=context.field_manager,
+            api_version=resource.api_version,
+            now=clock.timestamp(now),
+            subresource=subresource,
+        )
 
     def _accept(self, context: Context, resource: Resource, document: dict[str, Any], verdict: Verdict) -> None:
         for text in verdict.warnings:

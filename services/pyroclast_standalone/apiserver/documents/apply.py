@@ -177,8 +177,6 @@ def _shown(owner: Owner) -> str:
         text += f" with subresource {go_quote(owner.subresource)}"
     if owner.operation == "Update":
         text += f" using {owner.api_version}"
-        if owner.time is not None:
-            text += f" at {owner.time}"
     return text
 
 

@@ -1,0 +1,134 @@
+"""The server inside another program: for tests, with handles on its clock, its history and its mishaps."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from . import status
+from .app import Server, serving
+from .routes import RequestInfo
+from .store import DEFAULT_RING_SIZE, Change
+
+__all__ = ["RunningServer", "running_server"]
+
+_SETTLE_STEP: Final = 0.005
+_REASONS: Final = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
+
+
+@dataclass(slots=True)
+class _Mishaps:
+    """What is to go wrong with the next requests. `latency` in seconds, before every one."""
+
+    latency: float = 0.0
+    planned: list[tuple[str, str, int]] = field(default_factory=list)
+    seen: list[RequestInfo] = field(default_factory=list)
+
+    async def before(self, info: RequestInfo) -> status.StatusError | None:
+        """Wait, remember the request, and give the failure planned for it, if any."""
+        self.seen.append(info)
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        for position, (verb, resource, code) in enumerate(self.planned):
+            if verb in {"*", info.verb} and resource in {"*", info.resource}:
+                del self.planned[position]
+                details = {"retryAfterSeconds": 1} if code == 429 else None
+                return status.StatusError(code, _REASONS.get(code, ""), "a failure that a test asked for", details=details)
+        return None
+
+
+class RunningServer:
+    """A server that is being served.
+
+    Attributes:
+        url: Where it listens.
+        kubeconfig: File with the administrator's credentials.
+        server: Its parts.
+    """
+
+    def __init__(self, server: Server, url: str, kubeconfig: Path, mishaps: _Mishaps) -> None:
+        self.server = server
+        self.url = url
+        self.kubeconfig = kubeconfig
+        self._mishaps = mishaps
+
+    @property
+    def latency(self) -> float:
+        """Seconds that every request waits before it is answered."""
+        return self._mishaps.latency
+
+    @latency.setter
+    def latency(self, seconds: float) -> None:
+        self._mishaps.latency = seconds
+
+    def fail_next(self, verb: str, resource: str, code: int) -> None:
+        """Answer the next request of that verb and plural (`*` for any) with this HTTP code, and do nothing else."""
+        self._mishaps.planned.append((verb, resource, code))
+
+    def compact(self) -> None:
+        """Forget all history, so that older resourceVersions and continue tokens are expired."""
+        store = self.server.store
+        for collection in store.collections():
+            collection.compact(store.revision)
+
+    def drop_watches(self) -> None:
+        """End every watch, as a server that restarts does."""
+        for collection in self.server.store.collections():
+            for subscription in list(collection.subscriptions):
+                subscription.close()
+
+    async def settle(self, *, within: float = 10.0) -> None:
+        """Wait until garbage collector, namespaces and definitions have nothing left to do.
+
+        Raises:
+            TimeoutError: they still had after `within` seconds.
+        """
+        async with asyncio.timeout(within):
+            while not self.server.is_settled:
+                await asyncio.sleep(_SETTLE_STEP)
+
+    def history(self, resource: str) -> list[Change]:
+        """The changes that are kept of a collection (`pods`, `jobs.batch.volcano.sh`), oldest first."""
+        return self.server.store.collection(resource).changes()
+
+    def requests(self) -> Counter[tuple[str, str]]:
+        """How often each verb was asked of each resource so far."""
+        return Counter((info.verb, info.resource or info.path) for info in self._mishaps.seen)
+
+    def forget_requests(self) -> None:
+        """Count requests from zero."""
+        self._mishaps.seen.clear()
+
+
+@contextlib.asynccontextmanager
+async def running_server(
+    directory: Path | None = None,
+    *,
+    in_memory: bool = True,
+    port: int = 0,
+    audit_log: Path | None = None,
+    ring_size: int = DEFAULT_RING_SIZE,
+    now: Callable[[], float] = time.time,
+) -> AsyncIterator[RunningServer]:
+    """Serve on a free port of 127.0.0.1 until the block ends; in a directory that is removed afterwards unless one is given."""
+    with contextlib.ExitStack() as stack:
+        if directory is None:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyroclast-")))
+        mishaps = _Mishaps()
+        async with serving(
+            directory,
+            port=port,
+            in_memory=in_memory,
+            audit_log=audit_log,
+            ring_size=ring_size,
+            faults=mishaps,
+            now=now,
+        ) as (server, url):
+            yield RunningServer(server, url, directory / "kubeconfig", mishaps)
