@@ -94,8 +94,8 @@ def invalid(path: str, value: Json, detail: str) -> FieldError:
 
 
 def unsupported(path: str, value: Json, supported: tuple[str, ...]) -> FieldError:
-    """The value is none of `supported`."""
-    names = ", ".join(go_quote(name) for name in sorted(supported))
+    """The value is none of `supported`, which are shown in their order."""
+    names = ", ".join(go_quote(name) for name in supported)
     return FieldError(path, ErrorType.UNSUPPORTED, f"supported values: {names}", value)
 
 
@@ -104,9 +104,9 @@ def duplicate(path: str, value: Json) -> FieldError:
     return FieldError(path, ErrorType.DUPLICATE, "", value)
 
 
-def not_found(path: str, value: Json) -> FieldError:
+def not_found(path: str, value: Json, detail: str = "") -> FieldError:
     """The value names something that is not there."""
-    return FieldError(path, ErrorType.NOT_FOUND, "", value)
+    return FieldError(path, ErrorType.NOT_FOUND, detail, value)
 
 
 def forbidden(path: str, detail: str) -> FieldError:

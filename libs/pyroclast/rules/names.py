@@ -78,7 +78,7 @@ def dns_label(value: str) -> tuple[str, ...]:
     """Against `value` as a DNS-1123 label."""
     problems: list[str] = []
     if _bytes(value) > LABEL_LIMIT:
-        problems.append(f"must be no more than {LABEL_LIMIT} bytes")
+        problems.append(f"must be no more than {LABEL_LIMIT} characters")
     if not _LABEL.fullmatch(value):
         problems.append("must not contain dots" if _SUBDOMAIN.fullmatch(value) else _BAD_LABEL)
     return tuple(problems)
@@ -89,7 +89,7 @@ def dns_subdomain(value: str) -> tuple[str, ...]:
     """Against `value` as a DNS-1123 subdomain."""
     problems: list[str] = []
     if _bytes(value) > SUBDOMAIN_LIMIT:
-        problems.append(f"must be no more than {SUBDOMAIN_LIMIT} bytes")
+        problems.append(f"must be no more than {SUBDOMAIN_LIMIT} characters")
     if not _SUBDOMAIN.fullmatch(value):
         problems.append(_BAD_SUBDOMAIN)
     return tuple(problems)

@@ -53,7 +53,7 @@ def _check_profiles(annotations: Mapping[str, Any], spec: Mapping[str, Any], pat
             if not (profile in ("", "runtime/default", "unconfined") or profile.startswith("localhost/")):
                 errors.append(invalid(where, profile, f'invalid AppArmor profile name: "{profile}"'))
         elif (key == SECCOMP_POD or key.startswith(SECCOMP_CONTAINER)) and not _is_seccomp(profile):
-            errors.append(invalid(where, profile, "must be a valid seccomp profile"))
+            errors.append(invalid(f"{path}.{key}", profile, "must be a valid seccomp profile"))
     pod_profile = mapping(mapping(spec.get("securityContext")).get("seccompProfile")).get("type")
     if SECCOMP_POD in annotations and pod_profile is not None and not _agree(text(annotations[SECCOMP_POD]), text(pod_profile)):
         errors.append(forbidden(f"{path}[{SECCOMP_POD}]", "seccomp type in annotation and field must match"))

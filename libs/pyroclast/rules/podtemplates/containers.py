@@ -19,7 +19,7 @@ from pyroclast.rules.values import Json, mappings, text
 
 __all__ = ["Surroundings", "check_containers", "check_init_containers"]
 
-_TERMINATION = ("FallbackToLogsOnError", "File")
+_TERMINATION = ("File", "FallbackToLogsOnError")
 _PULL = ("Always", "IfNotPresent", "Never")
 _PROBES = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
@@ -125,16 +125,15 @@ def _check_probes(container: Mapping[str, Any], where: str, errors: list[FieldEr
 def _check_resize(policies: Json, path: str, errors: list[FieldError]) -> None:
     seen: set[str] = set()
     for index, policy in mappings(policies):
-        where = f"{path}[{index}]"
         resource, restart = text(policy.get("resourceName")), text(policy.get("restartPolicy"))
         if resource in seen:
-            errors.append(duplicate(where, policy))
+            errors.append(duplicate(f"{path}[{index}]", resource))
         seen.add(resource)
         if not resource:
-            errors.append(required(f"{where}.resourceName"))
+            errors.append(required(path))
         elif resource not in ("cpu", "memory"):
-            errors.append(unsupported(f"{where}.resourceName", resource, ("cpu", "memory")))
+            errors.append(unsupported(path, resource, ("cpu", "memory")))
         if not restart:
-            errors.append(required(f"{where}.restartPolicy"))
+            errors.append(required(path))
         elif restart not in ("NotRequired", "RestartContainer"):
-            errors.append(unsupported(f"{where}.restartPolicy", restart, ("NotRequired", "RestartContainer")))
+            errors.append(unsupported(path, restart, ("NotRequired", "RestartContainer")))

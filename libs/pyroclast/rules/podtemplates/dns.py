@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from pyroclast.rules.errors import FieldError, invalid, required, unsupported
 from pyroclast.rules.names import dns_subdomain
-from pyroclast.rules.values import mapping, mappings, string_items
+from pyroclast.rules.values import mapping, mappings, string_items, text
 
 __all__ = ["check_dns"]
 
 MAX_NAMESERVERS = 3
+_BAD_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 MAX_SEARCHES = 32
 MAX_SEARCH_CHARACTERS = 2048
 
-_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_SEARCH = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*")
+_BAD_SEARCH = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    f"'{_SEARCH.pattern}')"
+)
 
 
 def check_dns(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
@@ -35,8 +43,11 @@ def check_dns(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> N
     if config is not None:
         _check_config(mapping(config), f"{path}.dnsConfig", errors)
     for index, alias in mappings(spec.get("hostAliases")):
-        for name in string_items(alias.get("hostnames")):
-            errors += (invalid(f"{path}.hostAliases[{index}].hostnames", name, problem) for problem in dns_subdomain(name))
+        where, address = f"{path}.hostAliases[{index}]", text(alias.get("ip"))
+        if not _is_address(address):
+            errors.append(invalid(f"{where}.ip", address, _BAD_ADDRESS))
+        for position, name in enumerate(string_items(alias.get("hostnames"))):
+            errors += (invalid(f"{where}.hostnames[{position}]", name, problem) for problem in dns_subdomain(name))
 
 
 def _check_config(config: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
@@ -45,8 +56,7 @@ def _check_config(config: Mapping[str, Any], path: str, errors: list[FieldError]
         errors.append(invalid(f"{path}.nameservers", servers, f"must not have more than {MAX_NAMESERVERS} nameservers"))
     for index, server in enumerate(servers):
         if not _is_address(server):
-            detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            errors.append(invalid(f"{path}.nameservers[{index}]", server, detail))
+            errors.append(invalid(f"{path}.nameservers[{index}]", server, _BAD_ADDRESS))
     if len(searches) > MAX_SEARCHES:
         errors.append(invalid(f"{path}.searches", searches, f"must not have more than {MAX_SEARCHES} search paths"))
     if len(" ".join(searches)) > MAX_SEARCH_CHARACTERS:
@@ -54,15 +64,16 @@ def _check_config(config: Mapping[str, Any], path: str, errors: list[FieldError]
         errors.append(invalid(f"{path}.searches", searches, detail))
     for index, search in enumerate(searches):
         name = search.removesuffix(".")
-        errors += (invalid(f"{path}.searches[{index}]", search, problem) for problem in (dns_subdomain(name) if name else ()))
+        if name and not _SEARCH.fullmatch(name):
+            errors.append(invalid(f"{path}.searches[{index}]", search, _BAD_SEARCH))
     for index, option in mappings(config.get("options")):
         if not option.get("name"):
             errors.append(required(f"{path}.options[{index}]", "must not be empty"))
 
 
-def _is_address(text: str) -> bool:
+def _is_address(address: str) -> bool:
     try:
-        ipaddress.ip_address(text)
+        ipaddress.ip_address(address)
     except ValueError:
         return False
     return True

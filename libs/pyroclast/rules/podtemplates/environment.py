@@ -9,7 +9,7 @@ from typing import Any
 
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, invalid, required, unsupported
-from pyroclast.rules.names import qualified_name
+from pyroclast.rules.names import dns_subdomain, qualified_name
 from pyroclast.rules.values import mapping, mappings, text
 
 __all__ = ["check_environment", "check_field_ref", "check_resource_field_ref"]
@@ -25,9 +25,9 @@ ENV_FIELDS = (
     "status.podIP",
     "status.podIPs",
 )
-RESOURCES = tuple(f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "memory", "ephemeral-storage"))
+RESOURCES = tuple(f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory"))
 HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
-CPU_DIVISORS = ("1", "1m")
+CPU_DIVISORS = ("1m", "1")
 BYTE_DIVISORS = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
 
 _KNOWN_FIELDS = frozenset(
@@ -115,7 +115,10 @@ def check_field_ref(
     if subscripted and subscripted[1] in ("metadata.annotations", "metadata.labels"):
         key = subscripted[2].lower() if subscripted[1] == "metadata.annotations" else subscripted[2]
         errors += (invalid(path, subscripted[2], problem) for problem in qualified_name(key))
-    elif subscripted or field not in _KNOWN_FIELDS:
+    elif subscripted:
+        detail = f"error converting fieldPath: field label does not support subscript: {field}"
+        errors.append(invalid(f"{path}.fieldPath", field, detail))
+    elif field not in _KNOWN_FIELDS:
         errors.append(invalid(f"{path}.fieldPath", field, f"error converting fieldPath: field label not supported: {field}"))
     elif field not in fields:
         errors.append(unsupported(f"{path}.fieldPath", field, fields))
@@ -133,13 +136,25 @@ def check_resource_field_ref(reference: Mapping[str, Any], path: str, errors: li
         return
     allowed = CPU_DIVISORS if resource.endswith(".cpu") else BYTE_DIVISORS
     if (resource in RESOURCES or resource.startswith(HUGE_PAGES)) and str(divisor) not in allowed:
-        errors.append(unsupported(f"{path}.divisor", resource, allowed))
+        shown = " and ".join(allowed) if len(allowed) == 2 else ", ".join(allowed)
+        kind = _divided(resource)
+        errors.append(
+            invalid(f"{path}.divisor", resource, f"only divisor's values {shown} are supported with the {kind} resource")
+        )
+
+
+def _divided(resource: str) -> str:
+    """What the resource is called where its divisor is wrong."""
+    name = resource.partition(".")[2]
+    if name.startswith("hugepages-"):
+        return "hugepages"
+    return "local ephemeral storage" if name == "ephemeral-storage" else name
 
 
 def _check_key_ref(reference: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     key = text(reference.get("key"))
-    if not reference.get("name"):
-        errors.append(required(f"{path}.name"))
+    name = text(reference.get("name"))
+    errors += (invalid(f"{path}.name", name, problem) for problem in dns_subdomain(name))
     if not key:
         errors.append(required(f"{path}.key"))
     else:

@@ -44,7 +44,7 @@ def check_platform(spec: Mapping[str, Any], path: str, errors: list[FieldError])
     if not name:
         errors.append(required(f"{path}.os.name", ""))
     elif name not in ("linux", "windows"):
-        errors.append(unsupported(f"{path}.os.name", name, ("linux", "windows")))
+        errors.append(unsupported(f"{path}.os", name, ("linux", "windows")))
     context = mapping(spec.get("securityContext"))
     containers = [
         (f"{path}.{part}[{index}].securityContext", mapping(container.get("securityContext")))
@@ -68,7 +68,9 @@ def check_platform(spec: Mapping[str, Any], path: str, errors: list[FieldError])
 def check_host_users(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     """A pod with users of its own shares no other namespace with its host."""
     shared = [key for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key) is True]
-    errors += (forbidden(f"{path}.{key}", "when `hostUsers` is false") for key in shared)
+    for key in shared:
+        shown = "HostPID" if key == "hostPID" else key  # the path that the API server gives
+        errors.append(forbidden(f"{path}.{shown}", "when `hostUsers` is false"))
     for part in ("containers", "initContainers"):
         for index, container in mappings(spec.get(part)):
             if container.get("volumeDevices"):

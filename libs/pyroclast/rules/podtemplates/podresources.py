@@ -8,7 +8,7 @@ from typing import Any
 from pyroclast.resources.quantity import Quantity
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, forbidden, invalid, unsupported
-from pyroclast.rules.podtemplates.requirements import HUGE_PAGES, check_requirements
+from pyroclast.rules.podtemplates.requirements import HUGE_PAGES, check_requirements, resource_problems
 from pyroclast.rules.values import mapping, mappings
 
 __all__ = ["check_pod_resources"]
@@ -21,10 +21,8 @@ def check_pod_resources(spec: Mapping[str, Any], path: str, errors: list[FieldEr
     where, resources = f"{path}.resources", mapping(spec.get("resources"))
     if resources.get("claims"):
         errors.append(forbidden(f"{where}.claims", "claims may not be set for Resources at pod-level"))
-    check_requirements({key: resources.get(key) for key in ("limits", "requests")}, where, errors, frozenset())
-    for kind in ("limits", "requests"):
-        others = [n for n in mapping(resources.get(kind)) if n not in _SUPPORTED and not n.startswith(HUGE_PAGES)]
-        errors += (unsupported(f"{where}.{kind}", name, (*_SUPPORTED, HUGE_PAGES)) for name in others)
+    supported = {kind: _check_names(mapping(resources.get(kind)), f"{where}.{kind}", errors) for kind in ("limits", "requests")}
+    check_requirements(supported, where, errors, frozenset())
     requests, limits = mapping(resources.get("requests")), mapping(resources.get("limits"))
     for name, value in requests.items():
         own, needed = amount(value), _aggregate(spec, name)
@@ -33,6 +31,20 @@ def check_pod_resources(spec: Mapping[str, Any], path: str, errors: list[FieldEr
             errors.append(invalid(f"{where}.requests[{name}]", str(own), detail))
     for name, value in limits.items():
         _check_container_limits(spec, name, amount(value), path, errors)
+
+
+def _check_names(amounts: Mapping[str, Any], path: str, errors: list[FieldError]) -> dict[str, Any]:
+    """The entries that pods as a whole can have."""
+    for name in amounts:
+        if problems := resource_problems(name):
+            errors += (invalid(f"{path}[{name}]", name, problem) for problem in problems)
+        elif not _is_supported(name):
+            errors.append(unsupported(f"{path}[{name}]", name, ("cpu", HUGE_PAGES, "memory")))
+    return {name: value for name, value in amounts.items() if _is_supported(name)}
+
+
+def _is_supported(name: str) -> bool:
+    return name in _SUPPORTED or name.startswith(HUGE_PAGES)
 
 
 def _aggregate(spec: Mapping[str, Any], name: str) -> Quantity | None:
@@ -62,7 +74,7 @@ def _check_container_limits(
         for index, container in mappings(spec.get(part)):
             own = _asked(container, "limits", name)
             if own is not None and limit is not None and own > limit:
-                where = f"{path}.{part}[{index}].resources.limits"
+                where = f"{path}.resources.{part}[{index}][{name}].limits"  # the path that the API server gives
                 errors.append(invalid(where, str(own), f"must be less than or equal to pod limits of {limit}"))
 
 

@@ -13,7 +13,17 @@ from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, no
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.values import Json, mapping, mappings, text
 
-__all__ = ["COUNTED", "HUGE_PAGES", "check_amount", "check_claims", "check_requirements", "is_extended", "is_native"]
+__all__ = [
+    "COUNTED",
+    "HUGE_PAGES",
+    "check_amount",
+    "check_claims",
+    "check_requirements",
+    "container_resource_problems",
+    "is_extended",
+    "is_native",
+    "resource_problems",
+]
 
 HUGE_PAGES = "hugepages-"
 NOT_NEGATIVE = "must be greater than or equal to 0"
@@ -41,11 +51,9 @@ def check_requirements(resources: Json, path: str, errors: list[FieldError], cla
     given = mapping(resources)
     limits, requests = mapping(given.get("limits")), mapping(given.get("requests"))
     for name, value in limits.items():
-        _check_name(name, f"{path}.limits", errors)
-        check_amount(name, amount(value), f"{path}.limits", errors)
+        _check_named(name, value, f"{path}.limits", errors)
     for name, value in requests.items():
-        _check_name(name, f"{path}.requests", errors)
-        check_amount(name, amount(value), f"{path}.requests", errors)
+        _check_named(name, value, f"{path}.requests", errors)
         _check_within_limit(name, amount(value), limits, path, errors)
     names = limits.keys() | requests.keys()
     if any(name.startswith(HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
@@ -66,7 +74,8 @@ def check_claims(used: Json, path: str, errors: list[FieldError], claims: Abstra
         else:
             seen.add((name, request))
             if name not in claims:
-                errors.append(not_found(f"{path}[{index}]", name))
+                known = f"must be one of the names in pod.spec.resourceClaims: {', '.join(sorted(claims))}" if claims else ""
+                errors.append(not_found(f"{path}[{index}]", name, known))
 
 
 def check_amount(name: str, value: Quantity | None, path: str, errors: list[FieldError]) -> None:
@@ -80,8 +89,7 @@ def check_amount(name: str, value: Quantity | None, path: str, errors: list[Fiel
     if name.startswith(HUGE_PAGES):
         page = amount(name.removeprefix(HUGE_PAGES))
         if page is not None and page.millis > 0 and value.millis % page.millis:
-            detail = f"{value} is not positive integer multiple of {page}"
-            errors.append(invalid(f"{path}[{name}]", str(value), detail))
+            errors.append(invalid(path, str(value), f"{value} is not positive integer multiple of {name}"))
 
 
 def _check_within_limit(
@@ -101,22 +109,32 @@ def _check_within_limit(
         errors.append(invalid(f"{path}.requests", str(request), f"must be less than or equal to {name} limit of {limit}"))
 
 
-def _check_name(name: str, path: str, errors: list[FieldError]) -> None:
-    if problems := _name_problems(name):
-        errors += (invalid(path, name, problem) for problem in problems)
+def _check_named(name: str, value: Json, path: str, errors: list[FieldError]) -> None:
+    """One entry of a resource list."""
+    if name not in _CONTAINER:
+        errors += (invalid(f"{path}[{name}]", name, problem) for problem in container_resource_problems(name))
+    check_amount(name, amount(value), f"{path}[{name}]", errors)
 
 
 @lru_cache(1024)
-def _name_problems(name: str) -> tuple[str, ...]:
-    if name in _CONTAINER:
-        return ()
+def container_resource_problems(name: str) -> tuple[str, ...]:
+    """What speaks against a container asking for a resource of that name."""
+    problems = resource_problems(name)
+    if "/" not in name:
+        fits = name in _CONTAINER or name.startswith(HUGE_PAGES)
+        return problems if fits else (*problems, "must be a standard resource for containers")
+    fits = is_native(name) or is_extended(name)
+    return problems if fits else (*problems, "doesn't follow extended resource name standard")
+
+
+@lru_cache(1024)
+def resource_problems(name: str) -> tuple[str, ...]:
+    """What speaks against a resource of that name."""
     if problems := qualified_name(name):
         return problems
-    if "/" not in name:
-        if name not in _STANDARD and not name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
-            return ("must be a standard resource type or fully qualified", "must be a standard resource for containers")
-        return () if name.startswith(HUGE_PAGES) else ("must be a standard resource for containers",)
-    return () if is_native(name) or is_extended(name) else ("doesn't follow extended resource name standard",)
+    if "/" in name or name in _STANDARD or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
+        return ()
+    return ("must be a standard resource type or fully qualified",)
 
 
 @lru_cache(1024)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyroclast.rules.errors import FieldError, duplicate, invalid, required, unsupported
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
 from pyroclast.rules.names import label_value, qualified_name
 from pyroclast.rules.podtemplates.labels import check_label_key, check_label_selector
 from pyroclast.rules.values import Json, integer, mappings, string_items, text
@@ -14,7 +14,7 @@ __all__ = ["check_gates", "check_spread", "check_tolerations"]
 
 NOT_POSITIVE = "must be greater than zero"
 
-_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 _INCLUSION = ("Honor", "Ignore")
 
@@ -41,7 +41,7 @@ def check_tolerations(tolerations: Json, path: str, errors: list[FieldError]) ->
             errors += (invalid(f"{where}.operator", value, problem) for problem in label_value(value))
         elif operator == "Exists":
             if value:
-                errors.append(invalid(f"{where}.operator", toleration, "value must be empty when `operator` is 'Exists'"))
+                errors.append(invalid(f"{where}.operator", value, "value must be empty when `operator` is 'Exists'"))
         else:
             errors.append(unsupported(f"{where}.operator", operator, ("Equal", "Exists")))
         if effect and effect not in _EFFECTS:
@@ -50,7 +50,7 @@ def check_tolerations(tolerations: Json, path: str, errors: list[FieldError]) ->
 
 def check_spread(constraints: Json, path: str, errors: list[FieldError]) -> None:
     """`topologySpreadConstraints` of a pod at `path`."""
-    seen: set[tuple[str, str]] = set()
+    pairs = [(text(each.get("topologyKey")), text(each.get("whenUnsatisfiable"))) for _, each in mappings(constraints)]
     for index, constraint in mappings(constraints):
         where = f"{path}[{index}]"
         skew, topology = integer(constraint.get("maxSkew")), text(constraint.get("topologyKey"))
@@ -63,16 +63,18 @@ def check_spread(constraints: Json, path: str, errors: list[FieldError]) -> None
             check_label_key(topology, f"{where}.topologyKey", errors)
         if action not in _UNSATISFIABLE:
             errors.append(unsupported(f"{where}.whenUnsatisfiable", action, _UNSATISFIABLE))
-        if (topology, action) in seen:
+        if (topology, action) in pairs[index + 1 :]:
             errors.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{topology}, {action}}}"))
-        seen.add((topology, action))
         _check_domains(constraint, action, where, errors)
         for key in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             policy = constraint.get(key)
             if policy is not None and policy not in _INCLUSION:
                 errors.append(unsupported(f"{where}.{key}", policy, _INCLUSION))
         check_label_selector(constraint.get("labelSelector"), f"{where}.labelSelector", errors)
-        for position, key in enumerate(string_items(constraint.get("matchLabelKeys"))):
+        keys = string_items(constraint.get("matchLabelKeys"))
+        if keys and constraint.get("labelSelector") is None:
+            errors.append(forbidden(f"{where}.matchLabelKeys", "must not be specified when labelSelector is not set"))
+        for position, key in enumerate(keys):
             check_label_key(key, f"{where}.matchLabelKeys[{position}]", errors)
 
 

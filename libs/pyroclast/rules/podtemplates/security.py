@@ -15,7 +15,7 @@ __all__ = ["check_pod_security", "check_security_context"]
 ID_RANGE = "must be between 0 and 2147483647, inclusive"
 
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
-_SYSCTL_FORM = r"^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([\./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*$"
+_SYSCTL_FORM = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 _SYSCTL = re.compile(_SYSCTL_FORM)
 _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 
@@ -43,7 +43,7 @@ def check_pod_security(spec: Mapping[str, Any], path: str, errors: list[FieldErr
         _check_host_ports(spec, path, errors)
     if spec.get("shareProcessNamespace") is True and with_pids:
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errors.append(invalid(f"{path}.shareProcessNamespace", True, detail))
+        errors.append(invalid(f"{path}.securityContext.shareProcessNamespace", True, detail))
     context = mapping(spec.get("securityContext"))
     if not context:
         return
@@ -83,13 +83,13 @@ def _check_sysctls(sysctls: Json, path: str, errors: list[FieldError], *, on_net
             errors.append(required(where))
         elif len(name) > 253 or not _SYSCTL.fullmatch(name):
             errors.append(invalid(where, name, f"must have at most 253 characters and match regex {_SYSCTL_FORM}"))
-        elif dotted in seen:
+        elif name in seen:
             errors.append(duplicate(where, name))
-        seen.add(dotted)
+        seen.add(name)
         if on_network and dotted.startswith("net."):
-            errors.append(invalid(where, name, "may not be specified when 'hostNetwork' is set to true"))
+            errors.append(invalid(where, name, "may not be specified when 'hostNetwork' is true"))
         if with_ipc and dotted.startswith(_IPC_SYSCTLS):
-            errors.append(invalid(where, name, "may not be specified when 'hostIPC' is set to true"))
+            errors.append(invalid(where, name, "may not be specified when 'hostIPC' is true"))
 
 
 def _check_ids(context: Mapping[str, Any], keys: tuple[str, ...], path: str, errors: list[FieldError]) -> None:
@@ -123,8 +123,6 @@ def _check_profile(profile: Mapping[str, Any], path: str, errors: list[FieldErro
             check_descending(text(file), f"{path}.localhostProfile", errors)
     elif file is not None:
         detail = f"can only be set when {name} type is Localhost"
-        errors.append(
-            invalid(f"{path}.localhostProfile", file, detail)
-            if name == "seccomp"
-            else forbidden(f"{path}.localhostProfile", detail)
-        )
+        where = f"{path}.localhostProfile"
+        shown = {"Type": kind, "LocalhostProfile": file}
+        errors.append(invalid(where, shown, detail) if name == "seccomp" else forbidden(where, detail))

@@ -7,14 +7,14 @@ from typing import Any
 
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, duplicate, invalid, required, unsupported
-from pyroclast.rules.names import dns_label, dns_subdomain, qualified_name
+from pyroclast.rules.names import dns_label, dns_subdomain
 from pyroclast.rules.podtemplates.affinity import check_affinity
 from pyroclast.rules.podtemplates.containers import Surroundings, check_containers, check_init_containers
 from pyroclast.rules.podtemplates.dns import check_dns
 from pyroclast.rules.podtemplates.labels import check_labels
 from pyroclast.rules.podtemplates.platform import check_host_users, check_platform
 from pyroclast.rules.podtemplates.podresources import check_pod_resources
-from pyroclast.rules.podtemplates.requirements import check_amount
+from pyroclast.rules.podtemplates.requirements import check_amount, container_resource_problems
 from pyroclast.rules.podtemplates.scheduling import check_gates, check_spread, check_tolerations
 from pyroclast.rules.podtemplates.security import check_pod_security
 from pyroclast.rules.podtemplates.volumes import check_volumes
@@ -25,8 +25,8 @@ __all__ = ["check_pod_spec"]
 DEFAULT_GRACE_SECONDS = 30
 DEADLINE_RANGE = "must be between 1 and 2147483647, inclusive"
 
-_RESTART = ("Always", "Never", "OnFailure")
-_PREEMPTION = ("Never", "PreemptLowerPriority")
+_RESTART = ("Always", "OnFailure", "Never")
+_PREEMPTION = ("PreemptLowerPriority", "Never")
 _NAMES = (
     ("serviceAccountName", dns_subdomain),
     ("nodeName", dns_subdomain),
@@ -81,8 +81,9 @@ def _check_rest(spec: Mapping[str, Any], path: str, errors: list[FieldError]) ->
     if preemption is not None and preemption not in _PREEMPTION:
         errors.append(unsupported(f"{path}.preemptionPolicy", preemption, _PREEMPTION))
     for name, value in mapping(spec.get("overhead")).items():
-        check_amount(name, amount(value), f"{path}.overhead", errors)
-        errors += (invalid(f"{path}.overhead", name, problem) for problem in qualified_name(name))
+        where = f"{path}.overhead.limits[{name}]"  # the path that the API server gives
+        errors += (invalid(where, name, problem) for problem in container_resource_problems(name))
+        check_amount(name, amount(value), where, errors)
     if spec.get("os") is not None:
         check_platform(spec, path, errors)
 
@@ -101,7 +102,12 @@ def _check_claims(claims: Json, path: str, errors: list[FieldError]) -> frozense
         by_name, by_template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
         if by_name is not None and by_template is not None:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            errors.append(invalid(where, claim, detail))
+            errors.append(invalid(where, _shown(claim), detail))
         elif by_name is None and by_template is None:
-            errors.append(invalid(where, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"))
+            errors.append(invalid(where, _shown(claim), "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"))
     return frozenset(names)
+
+
+def _shown(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """The claim as the API server shows it."""
+    return {key[0].upper() + key[1:]: claim.get(key) for key in ("name", "resourceClaimName", "resourceClaimTemplateName")}

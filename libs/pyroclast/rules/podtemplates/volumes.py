@@ -15,7 +15,7 @@ from pyroclast.rules.values import Json, integer, mapping, mappings, text
 __all__ = ["check_volumes"]
 
 MODE_RANGE = "must be a number between 0 and 0777 (octal), both inclusive"
-VOLUME_FIELDS = ("metadata.name", "metadata.namespace", "metadata.uid")
+VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
 
 _HOST_PATH_TYPES = ("BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _NO_SOURCE = "emptyDir"
@@ -100,8 +100,8 @@ def _check_mode(mode: Json, path: str, errors: list[FieldError]) -> None:
 
 def _check_downward(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     _check_mode(source.get("defaultMode"), f"{path}.defaultMode", errors)
-    for index, item in mappings(source.get("items")):
-        where = f"{path}[{index}]"
+    for _, item in mappings(source.get("items")):
+        where = path  # the API server names the volume, not the item
         _check_file_path(item, where, errors)
         field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
         if field is not None:
@@ -126,7 +126,7 @@ def _check_projected(source: Mapping[str, Any], path: str, errors: list[FieldErr
         for position, kind in enumerate(kinds):
             given = mapping(projection[kind])
             if position:
-                errors.append(forbidden(where, "may not specify more than 1 volume type"))
+                errors.append(forbidden(where, "may not specify more than 1 volume type per source"))
             elif kind in ("secret", "configMap"):
                 if not given.get("name"):
                     errors.append(required(f"{where}.{kind}.name"))
@@ -134,17 +134,16 @@ def _check_projected(source: Mapping[str, Any], path: str, errors: list[FieldErr
             elif kind == "downwardAPI":
                 _check_downward(given, f"{where}.{kind}", errors)
             elif kind == "serviceAccountToken":
-                _check_token(given, f"{where}.{kind}", errors)
-        if not kinds:
-            errors.append(required(where, "must specify a volume type"))
+                _check_token(given, path, index, errors)
 
 
-def _check_token(token: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+def _check_token(token: Mapping[str, Any], path: str, index: int, errors: list[FieldError]) -> None:
+    where = f"{path}.sources[{index}].serviceAccountToken.expirationSeconds"
     seconds = token.get("expirationSeconds")
     if seconds is not None and integer(seconds) < 10 * 60:
-        errors.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
+        errors.append(invalid(where, seconds, "may not specify a duration less than 10 minutes"))
     if seconds is not None and integer(seconds) > 1 << 32:
-        errors.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
+        errors.append(invalid(where, seconds, "may not specify a duration larger than 2^32 seconds"))
     if not token.get("path"):
         errors.append(required(f"{path}.path"))
 
