@@ -171,6 +171,17 @@ def test_each_program_understands_its_arguments(program):
         assert settings.lease_namespace == render.NAMESPACE
 
 
+def test_owners_may_be_named_where_that_takes_a_right(helm):
+    def resources(documents):
+        return {
+            resource
+            for rule in of_kind(documents, "ClusterRole")["pyroclast-controllers"]["rules"]
+            for resource in rule["resources"]
+        }
+
+    assert resources(rendered(helm, "custom.owner_references_enforced=true")) - resources(KEPT) == {"jobs/finalizers"}
+
+
 def test_values_reach_what_they_are_for(helm):
     documents = rendered(
         helm,
