@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -130,17 +131,18 @@ class Job:
             return True
         return all(self.tally.role_ready(role, pipelined=pipelined) >= least for role, least in self.facts.role_minimum.items())
 
-    def move(self, task: Task, status: TaskStatus, row: int) -> None:
-        """Put `task` into `status` on node `row`, and keep the tally."""
+    def move(self, tasks: Sequence[Task], status: TaskStatus, rows: Sequence[int]) -> None:
+        """Put each of `tasks` into `status` on its node of `rows`, and keep the tally."""
         if not self._tally_is_own:
             self.tally = self.facts.tally.copy()
             self._tally_is_own = True
-        facts = task.facts
-        best_effort = facts.shape.is_best_effort
-        self.tally.add(facts.role, task.status, is_best_effort=best_effort, count=-1)
-        self.tally.add(facts.role, status, is_best_effort=best_effort)
-        task.status = status
-        task.row = row
+        kinds = Counter((task.facts.role, task.status, task.facts.shape.is_best_effort) for task in tasks)
+        for (role, before, is_best_effort), count in kinds.items():
+            self.tally.add(role, before, is_best_effort=is_best_effort, count=-count)
+            self.tally.add(role, status, is_best_effort=is_best_effort, count=count)
+        for task, row in zip(tasks, rows, strict=True):
+            task.status = status
+            task.row = row
 
     def scheduling_reason(self, task: Task, names: Sequence[str]) -> tuple[str, str]:
         """Reason and message of the pod's condition PodScheduled=False; an empty message stands for the job's own text."""

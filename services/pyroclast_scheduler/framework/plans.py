@@ -17,7 +17,7 @@ from pyroclast_scheduler.placement.greedy import NEVER, Rows, greedy
 __all__ = ["Filter", "Load", "NodeScore", "Plan"]
 
 _ENDLESS = np.iinfo(np.int64).max // 4
-_REFRESH_ALL = 8  # when more than a part of the nodes like this changed, working all out anew is cheaper
+_REFRESH_ALL = 2  # when more than one node in so many changed, working all out anew is cheaper
 
 
 @dataclass(slots=True)
@@ -84,14 +84,11 @@ class Plan:
     def room(self, rows: Rows, *, future: bool) -> Ints:
         """How many more pods of this shape fit on each of `rows`, now or (`future`) once what is being released is gone."""
         columns = self._columns
-        free = columns.future_idle(rows)
-        if not future:
-            free = np.minimum(free, columns.idle(rows))
         copies = np.full(len(rows), _ENDLESS, dtype=np.int64)
         for row in self._wanted:
-            np.minimum(copies, free[row] // self.request[row], out=copies)
+            np.minimum(copies, columns.free(row, rows, future=future) // self.request[row], out=copies)
         for row in self._idle_only:
-            copies[free[row] < 0] = 0
+            copies[columns.free(row, rows, future=future) < 0] = 0
         for each in self._filters:
             limits = each.limits(self, rows)
             if limits is not None:
@@ -124,8 +121,11 @@ class Plan:
             self._first = np.empty(nodes)
             self._renew(np.arange(nodes))
         elif self._seen < len(log):
-            rows = np.unique(np.concatenate(log[self._seen :]))
-            self._renew(np.arange(nodes) if len(rows) * _REFRESH_ALL > nodes else rows)
+            is_changed = np.zeros(nodes, dtype=np.bool_)
+            for rows in log[self._seen :]:
+                is_changed[rows] = True
+            changed = np.flatnonzero(is_changed)
+            self._renew(np.arange(nodes) if len(changed) * _REFRESH_ALL > nodes else changed)
         self._seen = len(log)
         return self._first
 

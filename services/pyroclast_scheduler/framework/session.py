@@ -82,6 +82,7 @@ class Session:
         self.dimensions = snapshot.dimensions
         self.names = snapshot.names
         self.columns: Columns = snapshot.columns
+        self.columns.has_shifts = bool(self.columns.releasing.any() or self.columns.pipelined.any())
         self.total: Ints = snapshot.total
         self.notes: list[Note] = []
         self.warnings: list[str] = []
@@ -272,19 +273,18 @@ class Session:
             if move.status is TaskStatus.RELEASING:
                 evictions += [Eviction(task.facts, move.job.facts.key, move.reason) for task in move.tasks]
             elif move.status is TaskStatus.ALLOCATED:
-                placed = binds.setdefault(move.job.facts.key, [])
-                for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
-                    placed.append((task.uid, self.names[row]))
-                    move.job.move(task, TaskStatus.BINDING, row)
+                rows = move.rows.tolist()
+                placed = [(task.facts.uid, self.names[row]) for task, row in zip(move.tasks, rows, strict=True)]
+                binds.setdefault(move.job.facts.key, []).extend(placed)
+                move.job.move(move.tasks, TaskStatus.BINDING, rows)
         if evictions or binds:
             self.ports.commit(Commit(tuple(Binds(job, tuple(placed)) for job, placed in binds.items()), tuple(evictions)))
 
     def dispatch(self, job: Job) -> None:
         """Let out every placement of `job`, whichever statement made it."""
-        placed = [(task.uid, self.names[task.row]) for task in job.tasks if task.status is TaskStatus.ALLOCATED]
-        for task in job.tasks:
-            if task.status is TaskStatus.ALLOCATED:
-                job.move(task, TaskStatus.BINDING, task.row)
+        tasks = [task for task in job.tasks if task.status is TaskStatus.ALLOCATED]
+        placed = [(task.uid, self.names[task.row]) for task in tasks]
+        job.move(tasks, TaskStatus.BINDING, [task.row for task in tasks])
         if placed:
             self.ports.commit(Commit((Binds(job.facts.key, tuple(placed)),)))
 

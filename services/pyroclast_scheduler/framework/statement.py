@@ -28,7 +28,7 @@ __all__ = ["Move", "Statement"]
 class Move:
     """One step: tasks of one job and one shape go to `status`, each on its row. `nodes` and `counts` say how many where.
 
-    `before`: the status that each task had.
+    `before`: the status that each task had, the same for all.
     """
 
     job: Job
@@ -93,8 +93,7 @@ class Statement:
         nodes, counts = np.unique(rows, return_counts=True)
         before = [task.status for task in tasks]
         move = Move(job, plan, tasks, rows, status, before, nodes, counts, reason)
-        for task, row in zip(tasks, rows.tolist(), strict=True):
-            job.move(task, status, row)
+        job.move(tasks, status, rows.tolist())
         _count(self.session.columns, move, 1)
         self.session.moved(move, 1)
         self.moves.append(move)
@@ -103,8 +102,9 @@ class Statement:
 def undo(session: Session, move: Move) -> None:
     """Take `move` back, which must be the last one not undone of its tasks."""
     _count(session.columns, move, -1)
-    for task, status, row in zip(move.tasks, move.before, move.rows.tolist(), strict=True):
-        move.job.move(task, status, -1 if status is TaskStatus.PENDING else row)
+    before = move.before[0]
+    move.job.move(move.tasks, before, [-1 if before is TaskStatus.PENDING else row for row in move.rows.tolist()])
+    for task in move.tasks:
         task.evicted_others = False
     session.moved(move, -1)
 
@@ -112,6 +112,7 @@ def undo(session: Session, move: Move) -> None:
 def _count(columns: Columns, move: Move, sign: int) -> None:
     nodes, counts = move.nodes, move.counts * sign
     amount = move.plan.request[:, None] * counts
+    columns.has_shifts |= move.status is not TaskStatus.ALLOCATED
     match move.status:
         case TaskStatus.ALLOCATED:
             columns.used[:, nodes] += amount

@@ -21,10 +21,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(slots=True)
 class Columns:
-    """`idle` is allocatable − used and may be negative; `future_idle` adds what is being released and takes what is promised.
+    """What nodes have and what is taken.
 
-    Shapes: (dimensions, nodes) for the first four and `non_zero` (cpu and memory only, where a container that asks for
-    nothing counts 100m and 200Mi), (nodes,) for `pod_count`, the number of pods on the node or promised to it.
+    Idle is allocatable − used and may be negative; what will be idle adds what is being released and takes what is promised.
+    `has_shifts` is False only while nothing is being released or promised. Shapes: (dimensions, nodes) for the first four, (2,
+    nodes) for `non_zero` (cpu and memory, where a container that asks for nothing counts 100m and 200Mi), (nodes,) for
+    `pod_count`, the number of pods on the node or promised to it.
     """
 
     allocatable: Ints
@@ -33,6 +35,7 @@ class Columns:
     pipelined: Ints
     non_zero: Ints
     pod_count: Ints
+    has_shifts: bool = True
 
     @classmethod
     def empty(cls, dimensions: int, nodes: int) -> Columns:
@@ -65,6 +68,14 @@ class Columns:
             self.non_zero.copy(),
             self.pod_count.copy(),
         )
+
+    def free(self, dimension: int, rows: npt.NDArray[np.intp], *, future: bool) -> Ints:
+        """What is free of one dimension on `rows`: now, promises kept, or (`future`) once what is releasing is gone."""
+        free: Ints = self.allocatable[dimension, rows] - self.used[dimension, rows]
+        if not self.has_shifts:
+            return free
+        later: Ints = free + self.releasing[dimension, rows] - self.pipelined[dimension, rows]
+        return later if future else np.minimum(free, later)
 
     def idle(self, rows: Ints | slice = slice(None)) -> Ints:
         """What is free now on the given nodes."""

@@ -19,7 +19,7 @@ __all__ = ["NEVER", "Rows", "greedy"]
 
 Rows = npt.NDArray[np.intp]
 NEVER = -np.inf
-_FIRST_DEPTH = 4  # copies per node looked at first; doubled while a node would take more
+_FIRST_LOOK = 4096  # copies looked at first, all nodes together; doubled while a node would take more
 
 
 def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Callable[[Rows, int], Floats]) -> Rows:
@@ -39,7 +39,7 @@ def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Ca
         return rows
     room = np.minimum(copies(rows), count)
     deepest = int(room.max())
-    depth = min(_FIRST_DEPTH, deepest)
+    depth = min(max(4, _FIRST_LOOK // len(rows)), deepest)
     while True:
         grid = scores(rows, depth) if depth > 1 else first[rows][:, None]
         order = np.minimum.accumulate(np.where(np.arange(depth) < room[:, None], grid, NEVER), axis=1)

@@ -19,7 +19,7 @@ _BEST: Final = 100
 
 
 class Binpack:
-    """Weights `binpack.weight`, `binpack.cpu`, `binpack.memory`, and `binpack.resources.<name>` for names in `binpack.resources`."""
+    """Weights `binpack.weight`, `binpack.cpu`, `binpack.memory`, `binpack.resources.<name>` for names in `binpack.resources`."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._weight = arguments.integer("binpack.weight", 1)

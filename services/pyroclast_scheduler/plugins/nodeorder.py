@@ -46,13 +46,18 @@ class NodeOrder:
         parts = [(name, measure) for name, measure in _TOGETHER.items() if weights[name]]
 
         def alone(plan: Plan, load: Load) -> Floats:
-            total = np.zeros(np.broadcast_shapes(load.used.shape[1:], load.rows.shape))
-            if weights["leastrequested"]:
-                total += weights["leastrequested"] * _least(plan, load)
-            if weights["mostrequested"]:
-                total += weights["mostrequested"] * _most(plan, load)
+            capacity = load.allocatable[:2].astype(np.float64)
+            safe = np.maximum(capacity, 1.0)
+            known = (capacity > 0).sum(axis=0)
+            total: Floats = np.zeros(load.used.shape[1:])
+            if weights["leastrequested"] or weights["mostrequested"]:
+                after = load.non_zero + plan.non_zero[:, None, None]
+                if weights["leastrequested"]:
+                    total += weights["leastrequested"] * _least(after, capacity, safe, known)
+                if weights["mostrequested"]:
+                    total += weights["mostrequested"] * _most(after, capacity, safe, known)
             if weights["balancedresource"]:
-                total += weights["balancedresource"] * _balanced(plan, load, gpu)
+                total += weights["balancedresource"] * _balanced(plan, load, safe, known, gpu)
             return total
 
         def together(task: Task, plan: Plan, candidates: Bools) -> Floats | None:
@@ -66,56 +71,50 @@ class NodeOrder:
         return {Point.NODE_ORDER: alone, Point.BATCH_NODE_ORDER: together}
 
 
-def _least(plan: Plan, load: Load) -> Ints:
+def _least(after: Ints, capacity: Floats, safe: Floats, known: Ints) -> Floats:
     """How much is left, of cpu and memory alike, in hundredths."""
-    total: Ints = np.zeros_like(load.non_zero[0])
-    dimensions: Ints = np.zeros_like(total)
-    for i, row in enumerate((CPU, MEMORY)):
-        capacity = load.allocatable[row]
-        after = load.non_zero[i] + plan.non_zero[i]
-        total = total + np.where(after > capacity, 0, (capacity - after) * _BEST // np.maximum(capacity, 1))
-        dimensions = dimensions + (capacity > 0)
-    return total // np.maximum(dimensions, 1)
-
-
-def _most(plan: Plan, load: Load) -> Ints:
-    """How much is taken, of cpu and memory alike, in hundredths."""
-    total: Ints = np.zeros_like(load.non_zero[0])
-    dimensions: Ints = np.zeros_like(total)
-    for i, row in enumerate((CPU, MEMORY)):
-        capacity = load.allocatable[row]
-        after = np.minimum(load.non_zero[i] + plan.non_zero[i], capacity)
-        total = total + after * _BEST // np.maximum(capacity, 1)
-        dimensions = dimensions + (capacity > 0)
-    return total // np.maximum(dimensions, 1)
-
-
-def _balanced(plan: Plan, load: Load, gpu: int | None) -> Ints | Floats:
-    """How much more evenly cpu, memory and GPUs would be taken with the pod than without; 0 for a pod that asks for none."""
-    rows = [CPU, MEMORY]
-    if gpu is not None and plan.request[gpu]:
-        rows.append(gpu)
-    if not any(plan.request[row] for row in rows):
-        return np.zeros(load.used.shape[1:])
-    after = _evenness(load, rows, plan.request)
-    before = _evenness(load, rows, np.zeros_like(plan.request))
-    return 50 + np.trunc((50 + after - before) / 2)
-
-
-def _evenness(load: Load, rows: list[int], extra: Ints) -> Ints:
-    capacity = np.stack(np.broadcast_arrays(*(load.allocatable[row] + 0 * load.used[row] for row in rows)))
-    used = np.stack([load.used[row] + extra[row] for row in rows])
-    has = capacity > 0
-    parts = np.where(has, np.minimum(1.0, used / np.maximum(capacity, 1)), 0.0)
-    count = has.sum(axis=0)
-    mean = parts.sum(axis=0) / np.maximum(count, 1)
-    variance = (np.where(has, parts - mean, 0.0) ** 2).sum(axis=0) / np.maximum(count, 1)
-    if len(rows) == 2:  # half the distance, as the original computes it: the root of the square loses the last bit
-        deviation = np.where(count == 2, np.abs(parts[0] - parts[1]) / 2, 0.0)
-    else:
-        deviation = np.where(count > 1, np.sqrt(variance), 0.0)
-    scores: Ints = ((1 - deviation) * _BEST).astype(np.int64)
+    left = np.floor((capacity - after) * _BEST / safe)
+    scores: Floats = np.floor(np.maximum(left, 0.0).sum(axis=0) / np.maximum(known, 1))
     return scores
+
+
+def _most(after: Ints, capacity: Floats, safe: Floats, known: Ints) -> Floats:
+    """How much is taken, of cpu and memory alike, in hundredths."""
+    scores: Floats = np.floor(np.floor(np.minimum(after, capacity) * _BEST / safe).sum(axis=0) / np.maximum(known, 1))
+    return scores
+
+
+def _balanced(plan: Plan, load: Load, safe: Floats, known: Ints, gpu: int | None) -> Floats:
+    """How much more evenly cpu, memory and GPUs would be taken with the pod than without; 0 for a pod that asks for none."""
+    has_gpu = gpu is not None and plan.request[gpu] > 0
+    if not plan.request[:2].any() and not has_gpu:
+        return np.zeros(load.used.shape[1:])
+    rows = [CPU, MEMORY]
+    if has_gpu and gpu is not None:
+        rows.append(gpu)
+        capacity = load.allocatable[rows]
+        safe, known = np.maximum(capacity, 1.0), (capacity > 0).sum(axis=0)
+    used = load.used[rows]
+    has = load.allocatable[rows] > 0
+    before = _evenness(used, has, safe, known)
+    after = _evenness(used + plan.request[rows, None, None], has, safe, known)
+    return 50.0 + np.trunc((50.0 + after - before) / 2)
+
+
+def _evenness(used: Ints, has: Bools, safe: Floats, known: Ints) -> Floats:
+    """100 when all dimensions are taken alike, less by their standard deviation; dimensions that a node lacks do not count."""
+    parts = np.where(has, np.minimum(used / safe, 1.0), 0.0)
+    if len(parts) == 2:  # half the distance: the root of the square would lose the last bit
+        deviation = np.where(known == 2, np.abs(parts[0] - parts[1]) / 2, 0.0)
+    else:
+        mean = parts.sum(axis=0) / np.maximum(known, 1)
+        variance = (np.where(has, parts - mean, 0.0) ** 2).sum(axis=0) / np.maximum(known, 1)
+        deviation = np.sqrt(variance)
+        pair = known == 2
+        if pair.any():
+            low, high = np.where(has, parts, np.inf).min(axis=0), parts.max(axis=0)
+            deviation = np.where(pair, (high - low) / 2, deviation)
+    return np.trunc((1.0 - deviation) * _BEST)
 
 
 def _node_affinity(session: Session, _task: Task, plan: Plan, candidates: Bools) -> Floats | None:
