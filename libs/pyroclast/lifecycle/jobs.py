@@ -67,6 +67,8 @@ def _struck(view: JobView, cell: Move, answer: Answer) -> JobStatus:
     following = msgspec.structs.replace(last, version=last.version + 1, retry_count=retries)
     if cell.to is not None:
         following = status.entering(following, cell.to, answer.reason, answer.message)
+    if following.state.phase is not JobPhase.RESTARTING:
+        following = _all_marked(view, following)
     return status.killed(view.job, status.counted(following, count(view.pods.values())), view.now)
 
 
@@ -178,7 +180,12 @@ def _ended(view: JobView, counts: Counts, change: Change) -> JobStatus:
     last = view.job.status
     following = msgspec.structs.replace(status.counted(last, counts), version=last.version + 1)
     following = status.entering(following, change.to, change.reason or "", change.message)
-    return status.killed(view.job, following, view.now)
+    return status.killed(view.job, _all_marked(view, following), view.now)
+
+
+def _all_marked(view: JobView, following: JobStatus) -> JobStatus:
+    """Every plugin marked, also one whose objects were only begun: what is marked is removed."""
+    return msgspec.structs.replace(following, controlled_resources={**following.controlled_resources, **view.marks})
 
 
 def _release(view: JobView, *, idle: bool) -> Decision:

@@ -41,14 +41,24 @@ def job(*tasks: dict[str, Any], phase: JobPhase = JobPhase.PENDING, status: dict
             "creationTimestamp": CREATED,
             **meta,
         },
-        "spec": {"minAvailable": gang, "queue": "default", "schedulerName": "volcano", "maxRetry": 3, "tasks": list(tasks), **spec},
+        "spec": {
+            "minAvailable": gang,
+            "queue": "default",
+            "schedulerName": "volcano",
+            "maxRetry": 3,
+            "tasks": list(tasks),
+            **spec,
+        },
         "status": {**state, **({"observedGeneration": 1} if phase else {}), **(status or {})},
     }
     return decode(body, Job)
 
 
 def pod(owner: Job, name: str, phase: PodPhase = PodPhase.RUNNING, **more: Any) -> Pod:
-    """A pod of `owner` called `task-index`. `version`, `marked`, `going`, `exit_code`, `restarts`, `uid`, `finished_at` vary it."""
+    """A pod of `owner` called `task-index`.
+
+    `version`, `marked`, `going`, `exit_code`, `restarts`, `uid`, `finished_at` vary it.
+    """
     task_name, _, index = name.rpartition("-")
     spec = next((each for each in owner.spec.tasks if each.name == task_name), owner.spec.tasks[0])
     body = pods.build(owner, spec, int(index))

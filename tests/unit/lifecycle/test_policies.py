@@ -69,10 +69,7 @@ def test_respond(owner, occurrence, want):
 
 
 def seen(owner, *pods):
-    return [
-        (occurrence.event, occurrence.pod)
-        for occurrence in observed(owner, {each.metadata.name: each for each in pods})
-    ]
+    return [(occurrence.event, occurrence.pod) for occurrence in observed(owner, {each.metadata.name: each for each in pods})]
 
 
 TWO = job(task(replicas=2))

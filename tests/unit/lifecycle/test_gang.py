@@ -1,0 +1,190 @@
+"""The PodGroup of a Job and what it costs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.lifecycle import podgroups
+from pyroclast.lifecycle.minresources import min_resources, shares
+from pyroclast.lifecycle.usage import pod_usage, times
+
+from .builders import group, job, pod, task, template
+
+
+def plain(usage):
+    return {name: str(amount) for name, amount in usage.items()}
+
+
+def container(requests=None, limits=None, **more):
+    return {"name": "c", "resources": {"requests": requests or {}, "limits": limits or {}}, **more}
+
+
+GPUS = {"cpu": "1", "memory": "1000Mi", "nvidia.com/gpu": "1", "hugepages-test": "2000"}
+
+
+def test_usage_counts_as_a_quota_does():
+    assert plain(pod_usage({"containers": [container(GPUS, GPUS)] * 2})) == {
+        "count/pods": "1",
+        "pods": "1",
+        "cpu": "2",
+        "requests.cpu": "2",
+        "limits.cpu": "2",
+        "memory": "2000Mi",
+        "requests.memory": "2000Mi",
+        "limits.memory": "2000Mi",
+        "nvidia.com/gpu": "2",
+        "requests.nvidia.com/gpu": "2",
+        "hugepages-test": "4k",
+        "requests.hugepages-test": "4k",
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({"containers": [container({"cpu": "1"})], "initContainers": [container({"cpu": "3"})]}, "3", id="init"),
+        pytest.param(
+            {"containers": [container({"cpu": "1"})], "initContainers": [container({"cpu": "1"}, restartPolicy="Always")]},
+            "2",
+            id="sidecar",
+        ),
+        pytest.param(
+            {
+                "containers": [container({"cpu": "1"})],
+                "initContainers": [container({"cpu": "2"}, restartPolicy="Always"), container({"cpu": "4"})],
+            },
+            "6",
+            id="init-beside-a-sidecar",
+        ),
+        pytest.param({"containers": [container({"cpu": "1"})], "overhead": {"cpu": "250m"}}, "1250m", id="overhead"),
+        pytest.param(
+            {"containers": [container({"cpu": "1"})], "resources": {"requests": {"cpu": "5"}}}, "5", id="pod-level-resources"
+        ),
+        pytest.param({"containers": [container({"cpu": "much"})]}, None, id="unreadable"),
+    ],
+)
+def test_effective_requests(spec, want):
+    assert plain(pod_usage(spec)).get("cpu") == want
+
+
+def test_no_pods_cost_nothing():
+    assert times(pod_usage({"containers": [container(GPUS)]}), 0) == {}
+
+
+PINNED = [  # gang, master's and worker's minimum, who has the high priority, cpu, pods
+    (2, 1, None, "", "100m", "2"),
+    (2, None, 1, "", "100m", "2"),
+    (3, 2, 2, "", "200m", "3"),
+    (3, 1, 1, "", "200m", "3"),
+    (3, 1, 2, "", "250m", "3"),
+    (2, 1, 1, "", "150m", "2"),
+    (3, 1, 1, "worker", "250m", "3"),
+    (3, 0, 1, "worker", "250m", "3"),
+    (4, 1, 1, "worker", "300m", "4"),
+]
+
+
+@pytest.mark.parametrize(("gang", "master", "worker", "high", "cpu", "pods"), PINNED)
+def test_min_resources(gang, master, worker, high, cpu, pods):
+    def one(name, minimum, amount):
+        priority = {"priorityClassName": "high"} if name == high else {}
+        given = {} if minimum is None else {"minAvailable": minimum}
+        return {"name": name, "replicas": 2, "template": template(amount, **priority), **given}
+
+    owner = job(one("master", master, "50m"), one("worker", worker, "100m"), minAvailable=gang)
+    resources = min_resources(owner, {"high": 1000})
+    assert (resources["cpu"], resources["pods"]) == (cpu, pods)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.none() | st.integers(0, 6)), min_size=1, max_size=5),
+    st.integers(0, 20),
+)
+def test_shares_never_exceed_the_gang_nor_a_task(tasks, gang):
+    rows = [
+        {
+            "name": f"t{i}",
+            "replicas": replicas,
+            "template": template(),
+            **({} if least is None else {"minAvailable": min(least, replicas)}),
+        }
+        for i, (replicas, least) in enumerate(tasks)
+    ]
+    owner = job(*rows, minAvailable=gang)
+    taken = {}
+    for each, number in shares(owner, {}):
+        assert number >= 0
+        taken[each.name] = taken.get(each.name, 0) + number
+    assert sum(taken.values()) == min(gang, sum(row["replicas"] for row in rows))
+    assert all(taken.get(row["name"], 0) <= row["replicas"] for row in rows)
+
+
+def test_the_podgroup_of_a_job():
+    owner = job(
+        task("a", 2, minAvailable=1),
+        task("b", 3),
+        minAvailable=3,
+        priorityClassName="high",
+        networkTopology={"mode": "soft", "highestTierAllowed": 2, "highestTierName": "x"},
+        metadata={"labels": {"l": "1"}, "annotations": {"x": "y"}},
+    )
+    body = podgroups.manifest(owner, {})
+    assert body["metadata"]["name"] == "j-u1"
+    assert (body["metadata"]["labels"], body["metadata"]["annotations"]) == ({"l": "1"}, {"x": "y"})
+    assert body["spec"] == {
+        "minMember": 3,
+        "minTaskMember": {"a": 1, "b": 3},
+        "queue": "default",
+        "minResources": {"count/pods": "3", "pods": "3", "cpu": "300m", "requests.cpu": "300m"},
+        "priorityClassName": "high",
+        "networkTopology": {"mode": "soft", "highestTierAllowed": 2},
+    }
+
+
+@pytest.mark.parametrize(("partitions", "want"), [({}, 6), ({"minPartitions": 1}, 3)])
+def test_partitions_make_sub_groups(partitions, want):
+    policy = {"totalPartitions": 2, "partitionSize": 3, **partitions}
+    row = {"name": "a", "replicas": 6, "template": template(), "partitionPolicy": policy}
+    spec = podgroups.manifest(job(row, minAvailable=6), {})["spec"]
+    assert spec["minTaskMember"] == {"a": want}
+    assert spec["subGroupPolicy"] == [
+        {
+            "name": "a",
+            "subGroupSize": 3,
+            "minSubGroups": partitions.get("minPartitions", 0),
+            "labelSelector": {"matchLabels": {"volcano.sh/task-spec": "a"}},
+            "matchLabelKeys": ["volcano.sh/partition-id"],
+        }
+    ]
+
+
+def test_only_what_differs_is_patched():
+    owner = job(task(replicas=2))
+    there = group(owner)
+    assert podgroups.patch(owner, there, {}, spec_changed=True) == {}
+    bigger = job(task(replicas=3), task("b", 1), priorityClassName="high")
+    assert podgroups.patch(bigger, there, {}, spec_changed=True)["spec"] == {
+        "priorityClassName": "high",
+        "minMember": 4,
+        "minResources": {"count/pods": "4", "pods": "4", "cpu": "400m", "requests.cpu": "400m"},
+        "minTaskMember": {"a": 3, "b": 1},
+    }
+    without = job(task(replicas=2, template={"spec": {"containers": []}}))
+    assert podgroups.patch(without, there, {}, spec_changed=True)["spec"] == {"minResources": {"cpu": None, "requests.cpu": None}}
+
+
+def test_a_podgroup_of_before_a_restart_is_stale():
+    old = group(job())
+    again = job(status={"version": 1})
+    assert not podgroups.is_stale(job(), old, {})
+    assert podgroups.is_stale(again, old, {"j-a-0": pod(again, "a-0", version=0)})
+    assert not podgroups.is_stale(again, old, {"j-a-0": pod(again, "a-0", version=1)})  # made by a controller before us
+    assert not podgroups.is_stale(again, group(again), {})
+    assert podgroups.is_stale(job(status={"version": 2}), group(again), {})
+
+
+def test_a_gang_is_admitted_once_it_is_no_longer_pending():
+    owner = job()
+    assert {phase for phase in PodGroupPhase if not podgroups.is_admitted(group(owner, phase))} == {PodGroupPhase.PENDING}
+    assert not podgroups.is_admitted(None)

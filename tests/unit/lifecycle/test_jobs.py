@@ -1,0 +1,339 @@
+"""What is decided about a Job, case by case: the timelines of the specification, one step each."""
+
+import pytest
+
+from pyroclast.api.enums import BusEvent, JobPhase, JobReason, PodGroupPhase, PodPhase
+from pyroclast.lifecycle.effects import (
+    CreateGroup,
+    CreatePods,
+    DeleteGroup,
+    DeletePods,
+    MarkPods,
+    PatchGroup,
+    PreparePlugins,
+    RemovePlugins,
+    Slot,
+    Victim,
+)
+from pyroclast.lifecycle.jobs import decide
+from pyroclast.lifecycle.occurrences import Occurrence
+from pyroclast.lifecycle.views import Memory, Order
+
+from .builders import NOW, job, pod, task, view
+
+P, R, G = JobPhase, JobReason, PodGroupPhase
+FAIL, DONE, WAIT = PodPhase.FAILED, PodPhase.SUCCEEDED, PodPhase.PENDING
+RUNNING2 = {"running": 2, "minAvailable": 2, "taskStatusCount": {"a": {"phase": {"Running": 2}}}}
+EVICTED = Occurrence(BusEvent.POD_EVICTED, NOW, 0, task="a", pod="j-a-0", uid="pod-a-0")
+
+
+def two(phase=P.RUNNING, **spec):
+    return job(task(replicas=2), phase=phase, status={**RUNNING2, **spec.pop("status", {})}, **spec)
+
+
+def policy(event, action, **more):
+    return [{"event": event, "action": action, **more}]
+
+
+def kinds(decision):
+    return [type(effect) for effect in decision.effects]
+
+
+def test_a_new_job_gets_its_podgroup_and_then_its_first_status():
+    owner = job(phase=P.NEW)
+    decision = decide(view(owner, group_phase=None))
+    assert kinds(decision) == [CreateGroup]
+    assert not decision.conclusive
+    status = decide(view(owner, group_phase=G.PENDING)).status
+    assert (status.state.phase, status.min_available, status.observed_generation) == (P.PENDING, 1, 1)
+    assert [condition.status for condition in status.conditions] == ["Pending"]
+
+
+def test_plugin_objects_come_before_the_podgroup_and_leave_their_marks():
+    owner = job(phase=P.NEW, plugins={"svc": []})
+    marks = {"plugin-svc": "svc"}
+    assert kinds(decide(view(owner, group_phase=None, marks=marks))) == [PreparePlugins, CreateGroup]
+    status = decide(view(owner, group_phase=G.PENDING, marks=marks, memory=Memory(prepared=1))).status
+    assert status.controlled_resources == marks
+
+
+def test_pods_wait_until_the_scheduler_lets_the_gang_in():
+    owner = job(task(replicas=2), status={"minAvailable": 2})
+    assert decide(view(owner, group_phase=G.PENDING)).effects == ()
+    for phase in (G.INQUEUE, G.RUNNING, G.UNKNOWN, G.COMPLETED):
+        assert decide(view(owner, group_phase=phase)).effects == (CreatePods((Slot("a", 0), Slot("a", 1))),)
+
+
+def test_only_the_missing_pods_are_created():
+    owner = job(task(replicas=6))
+    decision = decide(view(owner, pod(owner, "a-1", WAIT), pod(owner, "a-4", WAIT)))
+    assert [slot.index for slot in decision.effects[0].slots] == [0, 2, 3, 5]
+
+
+def test_a_pod_that_is_going_keeps_its_place():
+    owner = two()
+    assert decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1", going=True))).effects == ()
+
+
+def test_an_evicted_pod_is_made_again_without_any_policy():
+    owner = two()
+    decision = decide(view(owner, pod(owner, "a-1"), memory=Memory(occurrences=(EVICTED,))))
+    assert decision.effects == (CreatePods((Slot("a", 0),)),)
+    assert decision.forget == {EVICTED}
+
+
+def test_enough_pods_have_started():
+    owner = job(task(replicas=2))
+    decision = decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1")))
+    assert decision.status.state.phase is P.RUNNING
+    assert (decision.status.running, decision.status.task_status_count["a"].phase) == (2, {"Running": 2})
+    assert (decision.status.state.reason, decision.status.version) == (R.MIN_AVAILABLE_REACHED, 0)
+
+
+def test_nothing_changed_nothing_written():
+    owner = two()
+    decision = decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1")))
+    assert (decision.effects, decision.status) == ((), None)
+
+
+def test_a_completed_job_keeps_its_counters_and_belongs_to_another_version():
+    owner = two()
+    decision = decide(view(owner, pod(owner, "a-0", DONE), pod(owner, "a-1", DONE)))
+    assert (decision.status.state.phase, decision.status.succeeded, decision.status.version) == (P.COMPLETED, 2, 1)
+    assert decision.status.running_duration == "1m0s"
+
+
+def test_what_a_completed_job_leaves_is_taken_away():
+    owner = two(P.COMPLETED, status={"version": 1, "running": 1, "succeeded": 1, "controlledResources": {"plugin-svc": "svc"}})
+    lives, ended = pod(owner, "a-0", version=0), pod(owner, "a-1", DONE, version=0)
+    decision = decide(view(owner, lives, ended))
+    assert decision.effects == (DeletePods((Victim("j-a-0", "pod-a-0"),)), DeleteGroup("j-u1", "g1"), RemovePlugins())
+    after = decide(view(owner, ended, group_phase=None, memory=Memory(removed=True)))
+    assert (after.effects, after.status.controlled_resources, after.status.succeeded) == ((), {}, 1)
+    assert after.status.state.last_transition_time == owner.status.state.last_transition_time
+
+
+@pytest.mark.parametrize(
+    ("action", "phase"), [("AbortJob", P.ABORTING), ("TerminateJob", P.TERMINATING), ("CompleteJob", P.COMPLETING)]
+)
+def test_a_policy_ends_the_job(action, phase):
+    owner = two(policies=policy("PodFailed", action))
+    decision = decide(view(owner, pod(owner, "a-0", FAIL, exit_code=3), pod(owner, "a-1")))
+    assert decision.effects == ()  # the phase is entered first; its work follows
+    assert (decision.status.state.phase, decision.status.version, decision.status.retry_count) == (phase, 1, 0)
+    assert decision.status.state.reason == R.POD_FAILED
+    assert decision.status.state.message == f"pod j-a-0 of task a failed with exit code 3: {action} by policy"
+    assert [notice.message for notice in decision.notices] == [f"Start to execute action {action} "]
+    assert (decision.status.failed, decision.status.running) == (1, 1)
+
+
+def test_restart_job_step_by_step():
+    owner = two(policies=policy("PodFailed", "RestartJob"))
+    failed, runs = pod(owner, "a-0", FAIL), pod(owner, "a-1")
+    struck = decide(view(owner, failed, runs)).status
+    assert (struck.state.phase, struck.version, struck.retry_count) == (P.RESTARTING, 1, 1)
+
+    owner = two(P.RESTARTING, status={"version": 1, "retryCount": 1}, policies=policy("PodFailed", "RestartJob"))
+    failed, runs = pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0)
+    stale = view(owner, failed, runs, group=view(two()).group)
+    assert kinds(decide(stale)) == [DeletePods, DeleteGroup, CreateGroup]
+    assert {victim.name for victim in decide(stale).effects[0].victims} == {"j-a-0", "j-a-1"}
+
+    leaving = decide(view(owner, pod(owner, "a-0", version=0, going=True), pod(owner, "a-1", going=True), group_phase=G.PENDING))
+    assert (leaving.effects, leaving.status.state.phase, leaving.status.terminating) == ((), P.RESTARTING, 2)
+
+    assert decide(view(owner, group_phase=G.PENDING)).status.state.phase is P.PENDING
+    assert decide(view(owner, group_phase=G.INQUEUE)).effects == (CreatePods((Slot("a", 0), Slot("a", 1))),)
+
+
+def test_the_last_retry_keeps_the_finished_pods():
+    owner = two(P.RESTARTING, status={"version": 1, "retryCount": 3})
+    decision = decide(view(owner, pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0)))
+    assert (decision.effects, decision.status.state.phase, decision.status.state.reason) == ((), P.FAILED, R.MAX_RETRY_REACHED)
+    owner = two(P.FAILED, status={"version": 2, "retryCount": 3})
+    decision = decide(view(owner, pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0), group_phase=None))
+    assert decision.effects == (DeletePods((Victim("j-a-1", "pod-a-1"),)),)
+
+
+def test_restart_pod_marks_it_and_restarts_and_deletes_it_then():
+    policies = policy("PodFailed", "RestartPod")
+    owner = two(policies=policies)
+    decision = decide(view(owner, pod(owner, "a-0", FAIL), pod(owner, "a-1")))
+    assert decision.effects == (MarkPods((Victim("j-a-0", "pod-a-0"),)),)
+    assert decision.conclusive
+    assert (decision.status.state.phase, decision.status.version, decision.status.retry_count) == (P.RESTARTING, 0, 1)
+
+    owner = two(P.RESTARTING, status={"retryCount": 1}, policies=policies)
+    decision = decide(view(owner, pod(owner, "a-0", FAIL, marked=True), pod(owner, "a-1")))
+    assert decision.effects == (DeletePods((Victim("j-a-0", "pod-a-0"),)),)
+    decision = decide(view(owner, pod(owner, "a-1")))
+    assert decision.effects == (CreatePods((Slot("a", 0),)),)
+
+
+def test_a_restart_of_a_pod_that_was_broken_off_is_carried_on_and_counted():
+    owner = two(policies=policy("PodFailed", "RestartPod"))
+    decision = decide(view(owner, pod(owner, "a-0", FAIL, marked=True), pod(owner, "a-1")))
+    assert (decision.effects, decision.status.state.phase, decision.status.retry_count) == ((), P.RESTARTING, 1)
+    assert decision.status.state.reason == R.POD_FAILED
+
+
+def test_restart_pod_of_an_evicted_pod_needs_no_pod():
+    owner = two(policies=policy("PodEvicted", "RestartPod"))
+    decision = decide(view(owner, pod(owner, "a-1"), memory=Memory(occurrences=(EVICTED,))))
+    assert (decision.effects, decision.status.state.phase, decision.forget) == ((), P.RESTARTING, {EVICTED})
+
+
+def test_restart_task_leaves_other_tasks_alone():
+    owner = job(task("a", 2, policies=policy("PodFailed", "RestartTask")), task("b", 1), phase=P.RUNNING)
+    pods = [pod(owner, "a-0", FAIL), pod(owner, "a-1"), pod(owner, "b-0")]
+    assert decide(view(owner, *pods)).effects == (MarkPods((Victim("j-a-0", "pod-a-0"), Victim("j-a-1", "pod-a-1"))),)
+
+
+def test_restart_partition_is_about_one_partition_of_one_task():
+    partitions = {"totalPartitions": 2, "partitionSize": 2}
+    tasks = [task(name, 4, partitionPolicy=partitions) for name in ("a", "b")]
+    owner = job(*tasks, phase=P.RUNNING, policies=policy("PodFailed", "RestartPartition"))
+    pods = [pod(owner, f"{name}-{i}", FAIL if (name, i) == ("a", 3) else PodPhase.RUNNING) for name in "ab" for i in range(4)]
+    (mark,) = decide(view(owner, *pods)).effects
+    assert {victim.name for victim in mark.victims} == {"j-a-2", "j-a-3"}
+
+
+def test_a_command_to_restart_a_part_that_it_does_not_name():
+    owner = two()
+    pods = [pod(owner, "a-0"), pod(owner, "a-1")]
+    order = Order("RestartPod", R.COMMAND_ISSUED, "")
+    decision = decide(view(owner, *pods, memory=Memory(orders=(order,))))
+    assert (decision.effects, decision.status.state.phase, decision.order) == ((), P.RESTARTING, order)
+    order = Order("RestartPartition", R.COMMAND_ISSUED, "")
+    decision = decide(view(owner, *pods, memory=Memory(orders=(order,))))
+    assert (decision.effects, decision.status, decision.order) == ((), None, order)
+
+
+def test_pods_of_an_older_version_raise_no_alarm():
+    owner = two(status={"version": 2}, policies=policy("*", "TerminateJob"))
+    pods = [pod(owner, "a-0", FAIL, version=1), pod(owner, "a-1")]
+    assert decide(view(owner, *pods)).status.state.phase is P.RUNNING
+
+
+def test_a_pod_of_an_older_version_that_still_runs_is_let_go():
+    owner = two(status={"version": 2})
+    decision = decide(view(owner, pod(owner, "a-0", version=1), pod(owner, "a-1")))
+    assert decision.effects == (DeletePods((Victim("j-a-0", "pod-a-0"),)),)
+
+
+def test_abort_and_resume():
+    order = Order("ResumeJob", R.COMMAND_ISSUED, "resumed")
+    owner = two(P.ABORTING, status={"version": 1})
+    assert kinds(decide(view(owner, pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0)))) == [
+        DeletePods,
+        DeleteGroup,
+    ]
+    ended = decide(view(owner, pod(owner, "a-0", FAIL, version=0), group_phase=None)).status
+    assert (ended.state.phase, ended.failed) == (P.ABORTED, 1)
+
+    aborted = [{"status": status, "lastTransitionTime": None} for status in ("Running", "Aborting", "Aborted")]
+    owner = two(P.ABORTED, status={"version": 1, "conditions": aborted})
+    resumed = decide(view(owner, memory=Memory(orders=(order,)), group_phase=None))
+    assert (resumed.status.state.phase, resumed.status.retry_count, resumed.status.version) == (P.RESTARTING, 1, 2)
+    assert resumed.order == order
+
+    conditions = [*aborted, {"status": "Restarting"}]
+    owner = two(P.RESTARTING, status={"version": 2, "retryCount": 1, "conditions": conditions})
+    decision = decide(view(owner, pod(owner, "a-0", FAIL, version=0)))
+    assert decision.effects == (CreatePods((Slot("a", 1),)),)  # the finished pod is kept
+
+
+def test_other_orders_to_an_ending_job_are_heard_and_mean_nothing():
+    owner = two(P.TERMINATED, status={"version": 1})
+    order = Order("ResumeJob", R.COMMAND_ISSUED, "")
+    decision = decide(view(owner, memory=Memory(orders=(order,)), group_phase=None))
+    assert (decision.effects, decision.status, decision.conclusive, decision.order) == ((), None, False, order)
+
+
+def test_a_timeout_runs_from_when_the_pod_was_made_and_fires_when_it_is_still_pending():
+    owner = two(P.PENDING, policies=policy("PodPending", "TerminateJob", timeout="40s"))
+    waits = pod(owner, "a-0", WAIT, created=NOW - 30)
+    before = decide(view(owner, waits, pod(owner, "a-1")))
+    assert before.look_again_at == NOW + 10
+    assert [response.action for response in before.armed] == ["TerminateJob"]
+    after = decide(view(owner, waits, pod(owner, "a-1"), now=NOW + 10))
+    assert (after.status.state.phase, after.status.state.reason, after.notices) == (P.TERMINATING, R.POD_PENDING, ())
+    assert decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1"), now=NOW + 10)).status.state.phase is P.RUNNING
+
+
+def test_a_timeout_after_a_failure_counts_from_the_failure():
+    owner = two(policies=policy("PodFailed", "RestartJob", timeout="3s"))
+    failed = pod(owner, "a-0", FAIL, finished_at=NOW - 1)
+    assert decide(view(owner, failed, pod(owner, "a-1"))).look_again_at == NOW + 2
+    assert decide(view(owner, failed, pod(owner, "a-1"), now=NOW + 2)).status.state.phase is P.RESTARTING
+
+
+def test_a_delayed_answer_to_an_eviction_is_needless_once_the_new_pod_runs():
+    owner = two(policies=policy("PodEvicted", "AbortJob", timeout="30s"))
+    memory = Memory(occurrences=(EVICTED,))
+    waiting = decide(view(owner, pod(owner, "a-0", WAIT, uid="new"), pod(owner, "a-1"), memory=memory))
+    assert (waiting.look_again_at, waiting.forget) == (NOW + 30, frozenset())
+    assert decide(view(owner, pod(owner, "a-0", uid="new"), pod(owner, "a-1"), memory=memory)).forget == {EVICTED}
+
+
+def test_scaling_down_marks_first_and_takes_the_highest_index_first():
+    owner = job(task(replicas=1), phase=P.RUNNING, policies=policy("PodEvicted", "RestartJob"))
+    decision = decide(view(owner, *(pod(owner, f"a-{i}") for i in range(4))))
+    assert decision.effects[0] == MarkPods(tuple(Victim(f"j-a-{i}", f"pod-a-{i}") for i in (3, 2, 1)))
+    assert decision.effects[1] == DeletePods(tuple(Victim(f"j-a-{i}", f"pod-a-{i}") for i in (3, 2, 1)), in_order=True)
+
+
+def test_scaling_up_brings_the_podgroup_and_the_plugin_objects_up_to_date_before_the_pods():
+    owner = job(
+        task(replicas=3), phase=P.RUNNING, metadata={"generation": 2}, status={"controlledResources": {"plugin-svc": "svc"}}
+    )
+    small = view(job(task(replicas=2))).group
+    decision = decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1"), group=small, marks={"plugin-svc": "svc"}))
+    assert kinds(decision) == [PreparePlugins, PatchGroup]
+    patch = decision.effects[1].patch["spec"]
+    assert (patch["minMember"], patch["minTaskMember"], patch["minResources"]["pods"]) == (3, {"a": 3}, "3")
+
+
+def test_pods_of_tasks_that_the_spec_does_not_name_are_left_alone():
+    owner = two()
+    stranger = pod(owner, "gone-0")
+    decision = decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1"), stranger))
+    assert (decision.effects, decision.status) == ((), None)
+
+
+def test_dependencies_hold_back_a_task():
+    owner = job(task("a", 2), task("b", 1, dependsOn={"name": ["a"]}))
+    assert decide(view(owner)).effects == (CreatePods((Slot("a", 0), Slot("a", 1))),)
+    half = [pod(owner, "a-0"), pod(owner, "a-1", ready=False)]
+    assert decide(view(owner, *half)).effects == ()
+    assert decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1", DONE))).effects == (CreatePods((Slot("b", 0),)),)
+
+
+def test_without_its_queue_a_job_does_not_get_on_but_keeps_its_counters():
+    owner = job(task(replicas=2))
+    decision = decide(view(owner, pod(owner, "a-0", WAIT), queue=None))
+    assert (decision.effects, decision.obstacle, decision.status.pending) == ((), 'queue "default" not found', 1)
+
+
+def test_a_claim_of_somebody_else_is_waited_for_without_trying():
+    owner = job(volumes=[{"mountPath": "/d", "volumeClaimName": "theirs"}])
+    decision = decide(view(owner))
+    assert (decision.effects, decision.obstacle) == ((), "")
+    assert decision.status.state.reason == R.VOLUME_CLAIM_NOT_FOUND
+    assert decision.status.state.message == (
+        "pvc theirs is not found, the job will be in the Pending state until the PVC is created"
+    )
+    assert kinds(decide(view(owner, claims=frozenset({"theirs"})))) == [CreatePods]
+
+
+def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector():
+    owner = two(metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"})
+    decision = decide(view(owner, pod(owner, "a-0", FAIL)))
+    assert (decision.effects, decision.status) == ((), None)
+
+
+def test_idle_only_the_status_is_decided():
+    owner = two(P.RESTARTING, status={"version": 1, "retryCount": 1})
+    decision = decide(view(owner, pod(owner, "a-0", version=0)), idle=True)
+    assert (decision.effects, decision.status.state.phase) == ((), P.RESTARTING)
+    assert decide(view(job(phase=P.NEW), group_phase=None), idle=True).status.state.phase is P.PENDING

@@ -1,0 +1,97 @@
+import pytest
+
+from pyroclast.api import keys
+from pyroclast.api.enums import Action, PodGroupPhase, QueueState
+from pyroclast.api.records import Queue
+from pyroclast.lifecycle import queues
+from pyroclast.lifecycle.queues import ChildOrder, Operation, Step
+
+from .builders import decode, group, job
+
+S, Op, A = QueueState, Operation, Action
+
+
+def queue(name, state=None, parent="", by=None):
+    meta = {"name": name, "annotations": {keys.CLOSED_BY_PARENT: by} if by else {}}
+    return decode({"metadata": meta, "spec": {"parent": parent}, "status": {"state": state} if state else {}}, Queue)
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "groups", "want"),
+    [
+        (S.OPEN, A.OPEN_QUEUE, 0, Step(Op.SYNC, S.OPEN)),
+        (S.OPEN, A.CLOSE_QUEUE, 0, Step(Op.CLOSE, S.CLOSED)),
+        (S.OPEN, A.CLOSE_QUEUE, 1, Step(Op.CLOSE, S.CLOSING)),
+        (S.OPEN, A.SYNC_QUEUE, 1, Step(Op.SYNC, S.OPEN)),
+        (S.CLOSED, A.OPEN_QUEUE, 0, Step(Op.OPEN, S.OPEN)),
+        (S.CLOSED, A.CLOSE_QUEUE, 1, Step(Op.SYNC, S.CLOSED)),
+        (S.CLOSED, A.SYNC_QUEUE, 1, Step(Op.SYNC, S.CLOSED)),
+        (S.CLOSING, A.OPEN_QUEUE, 1, Step(Op.OPEN, S.OPEN)),
+        (S.CLOSING, A.CLOSE_QUEUE, 1, Step(Op.SYNC, S.CLOSING)),
+        (S.CLOSING, A.SYNC_QUEUE, 0, Step(Op.SYNC, S.CLOSED)),
+        (S.UNKNOWN, A.OPEN_QUEUE, 0, Step(Op.OPEN, S.OPEN)),
+        (S.UNKNOWN, A.CLOSE_QUEUE, 1, Step(Op.CLOSE, S.CLOSING)),
+        (S.UNKNOWN, A.SYNC_QUEUE, 1, Step(Op.SYNC, S.UNKNOWN)),
+        (S.CLOSING, "AbortJob", 1, Step(Op.SYNC, S.CLOSING)),
+    ],
+)
+def test_step(state, action, groups, want):
+    assert queues.step(state, action, pod_groups=groups) == want
+
+
+def test_every_state_answers_every_action():
+    for state in QueueState:
+        for action in (*Action, "Unheard"):
+            assert isinstance(queues.step(state, action, pod_groups=0).to, QueueState)
+
+
+def test_a_queue_without_a_state_is_open_and_without_a_parent_is_under_the_root():
+    assert queues.state_of(queue("q")) is S.OPEN
+    assert queues.parent_of(queue("q")) == "root"
+    assert queues.parent_of(queue("q", parent="p")) == "p"
+    assert queues.parent_of(queue("root")) == ""
+
+
+@pytest.mark.parametrize(
+    ("child", "parent", "want"),
+    [
+        (queue("c", S.OPEN, "p"), queue("p", S.CLOSED), ChildOrder("c", A.CLOSE_QUEUE, "true")),
+        (queue("c", None, "p"), queue("p", S.CLOSING), ChildOrder("c", A.CLOSE_QUEUE, "true")),
+        (queue("c", S.CLOSED, "p"), queue("p", S.CLOSED), None),
+        (queue("c", S.CLOSED, "p", by="true"), queue("p", S.OPEN), ChildOrder("c", A.OPEN_QUEUE)),
+        (queue("c", S.CLOSED, "p", by="false"), queue("p", S.OPEN), None),
+        (queue("c", S.CLOSED, "p"), queue("p", S.OPEN), None),
+        (queue("c", S.OPEN, "p"), queue("p", S.OPEN), None),
+        (queue("c", S.OPEN, "p"), None, None),
+    ],
+)
+def test_a_child_follows_its_parent(child, parent, want):
+    assert queues.order_from_parent(child, parent) == want
+
+
+def test_closing_and_opening_spread_to_the_children():
+    family = [
+        queue("p", S.OPEN),
+        queue("open", S.OPEN, "p"),
+        queue("shut", S.CLOSED, "p"),
+        queue("by-parent", S.CLOSED, "p", by="true"),
+        queue("other", S.OPEN, "q"),
+    ]
+    assert queues.children_to_order(family[0], Op.CLOSE, family) == [ChildOrder("open", A.CLOSE_QUEUE, "true")]
+    assert queues.children_to_order(family[0], Op.OPEN, family) == [ChildOrder("by-parent", A.OPEN_QUEUE)]
+    assert queues.children_to_order(family[0], Op.SYNC, family) == []
+
+
+def test_a_queue_does_not_open_under_a_parent_that_is_shut():
+    shut = queue("p", S.CLOSING)
+    assert queues.refusal_to_open(queue("c", S.CLOSED, "p"), shut) == (
+        "Failed to open queue c because its parent queue p is closing or closed. Open the parent queue first."
+    )
+    assert queues.refusal_to_open(queue("c", S.CLOSED, "p"), queue("p", S.OPEN)) is None
+    assert queues.refusal_to_open(queue("c", S.CLOSED), None) is None
+
+
+def test_tally():
+    phases = (PodGroupPhase.RUNNING, PodGroupPhase.RUNNING, PodGroupPhase.INQUEUE)
+    counts = queues.tally([group(job(), phase) for phase in phases])
+    assert counts == {phase: phases.count(phase) for phase in PodGroupPhase}

@@ -1,0 +1,118 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyroclast.api.enums import JobPhase
+from pyroclast.api.records import JobStatus
+from pyroclast.lifecycle import status, times
+from pyroclast.lifecycle.merging import merge_patch
+from pyroclast.lifecycle.ttl import expires_at
+
+from .builders import CREATED, NOW, decode, job
+
+AT = times.format_time(NOW)
+
+
+def conditions(*phases):
+    return decode({"conditions": [{"status": phase, "lastTransitionTime": CREATED} for phase in phases]}, JobStatus)
+
+
+def touched(before, phase):
+    after = status.synchronised(status.entering(before, phase, "", ""), NOW)
+    return [(condition.status, condition.last_transition_time) for condition in after.conditions]
+
+
+def test_conditions_are_appended_one_per_phase_in_order_of_last_touch():
+    assert touched(JobStatus(), JobPhase.PENDING) == [("Pending", AT)]
+    assert touched(conditions("Pending", "Running"), JobPhase.PENDING) == [("Running", CREATED), ("Pending", AT)]
+    assert touched(conditions("Pending"), JobPhase.RUNNING) == [("Pending", CREATED), ("Running", AT)]
+
+
+def test_a_kill_moves_the_time_only_with_the_phase_and_notes_the_age():
+    owner = job(phase=JobPhase.RUNNING)
+    entered = status.killed(owner, status.entering(owner.status, JobPhase.ABORTING, "r", "m"), NOW)
+    assert (entered.state.last_transition_time, entered.running_duration) == (AT, "1m0s")
+    stays = status.killed(owner, owner.status, NOW)
+    assert (stays.state.last_transition_time, stays.running_duration) == (CREATED, "0s")
+    assert status.synchronised(entered, NOW).running_duration is None
+
+
+def test_a_restart_after_an_abort_is_told_from_the_conditions():
+    assert status.was_resumed(conditions("Running", "Aborting", "Aborted", "Restarting"))
+    assert not status.was_resumed(conditions("Aborted", "Pending", "Running", "Restarting"))
+    assert not status.was_resumed(JobStatus())
+
+
+def test_what_is_zero_or_empty_is_not_written():
+    assert status.written(JobStatus()) == {"state": {"lastTransitionTime": None}}
+    body = status.written(job(phase=JobPhase.RUNNING, status={"running": 2, "version": 1}).status)
+    assert body == {
+        "state": {"phase": "Running", "lastTransitionTime": CREATED},
+        "running": 2,
+        "version": 1,
+        "observedGeneration": 1,
+    }
+
+
+VALUES = st.recursive(
+    st.integers(-3, 3) | st.text("ab", max_size=2),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3) | st.lists(inner, max_size=2),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
+
+
+def apply(patch, target):
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = apply(value, result.get(name))
+    return result
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_merge_patch_makes_the_one_of_the_other(old, new):
+    patch = merge_patch(old, new)
+    assert apply(patch, old) == new
+    assert bool(patch) == (old != new)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("15s", 15), ("1h30m", 5400), ("250ms", 0.25), ("0", 0), ("-1m", -60), ("1.5s", 1.5), ("1m0.5s", 60.5)]
+)
+def test_durations(text, seconds):
+    assert times.duration_seconds(text) == pytest.approx(seconds)
+    assert times.duration_seconds(times.format_duration(seconds)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5", "1d", "m5", "-"])
+def test_no_durations(text):
+    with pytest.raises(ValueError, match="is not a duration"):
+        times.duration_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (72.345678, "1m12.345678s"), (3600, "1h0m0s"), (0.002, "2ms"), (2e-6, "2µs")]
+)
+def test_printed_as_go_does(seconds, text):
+    assert times.format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("phase", "spec", "want"),
+    [
+        (JobPhase.COMPLETED, {"ttlSecondsAfterFinished": 0}, NOW - 60),
+        (JobPhase.FAILED, {"ttlSecondsAfterFinished": 90}, NOW + 30),
+        (JobPhase.TERMINATED, {"ttlSecondsAfterFinished": 60}, NOW),
+        (JobPhase.ABORTED, {"ttlSecondsAfterFinished": 0}, None),
+        (JobPhase.RUNNING, {"ttlSecondsAfterFinished": 0}, None),
+        (JobPhase.COMPLETED, {}, None),
+        (JobPhase.COMPLETED, {"ttlSecondsAfterFinished": 0, "metadata": {"deletionTimestamp": AT}}, None),
+    ],
+)
+def test_expiry(phase, spec, want):
+    assert expires_at(job(phase=phase, **spec)) == want

@@ -1,0 +1,153 @@
+"""A Job under everything at once: nodes, a scheduler, users, strangers, and a controller that is killed at any moment."""
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from pyroclast.api.enums import JobPhase, PodPhase
+from pyroclast.lifecycle.counts import count
+
+from .builders import job, task
+from .world import Crash, World
+
+ACTIONS = ("AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob", "ResumeJob")
+POLICIES = st.lists(
+    st.builds(
+        lambda event, action, timeout: {"event": event, "action": action, **({"timeout": timeout} if timeout else {})},
+        st.sampled_from(["*", "PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "Unknown"]),
+        st.sampled_from(ACTIONS),
+        st.sampled_from([None, None, "30s"]),
+    ),
+    max_size=3,
+)
+KILLED = {JobPhase.ABORTED, JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FAILED}
+
+
+class JobMachine(RuleBasedStateMachine):
+    @initialize(policies=POLICIES, of_task=POLICIES, retries=st.integers(1, 4), depends=st.booleans())
+    def start(self, policies, of_task, retries, depends):
+        second = task("b", 2, **({"dependsOn": {"name": ["a"]}} if depends else {}))
+        owner = job(task("a", 2, policies=of_task), second, phase=JobPhase.NEW, policies=policies, maxRetry=retries)
+        self.world = World(owner)
+
+    @rule()
+    def look(self):
+        self.world.reconcile()
+
+    @rule(after=st.integers(0, 4))
+    def look_and_be_killed(self, after):
+        self.world.steps_until_crash = after
+        try:
+            self.world.reconcile()
+        except Crash:
+            return
+        finally:
+            self.world.steps_until_crash = None
+
+    @rule()
+    def scheduler_lets_the_gang_in(self):
+        self.world.admit()
+
+    @rule()
+    def the_gang_starts(self):
+        self.world.reconcile()
+        self.world.admit()
+        self.world.reconcile()
+        for name, pod in self.world.pods.items():
+            if pod.status.phase is PodPhase.PENDING and not pod.metadata.is_terminating:
+                self.world.set_phase(name, PodPhase.RUNNING)
+        self.world.reconcile()
+
+    @precondition(lambda self: self.world.pods)
+    @rule(data=st.data(), phase=st.sampled_from([PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED]), code=st.integers(1, 2))
+    def node_moves_a_pod_on(self, data, phase, code):
+        name = data.draw(st.sampled_from(sorted(self.world.pods)))
+        if self.world.pods[name].status.phase in (PodPhase.PENDING, PodPhase.RUNNING):
+            self.world.set_phase(name, phase, code)
+
+    @precondition(lambda self: any(pod.metadata.is_terminating for pod in self.world.pods.values()))
+    @rule(noticed=st.booleans())
+    def pods_that_go_are_gone(self, noticed):
+        for name in [name for name, pod in self.world.pods.items() if pod.metadata.is_terminating]:
+            self.world.vanish(name, noticed=noticed)
+
+    @precondition(lambda self: self.world.pods)
+    @rule(data=st.data(), noticed=st.booleans())
+    def a_stranger_deletes_a_pod(self, data, noticed):
+        self.world.vanish(data.draw(st.sampled_from(sorted(self.world.pods))), noticed=noticed)
+
+    @rule()
+    def a_stranger_deletes_the_podgroup(self):
+        self.world.group = None
+
+    @rule(action=st.sampled_from(ACTIONS))
+    def a_user_gives_an_order(self, action):
+        self.world.order(action)
+
+    @rule(a=st.integers(0, 3), b=st.integers(0, 3))
+    def a_user_scales(self, a, b):
+        self.world.scale({"a": a, "b": b})
+
+    @rule(seconds=st.integers(1, 60))
+    def time_passes(self, seconds):
+        self.world.now += seconds
+
+    @invariant()
+    def nothing_is_of_a_version_to_come(self):
+        if not hasattr(self, "world"):
+            return
+        status = self.world.job.status
+        versions = [int(pod.metadata.annotations["volcano.sh/job-version"]) for pod in self.world.pods.values()]
+        assert max(versions, default=0) <= status.version
+        assert status.retry_count <= self.world.job.spec.max_retry
+
+    def teardown(self):
+        """When all comes to rest, the world is as the Job's phase says."""
+        if not hasattr(self, "world"):
+            return
+        world = self.world
+        for _ in range(30):
+            before = (world.job, dict(world.pods), world.group, world.memory)
+            world.reconcile()
+            world.admit()
+            for name in [name for name, pod in world.pods.items() if pod.metadata.is_terminating]:
+                world.vanish(name)
+            for name, pod in world.pods.items():
+                if pod.status.phase is PodPhase.PENDING:
+                    world.set_phase(name, PodPhase.RUNNING)
+            if before == (world.job, world.pods, world.group, world.memory):
+                break
+        else:
+            raise AssertionError(f"no rest: {world.trace}")
+        self._check_rest()
+
+    def _check_rest(self):
+        world, status = self.world, self.world.job.status
+        counts = count(world.pods.values())
+        assert (status.pending, status.running, status.succeeded, status.failed, status.terminating) == (
+            counts.pending,
+            counts.running,
+            counts.succeeded,
+            counts.failed,
+            counts.terminating,
+        )
+        phase = status.state.phase
+        if phase in KILLED:
+            assert world.group is None
+            assert not world.plugin_objects
+            assert not counts.has_living
+        else:
+            assert phase in (JobPhase.PENDING, JobPhase.RUNNING)
+            wanted = {f"j-{each.name}-{i}" for each in world.job.spec.tasks for i in range(each.replicas)}
+            missing = wanted - set(world.pods)
+            assert set(world.pods) <= wanted
+            assert all(name.startswith("j-b") for name in missing)  # what depends may have to wait for what failed
+            assert world.group is not None
+            assert world.plugin_objects
+            assert status.observed_generation == world.job.metadata.generation
+
+
+TestJob = JobMachine.TestCase
+TestJob.settings = settings(
+    max_examples=80, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)

@@ -1,0 +1,202 @@
+"""A cluster with one Job in it, in memory: it carries out effects, and strangers, nodes and a scheduler act on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from pyroclast.api import keys
+from pyroclast.api.enums import JobPhase, JobReason, PodGroupPhase, PodPhase
+from pyroclast.api.records import Job, Pod, PodGroup
+from pyroclast.lifecycle import occurrences, pods
+from pyroclast.lifecycle.effects import (
+    CreateGroup,
+    CreatePods,
+    DeleteGroup,
+    DeletePods,
+    MarkPods,
+    PatchGroup,
+    PreparePlugins,
+    RemovePlugins,
+)
+from pyroclast.lifecycle.jobs import decide
+from pyroclast.lifecycle.moves import MOVES, SETTLING
+from pyroclast.lifecycle.status import written
+from pyroclast.lifecycle.times import format_time
+from pyroclast.lifecycle.views import Decision, JobView, Memory, Order
+
+from .builders import NOW, decode, queue
+
+MARKS = {"plugin-svc": "svc"}
+
+
+class Crash(Exception):
+    """The controller was killed."""
+
+
+@dataclass
+class World:
+    job: Job
+    pods: dict[str, Pod] = field(default_factory=dict)
+    group: PodGroup | None = None
+    plugin_objects: bool = False
+    memory: Memory = field(default_factory=Memory)
+    now: float = NOW
+    steps_until_crash: int | None = None
+    made: int = 0
+    created: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """How often a pod was made for a name at a version and a number of retries, and is still to be accounted for."""
+    trace: list[JobPhase] = field(default_factory=list)
+
+    # what the controller does
+
+    def reconcile(self) -> Decision:
+        for _ in range(100):
+            decision = decide(self.view())
+            for effect in decision.effects:
+                self._step()
+                self.apply(effect)
+            if decision.conclusive and decision.status is not None:
+                self._step()
+                moved = self.write(decision.status)
+            else:
+                moved = False
+            if decision.conclusive or not decision.effects:
+                self._settle(decision)
+            if decision.conclusive and not moved:
+                return decision
+        raise AssertionError("the controller does not come to rest")
+
+    def view(self) -> JobView:
+        return JobView(self.job, self.now, dict(self.pods), self.group, queue(), marks=MARKS, memory=self.memory)
+
+    def apply(self, effect):
+        match effect:
+            case PreparePlugins():
+                self.plugin_objects = True
+                self.remember(prepared=self.job.metadata.generation, removed=False)
+            case RemovePlugins():
+                self.plugin_objects = False
+                self.remember(prepared=0, removed=True)
+            case CreateGroup(manifest):
+                assert self.group is None
+                self.made += 1
+                meta = {**manifest["metadata"], "uid": f"g{self.made}"}
+                self.group = decode({**manifest, "metadata": meta, "status": {"phase": "Pending"}}, PodGroup)
+            case PatchGroup(_, patch):
+                assert self.group is not None
+                spec = patch["spec"]
+                changed = {"min_member": spec.get("minMember", self.group.spec.min_member)}
+                changed["min_task_member"] = {**self.group.spec.min_task_member, **spec.get("minTaskMember", {})}
+                resources = {**(self.group.spec.min_resources or {}), **spec.get("minResources", {})}
+                changed["min_resources"] = {name: amount for name, amount in resources.items() if amount is not None}
+                self.group = msgspec.structs.replace(self.group, spec=msgspec.structs.replace(self.group.spec, **changed))
+            case DeleteGroup(_, uid):
+                if self.group is not None and self.group.metadata.uid == uid:
+                    self.group = None
+            case CreatePods(slots):
+                for slot in slots:
+                    self._create(slot)
+            case MarkPods(victims):
+                for victim in victims:
+                    pod = self.pods.get(victim.name)
+                    if pod is not None and pod.metadata.uid == victim.uid:
+                        self.change(pod, annotations={**pod.metadata.annotations, keys.OUT_OF_SYNC: "true"})
+            case DeletePods(victims):
+                for victim in victims:
+                    pod = self.pods.get(victim.name)
+                    if pod is not None and pod.metadata.uid == victim.uid:
+                        self.change(pod, deletion_timestamp="2024-01-01T00:00:00Z")
+            case _:
+                raise AssertionError(effect)
+
+    def _create(self, slot) -> None:
+        assert self.group is not None
+        assert self.group.status.phase is not PodGroupPhase.PENDING, "pods before the gang was let in"
+        spec = next(each for each in self.job.spec.tasks if each.name == slot.task)
+        body = pods.build(self.job, spec, slot.index)
+        name = body["metadata"]["name"]
+        assert name not in self.pods, f"{name} is made although it is there"
+        self.made += 1
+        version = body["metadata"]["annotations"][keys.JOB_VERSION]
+        uid = f"p{self.made}"
+        assert (name, version) not in self.created, f"{name} is made twice at version {version}"
+        self.created[name, version] = 1
+        meta = {**body["metadata"], "uid": uid, "creationTimestamp": format_time(self.now)}
+        self.pods[name] = decode({**body, "metadata": meta, "status": {"phase": "Pending"}}, Pod)
+
+    def write(self, status) -> bool:
+        old, new = self.job.status.state.phase, status.state.phase
+        if old is not new:
+            reachable = {*SETTLING[old], *(cell.to for cell in MOVES[old].values())}
+            assert new in reachable, f"{old} does not lead to {new}"
+            self.trace.append(new)
+        assert status.version in (self.job.status.version, self.job.status.version + 1)
+        assert status.retry_count in (self.job.status.retry_count, self.job.status.retry_count + 1)
+        moved = (new, status.version, status.retry_count) != (
+            old,
+            self.job.status.version,
+            self.job.status.retry_count,
+        )
+        body = written(status)
+        self.job = msgspec.structs.replace(self.job, status=decode(body, type(status)))
+        assert written(self.job.status) == body, "what is written is not what is read"
+        return moved
+
+    def _settle(self, decision: Decision) -> None:
+        orders = tuple(order for order in self.memory.orders if order is not decision.order)
+        kept = tuple(each for each in self.memory.occurrences if each not in decision.forget)
+        self.remember(orders=orders, occurrences=kept)
+
+    def remember(self, **changes) -> None:
+        values = {name: getattr(self.memory, name) for name in ("orders", "occurrences", "prepared", "removed")}
+        self.memory = Memory(**{**values, **changes})
+
+    def _step(self) -> None:
+        if self.steps_until_crash is not None:
+            if self.steps_until_crash == 0:
+                self.steps_until_crash = None
+                self.memory = Memory()
+                raise Crash
+            self.steps_until_crash -= 1
+
+    # what others do
+
+    def change(self, pod: Pod, **meta) -> None:
+        self.pods[pod.metadata.name] = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **meta))
+
+    def set_phase(self, name: str, phase: PodPhase, exit_code: int = 0) -> None:
+        pod = self.pods[name]
+        state = (
+            {"terminated": {"exitCode": exit_code, "finishedAt": format_time(self.now)}}
+            if phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+            else {}
+        )
+        container = {"name": "c", "ready": phase is PodPhase.RUNNING, "state": state}
+        status = decode({"phase": phase.value, "containerStatuses": [container]}, type(pod.status))
+        self.pods[name] = msgspec.structs.replace(pod, status=status)
+
+    def vanish(self, name: str, *, noticed: bool = True) -> None:
+        pod = self.pods.pop(name)
+        self.created.pop((name, pod.metadata.annotations[keys.JOB_VERSION]), None)
+        happened = occurrences.evicted(pod, self.now)
+        if happened and noticed:
+            self.remember(occurrences=(*self.memory.occurrences, happened))
+
+    def order(self, action: str) -> None:
+        self.remember(orders=(*self.memory.orders, Order(action, JobReason.COMMAND_ISSUED, "")))
+
+    def admit(self) -> None:
+        if self.group is not None and self.group.status.phase is PodGroupPhase.PENDING:
+            status = msgspec.structs.replace(self.group.status, phase=PodGroupPhase.INQUEUE)
+            self.group = msgspec.structs.replace(self.group, status=status)
+
+    def scale(self, sizes: dict[str, int]) -> None:
+        tasks = tuple(
+            msgspec.structs.replace(task, replicas=sizes[task.name], min_available=sizes[task.name])
+            for task in self.job.spec.tasks
+        )
+        spec = msgspec.structs.replace(self.job.spec, tasks=tasks, min_available=sum(sizes.values()))
+        meta = msgspec.structs.replace(self.job.metadata, generation=self.job.metadata.generation + 1)
+        self.job = msgspec.structs.replace(self.job, spec=spec, metadata=meta)
