@@ -43,7 +43,7 @@ def progress(job: Job, group: PodGroup | None, pods: Sequence[Pod]) -> Progress:
 
 def _outcome(job: Job, pods: Sequence[Pod]) -> str:
     reason = job.status.state.message or job.status.state.reason
-    return " - ".join(part for part in (reason, _tasks(pods)) if part)
+    return " · ".join(part for part in (reason, _tasks(pods)) if part)
 
 
 def _what_it_waits_for(job: Job, group: PodGroup | None, pods: Sequence[Pod]) -> str:

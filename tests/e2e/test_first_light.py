@@ -39,8 +39,6 @@ def test_gang_runs_together_and_completes(cluster: Cluster, namespace: str) -> N
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", "vcjob/gang", "--timeout=60s")
     found = cluster.get("vcjob", "gang", "-n", namespace)
     assert found["status"]["minAvailable"] == 4
-    group = cluster.get("podgroups.scheduling.volcano.sh", f"gang-{found['metadata']['uid']}", "-n", namespace)
-    assert group["spec"]["minMember"] == 4
     binds = [
         event
         for event in cluster.audit()
@@ -78,6 +76,10 @@ def test_deletion_takes_everything_along(cluster: Cluster, namespace: str) -> No
         "create", "-n", namespace, "-f", "-", stdin=job("gone", command=["sleep", "600"], replicas=2, plugins={"svc": []})
     )
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/gone", "--timeout=60s")
+    uid = cluster.get("vcjob", "gone", "-n", namespace)["metadata"]["uid"]
+    group = f"podgroups.scheduling.volcano.sh/gone-{uid}"
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.phase}=Running", group, "--timeout=30s")
+    assert cluster.get(group, "-n", namespace)["spec"]["minMember"] == 2
     cluster.kubectl("delete", "-n", namespace, "vcjob/gone", "--timeout=60s")
     kinds = "pods,services,podgroups.scheduling.volcano.sh,vcjob"
     wait_until(lambda: not cluster.get(kinds, "-n", namespace)["items"], "everything of the Job to be gone", seconds=90)

@@ -64,7 +64,7 @@ CASES = {
         job("Failed", message="task w: pod j-w-0 ended with exit code 3"),
         group("Running"),
         [pod("w", "Failed", "n1")],
-        Progress("Failed", "task w: pod j-w-0 ended with exit code 3 - w 1 Failed"),
+        Progress("Failed", "task w: pod j-w-0 ended with exit code 3 · w 1 Failed"),
     ),
 }
 
