@@ -184,7 +184,7 @@ def _is_member(node: FieldSet) -> bool:
     return not node or _SELF in node
 
 
-def _joined(is_member: bool, below: FieldSet) -> FieldSet | None:  # private
+def _joined(is_member: bool, below: FieldSet) -> FieldSet | None:
     if is_member:
         return {_SELF: {}, **below} if below else {}
     return below or None

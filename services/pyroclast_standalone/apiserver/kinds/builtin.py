@@ -9,15 +9,12 @@ from pyroclast_standalone.apiserver.builtins import Builtin
 from pyroclast_standalone.apiserver.documents import schema
 from pyroclast_standalone.apiserver.documents.metadata import check_metadata, check_metadata_update
 from pyroclast_standalone.apiserver.documents.structural import Verdict
-from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.apiserver.documents.typed import codec_of
 
-from .rules import NAME, Rules
+from .rules import CREATED_AT, NAME, Rules
 from .strategy import Strategy, Subresource
 
 __all__ = ["BuiltinStrategy"]
-
-_CREATED_AT = Column("Created At", description="When the object was created.")
 
 
 class BuiltinStrategy(Strategy):
@@ -33,7 +30,7 @@ class BuiltinStrategy(Strategy):
             Subresource(each.name, each.kind, each.verbs, each.group, each.version) for each in resource.subresources
         )
         self.fields = rules.fields
-        self.columns = rules.columns or (NAME, _CREATED_AT)
+        self.columns = rules.columns or (NAME, CREATED_AT)
         self.has_generation = rules.generation
         self.has_status = any(each.name == "status" for each in resource.subresources)
         self.needs_version = rules.needs_version
@@ -66,7 +63,7 @@ class BuiltinStrategy(Strategy):
 
     def prepare_create(self, document: dict[str, Any]) -> None:
         """Clears the status where the kind has a status subresource, then does what the kind does."""
-        if self.has_status:
+        if self.has_status and not self.rules.keeps_status:
             document["status"] = {}
             self._codec.refill(document)
         if self.has_generation:

@@ -8,16 +8,80 @@ from typing import Any, Final
 
 from pyroclast_standalone.apiserver.builtins import BUILTINS
 
+from . import (
+    access,
+    batch,
+    core_cluster,
+    core_config,
+    core_services,
+    definitions,
+    hooks,
+    networking,
+    pods,
+    scheduling,
+    storage,
+    workloads,
+)
 from .builtin import BuiltinStrategy
 from .custom import CustomStrategy
-from .pods import POD
 from .rules import Rules
 from .strategy import Strategy
 
 __all__ = ["builtin_strategies", "custom_strategy", "strategy_of"]
 
-_RULES: Final[dict[tuple[str, str], Rules]] = {
-    ("", "Pod"): POD,
+_RULES: Final[Mapping[tuple[str, str], Rules]] = {
+    ("", "ConfigMap"): core_config.CONFIG_MAP,
+    ("", "Endpoints"): core_services.ENDPOINTS,
+    ("", "Event"): core_cluster.EVENT,
+    ("", "LimitRange"): core_config.LIMIT_RANGE,
+    ("", "Namespace"): core_cluster.NAMESPACE,
+    ("", "Node"): core_cluster.NODE,
+    ("", "PersistentVolume"): storage.PERSISTENT_VOLUME,
+    ("", "PersistentVolumeClaim"): storage.PERSISTENT_VOLUME_CLAIM,
+    ("", "Pod"): pods.POD,
+    ("", "PodTemplate"): workloads.POD_TEMPLATE,
+    ("", "ReplicationController"): workloads.REPLICATION_CONTROLLER,
+    ("", "ResourceQuota"): core_config.RESOURCE_QUOTA,
+    ("", "Secret"): core_config.SECRET,
+    ("", "Service"): core_services.SERVICE,
+    ("", "ServiceAccount"): core_config.SERVICE_ACCOUNT,
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): hooks.MUTATING_POLICY,
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): hooks.MUTATING_POLICY_BINDING,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): hooks.MUTATING_WEBHOOKS,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): hooks.VALIDATING_POLICY,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): hooks.VALIDATING_POLICY_BINDING,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): hooks.VALIDATING_WEBHOOKS,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): definitions.CUSTOM_RESOURCE_DEFINITION,
+    ("apps", "ControllerRevision"): workloads.CONTROLLER_REVISION,
+    ("apps", "DaemonSet"): workloads.DAEMON_SET,
+    ("apps", "Deployment"): workloads.DEPLOYMENT,
+    ("apps", "ReplicaSet"): workloads.REPLICA_SET,
+    ("apps", "StatefulSet"): workloads.STATEFUL_SET,
+    ("autoscaling", "HorizontalPodAutoscaler"): networking.HORIZONTAL_POD_AUTOSCALER,
+    ("batch", "CronJob"): batch.CRON_JOB,
+    ("batch", "Job"): batch.JOB,
+    ("coordination.k8s.io", "Lease"): scheduling.LEASE,
+    ("discovery.k8s.io", "EndpointSlice"): networking.ENDPOINT_SLICE,
+    ("events.k8s.io", "Event"): core_cluster.REGARDING_EVENT,
+    ("networking.k8s.io", "Ingress"): networking.INGRESS,
+    ("networking.k8s.io", "IngressClass"): networking.INGRESS_CLASS,
+    ("networking.k8s.io", "NetworkPolicy"): networking.NETWORK_POLICY,
+    ("node.k8s.io", "RuntimeClass"): scheduling.RUNTIME_CLASS,
+    ("policy", "PodDisruptionBudget"): scheduling.POD_DISRUPTION_BUDGET,
+    ("rbac.authorization.k8s.io", "ClusterRole"): access.CLUSTER_ROLE,
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.CLUSTER_ROLE_BINDING,
+    ("rbac.authorization.k8s.io", "Role"): access.ROLE,
+    ("rbac.authorization.k8s.io", "RoleBinding"): access.ROLE_BINDING,
+    ("resource.k8s.io", "DeviceClass"): networking.PLAIN,
+    ("resource.k8s.io", "ResourceClaim"): networking.PLAIN,
+    ("resource.k8s.io", "ResourceClaimTemplate"): networking.PLAIN,
+    ("resource.k8s.io", "ResourceSlice"): networking.PLAIN,
+    ("scheduling.k8s.io", "PriorityClass"): scheduling.PRIORITY_CLASS,
+    ("storage.k8s.io", "CSIDriver"): storage.CSI_DRIVER,
+    ("storage.k8s.io", "CSINode"): storage.CSI_NODE,
+    ("storage.k8s.io", "CSIStorageCapacity"): storage.CSI_STORAGE_CAPACITY,
+    ("storage.k8s.io", "StorageClass"): storage.STORAGE_CLASS,
+    ("storage.k8s.io", "VolumeAttachment"): storage.VOLUME_ATTACHMENT,
 }
 
 

@@ -12,7 +12,7 @@ from pyroclast_standalone.apiserver.documents.errors import FieldError
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
 from pyroclast_standalone.apiserver.documents.tables import Column
 
-__all__ = ["AGE", "NAME", "Cells", "Check", "Default", "Rules", "UpdateCheck", "age_of", "name_and_age"]
+__all__ = ["AGE", "CREATED_AT", "NAME", "Cells", "Check", "Default", "Rules", "UpdateCheck", "age_of", "name_and_age"]
 
 Default: TypeAlias = Callable[[dict[str, Any]], None]
 Check: TypeAlias = Callable[[dict[str, Any]], list[FieldError]]
@@ -24,6 +24,7 @@ NAME = Column(
     format="name",
     doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.name",
 )
+CREATED_AT = Column("Created At", type="date", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.creationTimestamp")
 AGE = Column("Age", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.creationTimestamp")
 
 
@@ -63,6 +64,7 @@ class Rules:
         prepare: Sets what only the server sets on create.
         fields: Selectable fields.
         generation: Whether changes of `spec` are counted.
+        keeps_status: Whether a new object may bring its status.
     """
 
     name: names.NameRule = names.dns_subdomain
@@ -75,6 +77,7 @@ class Rules:
     warnings: Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]] | None = None
     fields: FieldReaders | None = None
     generation: bool = False
+    keeps_status: bool = False
     needs_version: bool = False
     deletes_to_object: bool = False
     columns: Sequence[Column] = field(default=())

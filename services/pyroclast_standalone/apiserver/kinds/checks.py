@@ -1,0 +1,46 @@
+"""Small checks that many kinds share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required, unsupported
+from pyroclast_standalone.apiserver.documents.names import NameRule
+
+__all__ = ["choice", "immutable", "named", "non_negative", "optional_choice"]
+
+
+def choice(holder: Mapping[str, Any], field: str, supported: Sequence[str], path: str) -> list[FieldError]:
+    """`field` must be given and be one of `supported`."""
+    value = holder.get(field)
+    if not value:
+        return [required(f"{path}.{field}")]
+    return [] if value in supported else [unsupported(f"{path}.{field}", value, supported)]
+
+
+def optional_choice(holder: Mapping[str, Any], field: str, supported: Sequence[str], path: str) -> list[FieldError]:
+    """`field`, if given, must be one of `supported`."""
+    value = holder.get(field)
+    return [] if value is None or value in supported else [unsupported(f"{path}.{field}", value, supported)]
+
+
+def non_negative(holder: Mapping[str, Any], fields: Iterable[str], path: str) -> list[FieldError]:
+    """Numbers that may not be below zero."""
+    return [
+        invalid(f"{path}.{field}", value, "must be greater than or equal to 0")
+        for field in fields
+        if isinstance(value := holder.get(field), int) and value < 0
+    ]
+
+
+def named(value: str, rule: NameRule, path: str) -> list[FieldError]:
+    """What `rule` says of a name."""
+    return [invalid(path, value, sentence) for sentence in rule(value)]
+
+
+def immutable(new: Mapping[str, Any], old: Mapping[str, Any], field: str, path: str) -> list[FieldError]:
+    """`field` may not change."""
+    if new.get(field) == old.get(field):
+        return []
+    return [invalid(path, new.get(field), "field is immutable")]

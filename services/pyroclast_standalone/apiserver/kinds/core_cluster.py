@@ -1,0 +1,306 @@
+"""Nodes, namespaces and events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyroclast_standalone.apiserver.documents import names
+from pyroclast_standalone.apiserver.documents.durations import human_duration, parse_time, since
+from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
+from pyroclast_standalone.apiserver.documents.selectors import read_field
+from pyroclast_standalone.apiserver.documents.tables import Column
+
+from .checks import named
+from .rules import AGE, NAME, Rules, age_of
+
+__all__ = ["EVENT", "NAMESPACE", "NODE", "REGARDING_EVENT"]
+
+_CORE: Final = "io.k8s.api.core.v1."
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def _default_node(document: dict[str, Any]) -> None:
+    status = document["status"]
+    if "allocatable" not in status and status.get("capacity"):
+        status["allocatable"] = dict(status["capacity"])
+
+
+def _check_taints(taints: list[dict[str, Any]], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        own = f"{path}[{index}]"
+        key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
+        errors += named(key, names.label_key, f"{own}.key")
+        if wrong := names.label_value(value):
+            errors.append(invalid(f"{own}.value", value, ";".join(wrong)))
+        if not effect:
+            errors.append(required(f"{own}.effect"))
+        elif effect not in _EFFECTS:
+            errors.append(unsupported(f"{own}.effect", effect, _EFFECTS))
+        if (key, effect) in seen:
+            errors.append(duplicate(own, taint))
+        seen.add((key, effect))
+    return errors
+
+
+def _check_node(document: dict[str, Any]) -> list[FieldError]:
+    taints = document["spec"].get("taints")
+    return _check_taints(taints, "metadata.taints") if taints else []
+
+
+def _update_node(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    errors = []
+    spec, before = new["spec"], old["spec"]
+    if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
+        errors.append(forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid'))
+    if before.get("providerID") and spec.get("providerID") != before["providerID"]:
+        errors.append(forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid'))
+    return [*errors, *_check_node(new)]
+
+
+def _addresses(status: Mapping[str, Any], kind: str) -> str:
+    return next((each["address"] for each in status.get("addresses") or () if each.get("type") == kind), "<none>")
+
+
+def _roles(labels: Mapping[str, str]) -> str:
+    prefix = "node-role.kubernetes.io/"
+    roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)}
+    if own := labels.get("kubernetes.io/role"):
+        roles.add(own)
+    return ",".join(sorted(role for role in roles if role)) or "<none>"
+
+
+def _node_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    spec, status = document.get("spec") or {}, document.get("status") or {}
+    ready = next((each.get("status") for each in status.get("conditions") or () if each.get("type") == "Ready"), None)
+    state = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
+    if spec.get("unschedulable"):
+        state += ",SchedulingDisabled"
+    info = status.get("nodeInfo") or {}
+    kernel = info.get("kernelVersion") or "<unknown>"
+    if info.get("architecture"):
+        kernel += f" ({info['architecture']})"
+    return [
+        document["metadata"]["name"],
+        state,
+        _roles(document["metadata"].get("labels") or {}),
+        age_of(document, now),
+        info.get("kubeletVersion", ""),
+        _addresses(status, "InternalIP"),
+        _addresses(status, "ExternalIP"),
+        info.get("osImage") or "<unknown>",
+        kernel,
+        info.get("containerRuntimeVersion") or "<unknown>",
+    ]
+
+
+def _unschedulable(document: Mapping[str, Any]) -> str:
+    return "true" if (document.get("spec") or {}).get("unschedulable") else "false"
+
+
+NODE: Final = Rules(
+    default=_default_node,
+    check=_check_node,
+    check_update=_update_node,
+    keeps_status=True,
+    fields={"spec.unschedulable": _unschedulable},
+    columns=(
+        NAME,
+        Column("Status", description="Whether the node takes pods."),
+        Column("Roles", description="The roles that its labels tell."),
+        AGE,
+        Column("Version", doc=f"{_CORE}NodeSystemInfo.kubeletVersion"),
+        Column("Internal-IP", priority=1, doc=f"{_CORE}NodeStatus.addresses"),
+        Column("External-IP", priority=1, doc=f"{_CORE}NodeStatus.addresses"),
+        Column("OS-Image", priority=1, doc=f"{_CORE}NodeSystemInfo.osImage"),
+        Column("Kernel-Version", priority=1, doc=f"{_CORE}NodeSystemInfo.kernelVersion"),
+        Column("Container-Runtime", priority=1, doc=f"{_CORE}NodeSystemInfo.containerRuntimeVersion"),
+    ),
+    cells=_node_cells,
+)
+
+
+def _default_namespace(document: dict[str, Any]) -> None:
+    document["status"].setdefault("phase", "Active")
+    metadata = document["metadata"]
+    if name := metadata.get("name"):
+        labels = metadata.get("labels")
+        if labels is None:
+            labels = metadata["labels"] = {}
+        labels["kubernetes.io/metadata.name"] = name
+
+
+def _prepare_namespace(document: dict[str, Any]) -> None:
+    document["status"] = {"phase": "Active"}
+    finalizers = document["spec"].get("finalizers") or []
+    if "kubernetes" not in finalizers:
+        document["spec"]["finalizers"] = [*finalizers, "kubernetes"]
+
+
+def _prepare_namespace_update(new: dict[str, Any], old: Mapping[str, Any]) -> None:
+    new["spec"]["finalizers"] = old["spec"].get("finalizers") or []
+    if not new["spec"]["finalizers"]:
+        del new["spec"]["finalizers"]
+
+
+def _namespace_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    return [document["metadata"]["name"], (document.get("status") or {}).get("phase", ""), age_of(document, now)]
+
+
+NAMESPACE: Final = Rules(
+    name=names.dns_label,
+    default=_default_namespace,
+    prepare=_prepare_namespace,
+    prepare_update=_prepare_namespace_update,
+    fields={"status.phase": read_field("status.phase")},
+    columns=(NAME, Column("Status", description="Whether the namespace is in use."), AGE),
+    cells=_namespace_cells,
+)
+
+
+def _check_event(document: dict[str, Any]) -> list[FieldError]:
+    involved = document.get("involvedObject") or {}
+    namespace, own = involved.get("namespace", ""), document["metadata"].get("namespace", "")
+    fits = own in {"", "default"} if not namespace else own == namespace
+    if document.get("eventTime"):
+        errors = _check_new_event(document)
+        fits = own in {"default", "kube-system"} if not namespace else True
+    else:
+        errors = []
+    if not fits:
+        errors.insert(0, invalid("involvedObject.namespace", namespace, "does not match event.namespace"))
+    return errors
+
+
+def _check_new_event(document: Mapping[str, Any]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for field, path, limit in (
+        ("reportingComponent", "reportingController", 0),
+        ("reportingInstance", "reportingInstance", 128),
+        ("action", "action", 128),
+        ("reason", "reason", 128),
+    ):
+        value = document.get(field) or ""
+        if not value:
+            errors.append(required(path))
+        if field == "reportingComponent":
+            errors += named(value, names.label_key, path)
+        elif len(value) > limit:
+            errors.append(invalid(path, "", f"can have at most {limit} characters"))
+    if len(document.get("message") or "") > 1024:
+        errors.append(invalid("message", "", "can have at most 1024 characters"))
+    return errors
+
+
+def _source(document: Mapping[str, Any]) -> str:
+    source = document.get("source") or {}
+    component = source.get("component") or document.get("reportingComponent") or ""
+    instance = source.get("host") or document.get("reportingInstance") or ""
+    return f"{component}, {instance}" if instance else component
+
+
+def _since_micro(text: object, now: float) -> str:
+    then = parse_time(text)
+    return "<unknown>" if then is None else human_duration(now - then)
+
+
+def _event_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    first = since(document.get("firstTimestamp"), now)
+    if not document.get("firstTimestamp"):
+        first = _since_micro(document.get("eventTime"), now)
+    last = since(document.get("lastTimestamp"), now) if document.get("lastTimestamp") else first
+    series = document.get("series")
+    count = document.get("count") or 1
+    if series:
+        last, count = _since_micro(series.get("lastObservedTime"), now), series.get("count", 0)
+    involved = document.get("involvedObject") or {}
+    kind = involved.get("kind", "").lower()
+    return [
+        last,
+        document.get("type", ""),
+        document.get("reason", ""),
+        f"{kind}/{involved['name']}" if involved.get("name") else kind,
+        involved.get("fieldPath", ""),
+        _source(document),
+        document.get("message", "").strip(),
+        first,
+        count,
+        document["metadata"]["name"],
+    ]
+
+
+def _event_source(document: Mapping[str, Any]) -> str:
+    return (document.get("source") or {}).get("component") or document.get("reportingComponent") or ""
+
+
+_EVENT_COLUMNS: Final = (
+    Column("Last Seen", doc=f"{_CORE}Event.lastTimestamp"),
+    Column("Type", doc=f"{_CORE}Event.type"),
+    Column("Reason", doc=f"{_CORE}Event.reason"),
+    Column("Object", doc=f"{_CORE}Event.involvedObject"),
+    Column("Subobject", priority=1, doc=f"{_CORE}ObjectReference.fieldPath"),
+    Column("Source", priority=1, doc=f"{_CORE}Event.source"),
+    Column("Message", doc=f"{_CORE}Event.message"),
+    Column("First Seen", priority=1, doc=f"{_CORE}Event.firstTimestamp"),
+    Column("Count", priority=1, doc=f"{_CORE}Event.count"),
+    Column("Name", priority=1, format="name", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.name"),
+)
+
+EVENT: Final = Rules(
+    check=_check_event,
+    fields={
+        **{
+            f"involvedObject.{name}": read_field(f"involvedObject.{name}")
+            for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        },
+        "reason": read_field("reason"),
+        "reportingComponent": read_field("reportingComponent"),
+        "source": _event_source,
+        "type": read_field("type"),
+    },
+    columns=_EVENT_COLUMNS,
+    cells=_event_cells,
+)
+
+
+def _core_form(document: Mapping[str, Any]) -> dict[str, Any]:
+    """An event of `events.k8s.io` in the words of the core group, as far as its row needs them."""
+    return {
+        **document,
+        "involvedObject": document.get("regarding") or {},
+        "message": document.get("note", ""),
+        "reportingComponent": document.get("reportingController", ""),
+        "source": document.get("deprecatedSource") or {},
+        "count": document.get("deprecatedCount"),
+        "firstTimestamp": document.get("deprecatedFirstTimestamp"),
+        "lastTimestamp": document.get("deprecatedLastTimestamp"),
+    }
+
+
+def _check_regarding(document: dict[str, Any]) -> list[FieldError]:
+    errors = [] if document.get("eventTime") else [required("eventTime")]
+    if document.get("type") not in {"Normal", "Warning"}:
+        errors.append(invalid("type", "", f"has invalid value: {document.get('type', '')}"))
+    return [*errors, *_check_event(_core_form(document))]
+
+
+def _regarding_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    return _event_cells(_core_form(document), now)
+
+
+REGARDING_EVENT: Final = Rules(
+    check=_check_regarding,
+    fields={
+        **{
+            f"regarding.{name}": read_field(f"regarding.{name}")
+            for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        },
+        "reason": read_field("reason"),
+        "reportingController": read_field("reportingController"),
+        "type": read_field("type"),
+    },
+    columns=_EVENT_COLUMNS,
+    cells=_regarding_cells,
+)

@@ -1,0 +1,175 @@
+"""Core kinds that hold configuration: ConfigMap, Secret, ServiceAccount, quotas and limits."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyroclast_standalone.apiserver.documents import names
+from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, too_long
+from pyroclast_standalone.apiserver.documents.selectors import read_field
+from pyroclast_standalone.apiserver.documents.tables import Column
+
+from .rules import AGE, NAME, Rules, age_of
+
+__all__ = ["CONFIG_MAP", "LIMIT_RANGE", "RESOURCE_QUOTA", "SECRET", "SERVICE_ACCOUNT"]
+
+_CORE: Final = "io.k8s.api.core.v1."
+_MAX_BYTES: Final = 1024 * 1024  # of all values together
+_UNCHANGEABLE: Final = "field is immutable when `immutable` is set"
+_NEEDED_KEYS: Final = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+
+
+def _check_keys(data: Mapping[str, str], field: str) -> list[FieldError]:
+    return [invalid(f"{field}[{key}]", key, sentence) for key in data for sentence in names.config_map_key(key)]
+
+
+def _check_immutable(new: Mapping[str, Any], old: Mapping[str, Any], fields: tuple[str, ...]) -> list[FieldError]:
+    if not old.get("immutable"):
+        return []
+    errors = [] if new.get("immutable") else [forbidden("immutable", _UNCHANGEABLE)]
+    errors += [forbidden(field, _UNCHANGEABLE) for field in fields if (new.get(field) or {}) != (old.get(field) or {})]
+    return errors
+
+
+def _check_config_map(document: dict[str, Any]) -> list[FieldError]:
+    data, binary = document.get("data") or {}, document.get("binaryData") or {}
+    errors = _check_keys(data, "data")
+    for key in data:
+        if key in binary:
+            errors.append(invalid(f"data[{key}]", key, f"duplicate of key present in binaryData: {key}"))
+    errors += _check_keys(binary, "binaryData")
+    size = sum(len(value.encode()) for value in data.values()) + sum(len(value) * 3 // 4 for value in binary.values())
+    return [*errors, too_long("", _MAX_BYTES)] if size > _MAX_BYTES else errors
+
+
+def _update_config_map(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    return [*_check_immutable(new, old, ("data", "binaryData")), *_check_config_map(new)]
+
+
+def _config_map_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    count = len(document.get("data") or ()) + len(document.get("binaryData") or ())
+    return [document["metadata"]["name"], str(count), age_of(document, now)]
+
+
+CONFIG_MAP: Final = Rules(
+    check=_check_config_map,
+    check_update=_update_config_map,
+    columns=(NAME, Column("Data", doc=f"{_CORE}ConfigMap.data"), AGE),
+    cells=_config_map_cells,
+)
+
+
+def _default_secret(document: dict[str, Any]) -> None:
+    document.setdefault("type", "Opaque")
+    texts = document.pop("stringData", None)
+    if texts:
+        data = document.get("data") or {}
+        data.update((key, base64.b64encode(value.encode()).decode()) for key, value in texts.items())
+        document["data"] = data
+
+
+def _size(value: str) -> int:
+    try:
+        return len(base64.b64decode(value))
+    except (binascii.Error, ValueError):
+        return len(value)
+
+
+def _check_secret(document: dict[str, Any]) -> list[FieldError]:
+    data = document.get("data") or {}
+    errors = _check_keys(data, "data")
+    if sum(map(_size, data.values())) > _MAX_BYTES:
+        errors.append(too_long("data", _MAX_BYTES))
+    kind = document.get("type", "")
+    errors += [required(f"data[{key}]") for key in _NEEDED_KEYS.get(kind, ()) if key not in data]
+    annotations = document["metadata"].get("annotations") or {}
+    if kind == "kubernetes.io/service-account-token" and not annotations.get("kubernetes.io/service-account.name"):
+        errors.append(required("metadata.annotations[kubernetes.io/service-account.name]"))
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & set(data):
+        errors += [required("data[username]"), required("data[password]")]
+    return errors
+
+
+def _update_secret(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    errors = []
+    if new.get("type") != old.get("type"):
+        errors.append(invalid("type", new.get("type", ""), "field is immutable"))
+    return [*errors, *_check_immutable(new, old, ("data",)), *_check_secret(new)]
+
+
+def _secret_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    return [document["metadata"]["name"], document.get("type", ""), str(len(document.get("data") or ())), age_of(document, now)]
+
+
+SECRET: Final = Rules(
+    default=_default_secret,
+    check=_check_secret,
+    check_update=_update_secret,
+    fields={"type": read_field("type")},
+    columns=(NAME, Column("Type", doc=f"{_CORE}Secret.type"), Column("Data", doc=f"{_CORE}Secret.data"), AGE),
+    cells=_secret_cells,
+)
+
+
+def _plain_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    return [document["metadata"]["name"], age_of(document, now)]
+
+
+SERVICE_ACCOUNT: Final = Rules(deletes_to_object=True, columns=(NAME, AGE), cells=_plain_cells)
+
+
+def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    status = document.get("status") or {}
+    used = status.get("used") or {}
+    requests: list[str] = []
+    limits: list[str] = []
+    for name, amount in sorted((status.get("hard") or {}).items()):
+        text = f"{name}: {used.get(name, '0')}/{amount}"
+        (limits if name.startswith("limits") else requests).append(text)
+    return [document["metadata"]["name"], ", ".join(requests), ", ".join(limits), age_of(document, now)]
+
+
+RESOURCE_QUOTA: Final = Rules(
+    deletes_to_object=True,
+    columns=(
+        NAME,
+        Column("Request", description="What may be requested, and what of it is."),
+        Column("Limit", description="What limits may add up to, and what they do."),
+        AGE,
+    ),
+    cells=_quota_cells,
+)
+
+
+def _default_limits(document: dict[str, Any]) -> None:
+    for item in document["spec"].get("limits") or ():
+        if item.get("type") == "Container":
+            limits, requests = dict(item.get("default") or {}), dict(item.get("defaultRequest") or {})
+            for name, amount in (item.get("max") or {}).items():
+                limits.setdefault(name, amount)
+            for source in (limits, item.get("min") or {}):
+                for name, amount in source.items():
+                    requests.setdefault(name, amount)
+            if limits:
+                item["default"] = limits
+            if requests:
+                item["defaultRequest"] = requests
+
+
+def _limit_cells(document: Mapping[str, Any], _now: float) -> list[Any]:
+    return [document["metadata"]["name"], document["metadata"].get("creationTimestamp")]
+
+
+LIMIT_RANGE: Final = Rules(
+    default=_default_limits,
+    columns=(NAME, Column("Created At", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.creationTimestamp")),
+    cells=_limit_cells,
+)

@@ -1,0 +1,218 @@
+"""CustomResourceDefinitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyroclast_standalone.apiserver.documents import names
+from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, invalid, required, unsupported
+from pyroclast_standalone.apiserver.documents.jsonpath import BadPath, compile_path
+from pyroclast_standalone.apiserver.documents.schema_check import check_schema
+from pyroclast_standalone.apiserver.documents.schema_rules import check_rules
+
+from .rules import CREATED_AT, NAME, Rules
+
+__all__ = ["CUSTOM_RESOURCE_DEFINITION"]
+
+_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_APPROVAL: Final = "api-approved.kubernetes.io"
+_PROTECTED: Final = (".k8s.io", ".kubernetes.io")
+
+
+def _default_definition(document: dict[str, Any]) -> None:
+    spec = document["spec"]
+    kinds = spec["names"]
+    if kind := kinds.get("kind"):
+        if not kinds.get("singular"):
+            kinds["singular"] = kind.lower()
+        if not kinds.get("listKind"):
+            kinds["listKind"] = f"{kind}List"
+    conversion = spec.setdefault("conversion", {"strategy": "None"})
+    client = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
+    if client:
+        client.setdefault("port", 443)
+
+
+def _prepare_definition(document: dict[str, Any]) -> None:
+    document["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
+
+
+def _check_names(kinds: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for field in ("plural", "singular", "kind", "listKind"):
+        value = kinds.get(field, "")
+        if not value:
+            errors.append(required(f"{path}.{field}"))
+            continue
+        wrong = names.dns_service_label(value.lower())
+        if wrong:
+            prefix = "may have mixed case, but should otherwise match: " if field in {"kind", "listKind"} else ""
+            errors.append(invalid(f"{path}.{field}", value, prefix + ",".join(wrong)))
+    if kinds.get("kind") and kinds.get("kind") == kinds.get("listKind"):
+        errors.append(invalid(f"{path}.listKind", kinds["listKind"], "kind and listKind may not be the same"))
+    for field in ("shortNames", "categories"):
+        for index, value in enumerate(kinds.get(field) or ()):
+            if wrong := names.dns_service_label(value):
+                errors.append(invalid(f"{path}.{field}[{index}]", value, ",".join(wrong)))
+    return errors
+
+
+def _check_column(column: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not column.get("name"):
+        errors.append(required(f"{path}.name"))
+    kind = column.get("type", "")
+    text = f"must be one of {','.join(_COLUMN_TYPES)}"
+    if not kind:
+        errors.append(required(f"{path}.type", text))
+    elif kind not in _COLUMN_TYPES:
+        errors.append(invalid(f"{path}.type", kind, text))
+    if (form := column.get("format")) and form not in _COLUMN_FORMATS:
+        errors.append(invalid(f"{path}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}"))
+    if not column.get("jsonPath"):
+        errors.append(required(f"{path}.JSONPath"))
+    return errors
+
+
+def _check_scale(scale: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for field, roots in (("specReplicasPath", (".spec.",)), ("statusReplicasPath", (".status.",))):
+        value = scale.get(field, "")
+        if not value:
+            errors.append(required(f"{path}.scale.{field}"))
+        elif not value.startswith(roots):
+            errors.append(invalid(f"{path}.scale.{field}", value, f"should be a json path under {roots[0].rstrip('.')}"))
+    selector = scale.get("labelSelectorPath")
+    if selector and not selector.startswith((".spec.", ".status.")):
+        text = "should be a json path under either .spec or .status"
+        errors.append(invalid(f"{path}.scale.labelSelectorPath", selector, text))
+    return errors
+
+
+def _check_selectable(fields: list[dict[str, Any]], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, each in enumerate(fields):
+        own = f"{path}[{index}].jsonPath"
+        value = each.get("jsonPath", "")
+        if not value:
+            errors.append(required(own))
+            continue
+        try:
+            compile_path(value)
+        except BadPath as error:
+            errors.append(invalid(own, value, f"is an invalid path: {error}"))
+        if value.startswith(".metadata"):
+            errors.append(invalid(own, value, "must not point to fields in metadata"))
+        if value in seen:
+            errors.append(duplicate(own, value))
+        seen.add(value)
+    return errors
+
+
+def _check_version(version: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    name = version.get("name", "")
+    if wrong := names.dns_service_label(name):
+        errors.append(invalid(f"{path}.name", name, ",".join(wrong)))
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    own = f"{path}.schema.openAPIV3Schema"
+    if schema is None:
+        errors.append(required(own, "schemas are required"))
+    else:
+        found = check_schema(schema, own)
+        errors += found or check_rules(schema, own)
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        errors += _check_column(column, f"{path}.additionalPrinterColumns[{index}]")
+    if scale := (version.get("subresources") or {}).get("scale"):
+        errors += _check_scale(scale, f"{path}.subresources")
+    return [*errors, *_check_selectable(version.get("selectableFields") or [], f"{path}.selectableFields")]
+
+
+def _check_versions(versions: list[dict[str, Any]]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, version in enumerate(versions):
+        errors += _check_version(version, f"spec.versions[{index}]")
+    own = [version.get("name") for version in versions]
+    if len(set(own)) < len(own):
+        errors.append(invalid("spec.versions", versions, "must contain unique version names"))
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        errors.append(invalid("spec.versions", versions, "must have exactly one version marked as storage version"))
+    return errors
+
+
+def _check_definition(document: dict[str, Any]) -> list[FieldError]:
+    spec = document["spec"]
+    kinds, group = spec.get("names") or {}, spec.get("group", "")
+    wanted = f"{kinds.get('plural', '')}.{group}"
+    errors: list[FieldError] = []
+    if document["metadata"].get("name") != wanted:
+        text = 'must be spec.names.plural+"."+spec.group'
+        errors.append(invalid("metadata.name", document["metadata"].get("name", ""), text))
+    if not group:
+        errors.append(required("spec.group"))
+    elif wrong := names.dns_subdomain(group):
+        errors.append(invalid("spec.group", group, ",".join(wrong)))
+    elif "." not in group:
+        errors.append(invalid("spec.group", group, "should be a domain with at least one dot"))
+    scope = spec.get("scope", "")
+    if not scope:
+        errors.append(required("spec.scope"))
+    elif scope not in {"Cluster", "Namespaced"}:
+        errors.append(unsupported("spec.scope", scope, ["Cluster", "Namespaced"]))
+    errors += _check_versions(spec.get("versions") or [])
+    errors += _check_names(kinds, "spec.names")
+    if (spec.get("conversion") or {}).get("strategy") not in {"None", None}:
+        errors.append(unsupported("spec.conversion.strategy", spec["conversion"]["strategy"], ["None"]))
+    if spec.get("preserveUnknownFields"):
+        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        errors.append(invalid("spec.preserveUnknownFields", True, text))
+    if group.endswith(_PROTECTED) and _APPROVAL not in (document["metadata"].get("annotations") or {}):
+        text = (
+            "protected groups must have approval annotation "
+            f'"{_APPROVAL}", see https://github.com/kubernetes/enhancements/pull/1111'
+        )
+        errors.append(required(f"metadata.annotations[{_APPROVAL}]", text))
+    return errors
+
+
+def _update_definition(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    errors = [] if new["spec"] == old["spec"] else _check_definition(new)
+    established = any(
+        each.get("type") == "Established" and each.get("status") == "True"
+        for each in (old.get("status") or {}).get("conditions") or ()
+    )
+    if established:
+        for path in ("scope", "group"):
+            if new["spec"].get(path) != old["spec"].get(path):
+                errors.append(invalid(f"spec.{path}", new["spec"].get(path), "field is immutable"))
+        for field in ("kind", "plural"):
+            mine, theirs = new["spec"]["names"].get(field), old["spec"]["names"].get(field)
+            if mine != theirs:
+                errors.append(invalid(f"spec.names.{field}", mine, "field is immutable"))
+    versions = {each.get("name") for each in new["spec"].get("versions") or ()}
+    for index, stored in enumerate((old.get("status") or {}).get("storedVersions") or ()):
+        if stored not in versions:
+            text = (
+                f"missing from spec.versions; {stored} was previously a storage version, and must remain in spec.versions until "
+                f"a storage migration ensures no data remains persisted in {stored} and removes {stored} from status.storedVersions"
+            )
+            errors.append(invalid(f"status.storedVersions[{index}]", stored, text))
+    return errors
+
+
+def _cells(document: Mapping[str, Any], _now: float) -> list[Any]:
+    return [document["metadata"]["name"], document["metadata"].get("creationTimestamp")]
+
+
+CUSTOM_RESOURCE_DEFINITION: Final = Rules(
+    default=_default_definition,
+    check=_check_definition,
+    check_update=_update_definition,
+    prepare=_prepare_definition,
+    generation=True,
+    columns=(NAME, CREATED_AT),
+    cells=_cells,
+)

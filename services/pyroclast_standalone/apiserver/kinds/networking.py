@@ -1,0 +1,210 @@
+"""Network policies, ingresses, endpoint slices, and autoscaling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required
+from pyroclast_standalone.apiserver.documents.tables import Column
+
+from .cells import selector_text
+from .pod_checks import check_selector
+from .rules import AGE, NAME, Rules, age_of
+
+__all__ = ["ENDPOINT_SLICE", "HORIZONTAL_POD_AUTOSCALER", "INGRESS", "INGRESS_CLASS", "NETWORK_POLICY", "PLAIN"]
+
+_SHOWN: Final = 3  # ports and endpoints that a row names one by one
+
+
+def _default_policy(document: dict[str, Any]) -> None:
+    spec = document["spec"]
+    for direction in ("ingress", "egress"):
+        for rule in spec.get(direction) or ():
+            for port in rule.get("ports") or ():
+                port.setdefault("protocol", "TCP")
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+def _check_policy(document: dict[str, Any]) -> list[FieldError]:
+    spec = document["spec"]
+    errors = check_selector(spec.get("podSelector") or {}, "spec.podSelector")
+    if len(spec.get("policyTypes") or ()) > 2:
+        errors.append(invalid("spec.policyTypes", spec["policyTypes"], "may not specify more than two policyTypes"))
+    return errors
+
+
+def _policy_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    return [document["metadata"]["name"], selector_text(document["spec"].get("podSelector")), age_of(document, now)]
+
+
+NETWORK_POLICY: Final = Rules(
+    default=_default_policy,
+    check=_check_policy,
+    check_update=lambda new, _old: _check_policy(new),
+    generation=True,
+    columns=(NAME, Column("Pod-Selector", doc="io.k8s.api.networking.v1.NetworkPolicySpec.podSelector"), AGE),
+    cells=_policy_cells,
+)
+
+
+def _check_ingress(document: dict[str, Any]) -> list[FieldError]:
+    spec = document["spec"]
+    errors: list[FieldError] = []
+    if not spec.get("rules") and not spec.get("defaultBackend"):
+        errors.append(invalid("spec", spec, "either `defaultBackend` or `rules` must be specified"))
+    for index, rule in enumerate(spec.get("rules") or ()):
+        for at, path in enumerate((rule.get("http") or {}).get("paths") or ()):
+            if not path.get("pathType"):
+                errors.append(required(f"spec.rules[{index}].http.paths[{at}].pathType", "pathType must be specified"))
+    return errors
+
+
+def _ingress_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    spec, status = document["spec"], document.get("status") or {}
+    hosts = [rule["host"] for rule in spec.get("rules") or () if rule.get("host")]
+    more = f" + {len(hosts) - _SHOWN} more..." if len(hosts) > _SHOWN else ""
+    entries = (status.get("loadBalancer") or {}).get("ingress") or ()
+    return [
+        document["metadata"]["name"],
+        spec.get("ingressClassName") or "<none>",
+        (",".join(hosts[:_SHOWN]) + more) or "*",
+        ",".join(each.get("ip") or each.get("hostname", "") for each in entries),
+        "80, 443" if spec.get("tls") else "80",
+        age_of(document, now),
+    ]
+
+
+INGRESS: Final = Rules(
+    check=_check_ingress,
+    check_update=lambda new, _old: _check_ingress(new),
+    generation=True,
+    columns=(
+        NAME,
+        Column("Class", description="The class that serves it."),
+        Column("Hosts", description="Hosts that it answers for."),
+        Column("Address", description="Where it can be reached."),
+        Column("Ports", description="Ports that it opens."),
+        AGE,
+    ),
+    cells=_ingress_cells,
+)
+
+
+def _class_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    spec = document["spec"]
+    parameters = spec.get("parameters")
+    shown = "<none>"
+    if parameters:
+        group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
+        shown = f"{parameters.get('kind', '')}{group}/{parameters.get('name', '')}"
+    return [document["metadata"]["name"], spec.get("controller", ""), shown, age_of(document, now)]
+
+
+INGRESS_CLASS: Final = Rules(
+    generation=True,
+    columns=(
+        NAME,
+        Column("Controller", description="Who serves the class."),
+        Column("Parameters", description="Where its parameters are."),
+        AGE,
+    ),
+    cells=_class_cells,
+)
+
+
+def _few(values: list[str]) -> str:
+    more = f" + {len(values) - _SHOWN} more..." if len(values) > _SHOWN else ""
+    return (",".join(values[:_SHOWN]) + more) or "<unset>"
+
+
+def _slice_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    ports = [str(each.get("port") or "*") for each in document.get("ports") or ()]
+    addresses = [address for each in document.get("endpoints") or () for address in each.get("addresses") or ()]
+    return [
+        document["metadata"]["name"],
+        document.get("addressType", ""),
+        _few(ports),
+        _few(addresses),
+        age_of(document, now),
+    ]
+
+
+def _default_slice(document: dict[str, Any]) -> None:
+    for port in document.get("ports") or ():
+        port.setdefault("name", "")
+        port.setdefault("protocol", "TCP")
+
+
+ENDPOINT_SLICE: Final = Rules(
+    default=_default_slice,
+    generation=True,
+    columns=(
+        NAME,
+        *(
+            Column(field[:1].upper() + field[1:], doc=f"io.k8s.api.discovery.v1.EndpointSlice.{field}")
+            for field in ("addressType", "ports", "endpoints")
+        ),
+        AGE,
+    ),
+    cells=_slice_cells,
+)
+
+
+def _default_autoscaler(document: dict[str, Any]) -> None:
+    spec = document["spec"]
+    spec.setdefault("minReplicas", 1)
+    if not spec.get("metrics"):
+        target = {"type": "Utilization", "averageUtilization": 80}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+
+
+def _autoscaler_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    spec, status = document["spec"], document.get("status") or {}
+    target = spec.get("scaleTargetRef") or {}
+    return [
+        document["metadata"]["name"],
+        f"{target.get('kind', '')}/{target.get('name', '')}",
+        _targets(spec, status),
+        str(spec.get("minReplicas", "<unset>")),
+        spec.get("maxReplicas", 0),
+        status.get("currentReplicas", 0),
+        age_of(document, now),
+    ]
+
+
+def _targets(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    current = {(each.get("resource") or {}).get("name"): each for each in status.get("currentMetrics") or ()}
+    shown = []
+    for metric in spec.get("metrics") or ():
+        resource = metric.get("resource") or {}
+        wanted = (resource.get("target") or {}).get("averageUtilization")
+        found = ((current.get(resource.get("name")) or {}).get("resource") or {}).get("current") or {}
+        now = found.get("averageUtilization")
+        shown.append(f"{resource.get('name', '')}: {'<unknown>' if now is None else f'{now}%'}/{wanted}%")
+    return ", ".join(shown) or "<none>"
+
+
+_AUTOSCALER: Final = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"
+HORIZONTAL_POD_AUTOSCALER: Final = Rules(
+    default=_default_autoscaler,
+    columns=(
+        NAME,
+        Column("Reference", doc=f"{_AUTOSCALER}Spec.scaleTargetRef"),
+        Column("Targets", doc=f"{_AUTOSCALER}Spec.metrics"),
+        Column("MinPods", doc=f"{_AUTOSCALER}Spec.minReplicas"),
+        Column("MaxPods", doc=f"{_AUTOSCALER}Spec.maxReplicas"),
+        Column("Replicas", doc=f"{_AUTOSCALER}Status.currentReplicas"),
+        AGE,
+    ),
+    cells=_autoscaler_cells,
+)
+
+
+def _plain_cells(document: Mapping[str, Any], now: float) -> list[Any]:
+    return [document["metadata"]["name"], age_of(document, now)]
+
+
+PLAIN: Final = Rules(generation=True, columns=(NAME, AGE), cells=_plain_cells)
+"""Kinds that show their age and are validated by their users."""
