@@ -359,7 +359,7 @@ def make_stored(collection: Collection, key: str, revision: int, body: dict[str,
     return Stored(
         key,
         revision,
-        orjson.dumps(body),
+        bytes(memoryview(orjson.dumps(body))),  # a copy of its very length: what orjson returns keeps a buffer of 8 KiB
         uid=metadata.get("uid", ""),
         labels=metadata.get("labels") or _NOTHING,
         fields=collection.fields_of(body),

@@ -91,9 +91,8 @@ class Writer:
             dry_run,
             _create_options(context),
         )
-        resource.strategy.default(document)
         await self.admission.mutate(review)
-        document = _after_mutation(review, resource)
+        document = _mutated(review)
         metadata = document["metadata"]
         if metadata.get("resourceVersion"):
             raise status.unreasoned(500, "resourceVersion should not be set on objects to be created")
@@ -235,7 +234,6 @@ class Writer:
         now = self.now()
         if not is_tracked:
             self._track(context, resource, new, old, now, subresource)
-        resource.strategy.default(new)
         dry_run = context.is_dry_run
         options = _update_options(context, is_put=is_put)
         review = Review(
@@ -253,7 +251,7 @@ class Writer:
             show,
         )
         await self.admission.mutate(review)
-        new = _after_mutation(review, resource)
+        new = _mutated(review)
         if wished_version and wished_version != old_metadata["resourceVersion"]:
             raise _modified(resource, key)
         new["metadata"]["resourceVersion"] = old_metadata["resourceVersion"]
@@ -345,13 +343,11 @@ def _key(resource: Resource, namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if resource.namespaced else name
 
 
-def _after_mutation(review: Review, resource: Resource) -> dict[str, Any]:
-    """The object after mutating admission, in the form of its kind again."""
-    document = review.body
-    if document is None:
+def _mutated(review: Review) -> dict[str, Any]:
+    """The object after mutating admission, which has kept it in the form of its kind."""
+    if review.body is None:
         raise TypeError("admission took the object away")
-    resource.strategy.default(document)
-    return document
+    return review.body
 
 
 def _modified(resource: Resource, key: str) -> status.StatusError:
