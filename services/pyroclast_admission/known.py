@@ -20,10 +20,6 @@ class NamespaceLookup(Protocol):
         """The annotations of the namespace; none when it is not known."""
         ...
 
-    def is_terminating(self, name: str) -> bool:
-        """Whether the namespace is being deleted."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
+
+import orjson
 
 from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast.rules.names import dns_subdomain
@@ -15,12 +18,34 @@ from pyroclast.rules.values import Json, items, mapping
 __all__ = ["check_template"]
 
 
+REMEMBERED = 256
+"""Templates whose errors are kept: jobs are made from few templates, again and again, and the tasks of a job are alike."""
+
+REMEMBERED_BYTES = 16 * 1024
+"""A larger template is not kept, so that all of them together stay below 4 MiB."""
+
+
 def check_template(template: Json, *, task_name: str, pod_level_resources: bool = True) -> list[FieldError]:
     """Everything wrong with the template of the task `task_name`; `pod_level_resources` as the cluster has it."""
+    errors = [invalid("metadata.name", task_name, problem) for problem in dns_subdomain(task_name)]
+    try:
+        raw = orjson.dumps(template)
+    except orjson.JSONEncodeError:  # nested deeper than any template
+        raw = b""
+    if 0 < len(raw) <= REMEMBERED_BYTES:
+        return [*errors, *_check_raw(raw, pod_level_resources)]
+    return [*errors, *_check(template, pod_level_resources)]
+
+
+@lru_cache(REMEMBERED)
+def _check_raw(raw: bytes, pod_level_resources: bool) -> tuple[FieldError, ...]:
+    return _check(orjson.loads(raw), pod_level_resources)
+
+
+def _check(template: Json, pod_level_resources: bool) -> tuple[FieldError, ...]:
     errors: list[FieldError] = []
     given: Mapping[str, Any] = mapping(template)
     metadata, spec = mapping(given.get("metadata")), mapping(given.get("spec"))
-    errors += (invalid("metadata.name", task_name, problem) for problem in dns_subdomain(task_name))
     if labels := mapping(metadata.get("labels")):
         check_labels(labels, "template.labels", errors)
     if annotations := mapping(metadata.get("annotations")):
@@ -28,4 +53,4 @@ def check_template(template: Json, *, task_name: str, pod_level_resources: bool 
     check_pod_spec(spec, "template.spec", errors, pod_level_resources=pod_level_resources)
     if items(spec.get("ephemeralContainers")):
         errors.append(forbidden("template.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
-    return errors
+    return tuple(errors)

@@ -1,0 +1,198 @@
+"""How many reviews one core answers: `python -m tests.bench.admission`.
+
+The server runs in a process of its own, over TLS; 32 connections ask without pause, then at half that pace. The load and
+other programs share this machine, so besides the pace seen the CPU time of the server per review is told: its inverse is
+what one core of its own would answer. The status is 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import ssl
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+__all__ = ["main"]
+
+CONNECTIONS = 32
+SECONDS = float(os.environ.get("PYROCLAST_BENCH_SECONDS", "4"))
+TICKS = os.sysconf("SC_CLK_TCK")
+
+MIN_PER_SECOND_1 = 4000
+MIN_PER_SECOND_20 = 500
+MAX_MICROSECONDS_PER_TASK = 150
+MAX_P99_MILLISECONDS = 10.0
+
+
+def job(tasks: int) -> dict[str, Any]:
+    """A Job as people write them: two containers per task, environment, volumes, probes, requests and limits."""
+    container = {
+        "name": "main",
+        "image": "registry.example.org/team/train:v1.2.3",
+        "command": ["python", "-m", "train"],
+        "args": ["--epochs", "10"],
+        "env": [{"name": f"SETTING_{n}", "value": str(n)} for n in range(6)]
+        + [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+        "ports": [{"name": "http", "containerPort": 8080}],
+        "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "1"}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "settings", "mountPath": "/etc/settings"}],
+        "readinessProbe": {"httpGet": {"path": "/healthz", "port": "http"}, "periodSeconds": 5},
+    }
+    template = {
+        "metadata": {"labels": {"app": "train", "team": "vision"}},
+        "spec": {
+            "restartPolicy": "OnFailure",
+            "containers": [container, {"name": "logs", "image": "logs:1", "resources": {"requests": {"cpu": "100m"}}}],
+            "volumes": [{"name": "data", "emptyDir": {}}, {"name": "settings", "configMap": {"name": "settings"}}],
+            "nodeSelector": {"accelerator": "a100"},
+            "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        },
+    }
+    task = {
+        "replicas": 4,
+        "minAvailable": 4,
+        "maxRetry": 3,
+        "template": template,
+        "policies": [{"event": "TaskCompleted", "action": "CompleteJob"}],
+    }
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "team-a", "uid": "a1", "labels": {"team": "vision"}},
+        "spec": {
+            "queue": "default",
+            "schedulerName": "volcano",
+            "minAvailable": 4 * tasks,
+            "maxRetry": 3,
+            "plugins": {"svc": [], "env": []},
+            "policies": [{"event": "PodEvicted", "action": "RestartJob"}],
+            "tasks": [{"name": f"task-{n}", **task} for n in range(tasks)],
+        },
+    }
+
+
+def request(path: str, tasks: int) -> bytes:
+    """An HTTP request with a review of such a Job."""
+    kind = {"group": "batch.volcano.sh", "version": "v1alpha1", "kind": "Job"}
+    resource = {"group": "batch.volcano.sh", "version": "v1alpha1", "resource": "jobs"}
+    asked = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": kind,
+        "resource": resource,
+        "requestKind": kind,
+        "requestResource": resource,
+        "name": "train",
+        "namespace": "team-a",
+        "operation": "CREATE",
+        "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
+        "object": job(tasks),
+        "dryRun": False,
+    }
+    body = orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked})
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What came out of one load."""
+
+    per_second: float
+    cpu_microseconds: float
+    p50_milliseconds: float
+    p99_milliseconds: float
+
+    @property
+    def per_core(self) -> float:
+        """Reviews per second of a core that does nothing else."""
+        return 1e6 / self.cpu_microseconds
+
+
+async def load(port: int, tls: ssl.SSLContext, pid: int, message: bytes, *, per_second: float = 0.0) -> Figures:
+    """Ask for `SECONDS` on all connections, as fast as it goes or at a fixed pace."""
+    latencies: list[float] = []
+    streams = [await asyncio.open_connection("127.0.0.1", port, ssl=tls) for _ in range(CONNECTIONS)]
+    cpu, start = _cpu_seconds(pid), time.perf_counter()
+    interval = CONNECTIONS / per_second if per_second else 0.0
+
+    async def ask(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        due = start + interval * number / CONNECTIONS
+        while (now := time.perf_counter()) < start + SECONDS:
+            if interval:
+                await asyncio.sleep(max(0.0, due - now))
+                due += interval
+            sent = time.perf_counter()
+            writer.write(message)
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            body = await reader.readexactly(length)
+            latencies.append(time.perf_counter() - sent)
+            if b'"allowed":true' not in body:
+                raise AssertionError(body.decode())
+
+    await asyncio.gather(*(ask(n, *stream) for n, stream in enumerate(streams)))
+    elapsed, used = time.perf_counter() - start, _cpu_seconds(pid) - cpu
+    for _, writer in streams:
+        writer.close()
+    latencies.sort()
+    count = len(latencies)
+    return Figures(count / elapsed, used / count * 1e6, latencies[count // 2] * 1e3, latencies[int(count * 0.99)] * 1e3)
+
+
+def _cpu_seconds(pid: int) -> float:
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+async def measure(port: int, bundle: bytes, pid: int) -> bool:
+    """Run all loads and print a line for each; whether the targets are met."""
+    tls = ssl.create_default_context(cadata=bundle.decode())
+    results = {}
+    for path in ("/jobs/mutate", "/jobs/validate"):
+        for tasks in (1, 20):
+            figures = await load(port, tls, pid, request(path, tasks))
+            results[path, tasks] = figures
+            print(
+                f"{path} {tasks:2} tasks: {figures.per_second:7.0f}/s seen, {figures.cpu_microseconds:6.0f} us CPU each "
+                f"= {figures.per_core:6.0f}/s per core, "
+                f"p50 {figures.p50_milliseconds:.1f} ms, p99 {figures.p99_milliseconds:.1f} ms"
+            )
+    validate_1, validate_20 = results["/jobs/validate", 1], results["/jobs/validate", 20]
+    per_task = (validate_20.cpu_microseconds - validate_1.cpu_microseconds) / 19
+    half = await load(port, tls, pid, request("/jobs/validate", 1), per_second=validate_1.per_second / 2)
+    print(f"CPU per task: {per_task:.0f} us")
+    print(f"at half the pace ({half.per_second:.0f}/s): p50 {half.p50_milliseconds:.1f} ms, p99 {half.p99_milliseconds:.1f} ms")
+    met = {
+        f"a Job of 1 task: {MIN_PER_SECOND_1}/s per core": validate_1.per_core >= MIN_PER_SECOND_1,
+        f"a Job of 20 tasks: {MIN_PER_SECOND_20}/s per core": validate_20.per_core >= MIN_PER_SECOND_20,
+        f"CPU per task at most {MAX_MICROSECONDS_PER_TASK} us": per_task <= MAX_MICROSECONDS_PER_TASK,
+        f"p99 below {MAX_P99_MILLISECONDS:.0f} ms at half the pace": half.p99_milliseconds < MAX_P99_MILLISECONDS,
+    }
+    for target, reached in met.items():
+        print(f"{'met' if reached else 'MISSED'}: {target}")
+    return all(met.values())
+
+
+def main() -> int:
+    """Start the server, measure, stop it; the exit status."""
+    command = [sys.executable, "-m", "tests.bench.admission_server"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdin is not None
+        port, bundle = server.stdout.readline().split()
+        try:
+            return 0 if asyncio.run(measure(int(port), base64.b64decode(bundle), server.pid)) else 1
+        finally:
+            server.stdin.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

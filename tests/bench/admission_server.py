@@ -1,0 +1,131 @@
+"""The webhook server as it runs in the service, over TLS, with a fixed set of queues instead of an API server.
+
+`python -m tests.bench.admission_server` prints `PORT` and the CA, and serves until its standard input ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from pyroclast.rules.lookups import FlowView, QueueView
+from pyroclast.runtime.tls import ServingTls
+from pyroclast_admission.certificates.material import Material
+from pyroclast_admission.certificates.plan import Policy, Step
+from pyroclast_admission.certificates.steps import carry_out
+from pyroclast_admission.engine import Engine
+from pyroclast_admission.handlers import WEBHOOKS
+from pyroclast_admission.known import Known, Options
+from pyroclast_admission.metrics import ReviewMetrics
+from pyroclast_admission.overload import Overload
+from pyroclast_admission.server import WebhookServer
+
+__all__ = ["FixedFlows", "FixedNamespaces", "FixedQueues", "Serving", "known", "policy", "serving"]
+
+
+class FixedQueues:
+    """Queues that do not change."""
+
+    def __init__(self, *queues: QueueView) -> None:
+        self._queues = {queue.name: queue for queue in queues}
+
+    def get(self, name: str) -> QueueView | None:
+        return self._queues.get(name)
+
+    def children(self, name: str) -> Sequence[QueueView]:
+        return [queue for _, queue in sorted(self._queues.items()) if queue.parent == name]
+
+    def all(self) -> Sequence[QueueView]:
+        return list(self._queues.values())
+
+
+class FixedFlows:
+    """Flows that do not change, by template."""
+
+    def __init__(self, **flows: Sequence[FlowView]) -> None:
+        self._flows = flows
+
+    def using(self, namespace: str, template: str) -> Sequence[FlowView]:
+        return self._flows.get(template, ())
+
+
+class FixedNamespaces:
+    """Namespaces that do not change, by name."""
+
+    def __init__(self, **annotations: dict[str, str]) -> None:
+        self._annotations = annotations
+
+    def annotations(self, name: str) -> dict[str, Any]:
+        return dict(self._annotations.get(name, {}))
+
+
+def known(*queues: QueueView, **changes: Any) -> Known:
+    """What webhooks know of a cluster with these queues besides `root` and `default`."""
+    all_queues = FixedQueues(QueueView("root", state="Open"), QueueView("default", "root", "Open"), *queues)
+    defaults: dict[str, Any] = {
+        "queues": all_queues,
+        "flows": FixedFlows(),
+        "namespaces": FixedNamespaces(),
+        "options": Options(),
+        "time_zones": frozenset({"UTC", "Etc/UTC", "Pacific/Honolulu", "America/New_York", "Europe/Berlin"}),
+    }
+    return Known(**{**defaults, **changes})
+
+
+def policy() -> Policy:
+    """Certificates for a server on this machine."""
+    return Policy(frozenset({"localhost", "127.0.0.1"}))
+
+
+@dataclass(slots=True)
+class Serving:
+    """A running server."""
+
+    port: int
+    tls: ServingTls
+    material: Material
+    engine: Engine
+    overload: Overload
+
+
+@asynccontextmanager
+async def serving(state: Known | None = None, *, material: Material | None = None) -> AsyncIterator[Serving]:
+    """The webhook server on a free port of this machine."""
+    state = state or known()
+    material = material or carry_out(Step.START_OVER, None, policy(), datetime.now(UTC))
+    tls = ServingTls()
+    tls.use(material.certificate, material.key)
+
+    async def nowhere(name: str) -> QueueView | None:
+        return None
+
+    overload, metrics = Overload(), ReviewMetrics(CollectorRegistry())
+    engine = Engine(WEBHOOKS, lambda: state, nowhere, overload, metrics)
+    server = WebhookServer(engine, metrics, tls.context)
+    await server.start("127.0.0.1", 0)
+    try:
+        yield Serving(server.port, tls, material, engine, overload)
+    finally:
+        await server.stop()
+
+
+async def _main() -> None:
+    async with serving() as server:
+        print(server.port, base64.b64encode(server.material.bundle).decode(), flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    import structlog
+    import uvloop
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
+    uvloop.run(_main())
