@@ -148,6 +148,7 @@ def _make(schema: Mapping[str, Any], resolve: Resolver | None, *, name: str = ""
         target = resolve(reference)
         return _annotated(target, schema)
     node = Node(_type_of(schema, name), schema, resolve, name=name)
+    node.is_atomic = name in _FREE
     if node.type == "scalar":
         node.primitive = _primitive_of(schema, name)
     _annotate(node, schema)

@@ -186,6 +186,15 @@ _SPECIAL: Final[dict[str, Decoder]] = {
     "bytes": _bytes,
     **dict.fromkeys(_FREE, _free),
 }
+_STRUCTS: Final = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+    "io.k8s.apimachinery.pkg.runtime.RawExtension",
+    f"{_META}Time",
+    f"{_META}MicroTime",
+    f"{_META}Duration",
+}
+"""Values that are written even when they are empty and might be left out."""
 _SPECIAL_ZEROS: Final[dict[str, Json]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "0",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": 0,
@@ -318,7 +327,7 @@ class Codec:
             fields[field.name] = (decoder, python, omits, bool(container) or is_message)
             if is_message and not field.is_pointer:
                 fill.append((field.name, codec_of(kind).zero))
-            elif not field.omits_empty:
+            elif not field.omits_empty or (kind in _STRUCTS and not container and not field.is_pointer and not field.omits_zero):
                 fill.append((field.name, _zero_of(field)))
         self._fields, self._fill = fields, tuple(fill)
         return fields

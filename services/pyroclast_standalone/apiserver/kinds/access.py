@@ -110,10 +110,6 @@ def _update_binding(
     return check_update
 
 
-def _role_cells(document: Mapping[str, Any], _now: float) -> list[Any]:
-    return [document["metadata"]["name"], document["metadata"].get("creationTimestamp")]
-
-
 def _names_of(document: Mapping[str, Any], kind: str) -> str:
     found = [each for each in document.get("subjects") or () if each.get("kind") == kind]
     if kind == "ServiceAccount":
@@ -142,19 +138,14 @@ def _binding_columns(kind: str) -> tuple[Column, ...]:
     )
 
 
-_ROLE_COLUMNS: Final = (NAME, Column("Created At", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.creationTimestamp"))
 _role, _cluster_role = _check_role(namespaced=True), _check_role(namespaced=False)
 _binding, _cluster_binding = _check_binding(namespaced=True), _check_binding(namespaced=False)
 
-ROLE: Final = Rules(
-    name=names.path_segment, check=_role, check_update=lambda new, _old: _role(new), columns=_ROLE_COLUMNS, cells=_role_cells
-)
+ROLE: Final = Rules(name=names.path_segment, check=_role, check_update=lambda new, _old: _role(new))
 CLUSTER_ROLE: Final = Rules(
     name=names.path_segment,
     check=_cluster_role,
     check_update=lambda new, _old: _cluster_role(new),
-    columns=_ROLE_COLUMNS,
-    cells=_role_cells,
 )
 ROLE_BINDING: Final = Rules(
     name=names.path_segment,

@@ -64,6 +64,9 @@ def _prepare_job(document: dict[str, Any]) -> None:
     labels = template.get("labels")
     if labels is None:
         labels = template["labels"] = {}
+    own = metadata.get("labels")
+    if own is not None and own == labels:
+        metadata["labels"] = labels  # labels taken over from the template follow it
     for key, value in (("job-name", metadata.get("name", "")), ("controller-uid", metadata.get("uid", ""))):
         labels.setdefault(key, value)
         labels.setdefault(f"batch.kubernetes.io/{key}", value)

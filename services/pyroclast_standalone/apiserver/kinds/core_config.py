@@ -56,7 +56,7 @@ def _update_config_map(new: dict[str, Any], old: dict[str, Any]) -> list[FieldEr
 
 def _config_map_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     count = len(document.get("data") or ()) + len(document.get("binaryData") or ())
-    return [document["metadata"]["name"], str(count), age_of(document, now)]
+    return [document["metadata"]["name"], count, age_of(document, now)]
 
 
 CONFIG_MAP: Final = Rules(
@@ -106,7 +106,7 @@ def _update_secret(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]
 
 
 def _secret_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], document.get("type", ""), str(len(document.get("data") or ())), age_of(document, now)]
+    return [document["metadata"]["name"], document.get("type", ""), len(document.get("data") or ()), age_of(document, now)]
 
 
 SECRET: Final = Rules(
@@ -164,12 +164,6 @@ def _default_limits(document: dict[str, Any]) -> None:
                 item["defaultRequest"] = requests
 
 
-def _limit_cells(document: Mapping[str, Any], _now: float) -> list[Any]:
-    return [document["metadata"]["name"], document["metadata"].get("creationTimestamp")]
-
-
 LIMIT_RANGE: Final = Rules(
     default=_default_limits,
-    columns=(NAME, Column("Created At", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.creationTimestamp")),
-    cells=_limit_cells,
 )

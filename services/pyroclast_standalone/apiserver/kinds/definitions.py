@@ -11,7 +11,7 @@ from pyroclast_standalone.apiserver.documents.jsonpath import BadPath, compile_p
 from pyroclast_standalone.apiserver.documents.schema_check import check_schema
 from pyroclast_standalone.apiserver.documents.schema_rules import check_rules
 
-from .rules import CREATED_AT, NAME, Rules
+from .rules import Rules
 
 __all__ = ["CUSTOM_RESOURCE_DEFINITION"]
 
@@ -203,16 +203,10 @@ def _update_definition(new: dict[str, Any], old: dict[str, Any]) -> list[FieldEr
     return errors
 
 
-def _cells(document: Mapping[str, Any], _now: float) -> list[Any]:
-    return [document["metadata"]["name"], document["metadata"].get("creationTimestamp")]
-
-
 CUSTOM_RESOURCE_DEFINITION: Final = Rules(
     default=_default_definition,
     check=_check_definition,
     check_update=_update_definition,
     prepare=_prepare_definition,
     generation=True,
-    columns=(NAME, CREATED_AT),
-    cells=_cells,
 )

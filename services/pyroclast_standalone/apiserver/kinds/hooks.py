@@ -110,7 +110,7 @@ def _check_client(client: Mapping[str, Any], path: str) -> list[FieldError]:
     if (url is None) == (service is None):
         return [required(path, _ONE_TARGET)]
     if service is None:
-        return _check_url(url, f"{path}.url")
+        return _check_url(str(url), f"{path}.url")
     errors = [
         required(f"{path}.service.{field}", f"service {field} is required")
         for field in ("name", "namespace")

@@ -79,7 +79,6 @@ _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("scheduling.k8s.io", "PriorityClass"): scheduling.PRIORITY_CLASS,
     ("storage.k8s.io", "CSIDriver"): storage.CSI_DRIVER,
     ("storage.k8s.io", "CSINode"): storage.CSI_NODE,
-    ("storage.k8s.io", "CSIStorageCapacity"): storage.CSI_STORAGE_CAPACITY,
     ("storage.k8s.io", "StorageClass"): storage.STORAGE_CLASS,
     ("storage.k8s.io", "VolumeAttachment"): storage.VOLUME_ATTACHMENT,
 }

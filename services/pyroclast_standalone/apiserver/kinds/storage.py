@@ -18,7 +18,6 @@ from .rules import AGE, NAME, Rules, age_of
 __all__ = [
     "CSI_DRIVER",
     "CSI_NODE",
-    "CSI_STORAGE_CAPACITY",
     "PERSISTENT_VOLUME",
     "PERSISTENT_VOLUME_CLAIM",
     "STORAGE_CLASS",
@@ -139,7 +138,7 @@ def _default_volume(document: dict[str, Any]) -> None:
 
 
 def _prepare_volume(document: dict[str, Any]) -> None:
-    document["status"] = {"phase": "Pending"}
+    document["status"] = {"phase": "Pending", "lastPhaseTransitionTime": document["metadata"].get("creationTimestamp")}
     _protected(_VOLUME_PROTECTION, document)
 
 
@@ -272,7 +271,6 @@ def _driver_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 CSI_DRIVER: Final = Rules(
     default=_default_driver,
-    generation=True,
     columns=(
         NAME,
         Column("AttachRequired", type="boolean", doc=f"{_STORAGE}CSIDriverSpec.attachRequired"),
@@ -293,20 +291,6 @@ def _node_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 CSI_NODE: Final = Rules(
     columns=(NAME, Column("Drivers", type="integer", description="How many drivers the node has."), AGE), cells=_node_cells
-)
-
-
-def _capacity_cells(document: Mapping[str, Any], _now: float) -> list[Any]:
-    return [document["metadata"]["name"], document.get("storageClassName", ""), document.get("capacity") or "<unset>"]
-
-
-CSI_STORAGE_CAPACITY: Final = Rules(
-    columns=(
-        NAME,
-        Column("StorageClassName", doc=f"{_STORAGE}CSIStorageCapacity.storageClassName"),
-        Column("Capacity", doc=f"{_STORAGE}CSIStorageCapacity.capacity"),
-    ),
-    cells=_capacity_cells,
 )
 
 

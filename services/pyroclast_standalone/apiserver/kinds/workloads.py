@@ -37,6 +37,7 @@ _STATEFUL_CHANGES: Final = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
+_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 _CONTAINERS: Final = Column("Containers", priority=1, description="Names of the containers in the template.")
 _IMAGES: Final = Column("Images", priority=1, description="Images of the containers in the template.")
 
@@ -81,6 +82,13 @@ def _default_daemon_set(document: dict[str, Any]) -> None:
     default_template(spec["template"])
     _rolling(spec["updateStrategy"], maxUnavailable=1, maxSurge=0)
     spec.setdefault("revisionHistoryLimit", 10)
+    document["metadata"].setdefault("annotations", {}).setdefault(_TEMPLATE_GENERATION, "1")
+
+
+def _prepare_daemon_set_update(new: dict[str, Any], old: Mapping[str, Any]) -> None:
+    number = int((old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION) or 1)
+    number += new["spec"]["template"] != old["spec"]["template"]
+    new["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = str(number)
 
 
 def _default_stateful_set(document: dict[str, Any]) -> None:
@@ -276,6 +284,7 @@ STATEFUL_SET: Final = Rules(
 DAEMON_SET: Final = Rules(
     default=_default_daemon_set,
     check=_check_daemon_set,
+    prepare_update=_prepare_daemon_set_update,
     check_update=_fixed_selector(_check_daemon_set),
     generation=True,
     columns=(

@@ -84,7 +84,7 @@ def _fields(body: str, imports: dict[str, str]) -> Iterator[list[object]]:
         kind, container, pointer = _type(expression, imports)
         parts = tag.get("protobuf", "").split(",")
         number = int(parts[1]) if len(parts) > 1 else 0
-        flags = ("p" if pointer else "") + ("o" if {"omitempty", "omitzero"} & set(options) else "")
+        flags = ("p" if pointer else "") + ("o" if "omitempty" in options else "") + ("z" if "omitzero" in options else "")
         yield [name, number, kind, container, flags]
 
 

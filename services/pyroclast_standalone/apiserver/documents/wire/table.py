@@ -25,7 +25,8 @@ class Field:
         type: `string`, `int32`, `int64`, `bool`, `float64`, `bytes`, `int` or the name of a message or named scalar.
         container: `list`, `map` or empty.
         is_pointer: An empty value differs from an absent one.
-        omits_empty: An empty value is left out of JSON.
+        omits_empty: An empty text, number, list or map is left out of JSON.
+        omits_zero: So is an empty time or other value of more than one part.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Field:
     container: str
     is_pointer: bool
     omits_empty: bool
+    omits_zero: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def messages() -> Mapping[str, Message]:
         name: Message(
             name,
             tuple(
-                Field(field, number, kind, container, "p" in flags, "o" in flags)
+                Field(field, number, kind, container, "p" in flags, "o" in flags or "z" in flags, "z" in flags)
                 for field, number, kind, container, flags in fields
             ),
         )
