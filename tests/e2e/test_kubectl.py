@@ -147,8 +147,6 @@ def test_watch(cluster: Cluster, settings: str) -> None:
             "-n",
             settings,
             "-w",
-            "-o",
-            "name",
             "--output-watch-events",
         ],
         stdout=subprocess.PIPE,
@@ -399,7 +397,7 @@ def test_delete_cascades(cluster: Cluster, namespace: str, cascade: str) -> None
 def test_delete_in_other_ways(cluster: Cluster, web: str) -> None:
     assert cluster.kubectl("delete", "pod", "web", "-n", web, "--dry-run=server") == 'pod "web" deleted (server dry run)\n'
     assert cluster.get("pod", "web", "-n", web)["status"]["phase"] == "Running"
-    assert 'pod "web" deleted' in cluster.kubectl("delete", "pod", "web", "-n", web, "--grace-period=0", "--force")
+    assert 'pod "web" force deleted' in cluster.kubectl("delete", "pod", "web", "-n", web, "--grace-period=0", "--force")
     cluster.kubectl("create", "configmap", "one", "-n", web)
     cluster.kubectl("label", "cm", "one", "-n", web, "group=x")
     assert cluster.kubectl("delete", "cm", "-l", "group=x", "-n", web) == 'configmap "one" deleted\n'

@@ -15,7 +15,7 @@ from .registry import Registry
 
 __all__ = ["Logs"]
 
-_ADDRESS_TYPES: Final = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+_ADDRESS_TYPES: Final = ("InternalIP", "ExternalIP", "Hostname")  # simulated nodes have no names in any DNS
 _FORWARDED: Final = ("follow", "previous", "sinceSeconds", "sinceTime", "tailLines", "limitBytes", "timestamps", "stream")
 _CONNECT_SECONDS: Final = 10.0
 
