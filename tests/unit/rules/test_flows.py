@@ -1,0 +1,126 @@
+"""JobFlows and JobTemplates: the graph, what has started, what is in use."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from pyroclast.rules import jobflows, jobtemplates
+from pyroclast.rules.lookups import FlowView
+from tests.unit.rules.builders import QUEUES, job, task
+
+UNDEFINED = "jobflow Flow is not DAG: vertex is not defined: "
+FORCE = {"flow.volcano.sh/force-delete": "true"}
+
+
+def entry(name: str, *targets: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, **({"dependsOn": {"targets": list(targets)}} if targets else {}), **more}
+
+
+def flow(*entries: dict[str, Any], status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "f", **metadata}, "spec": {"flows": list(entries)}, "status": status or {}}
+
+
+GRAPHS: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing": (flow(), ""),
+    "a diamond": (flow(entry("a"), entry("b", "a"), entry("c", "a"), entry("d", "b", "c")), ""),
+    "undefined": (flow(entry("1", "2"), entry("2", "1", "3")), f"{UNDEFINED}3; jobflow Flow is not DAG"),
+    "a ring": (flow(entry("1", "2"), entry("2", "3"), entry("3", "1")), "jobflow Flow is not DAG"),
+    "itself": (flow(entry("1", "1")), "jobflow Flow is not DAG"),
+    "the same twice": (flow(entry("a"), entry("a")), ""),
+    "one name for two": (flow(entry("a"), entry("b"), entry("a", "b")), "flows[0] and flows[2] are both named a, but differ;"),
+    "a choice of nothing": (
+        flow(entry("a"), entry("b", switch={"on": "a", "cases": [{"phase": "Failed", "entries": ["x"]}]})),
+        f"{UNDEFINED}x",
+    ),
+    "a choice": (flow(entry("a"), entry("b", switch={"on": "a", "default": ["c"]}), entry("c")), ""),
+    "a choice of what comes before": (flow(entry("a", "b"), entry("b", **{"if": {"target": "a"}})), "jobflow Flow is not DAG"),
+    "an else": (flow(entry("a"), entry("b", **{"if": {"target": "a"}, "else": ["c"]}), entry("c")), ""),
+    "a round with the name of an entry": (
+        flow(entry("a", **{"for": {"count": 2}}), entry("a-1")),
+        "round 1 of the loop a would be named a-1, which is an entry already;",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), GRAPHS.values(), ids=GRAPHS.keys())
+def test_graph(given: dict[str, Any], message: str) -> None:
+    assert jobflows.validate_create(given).message == message
+
+
+def test_ten_thousand_entries_are_no_trouble() -> None:
+    names = [str(n) for n in range(10_000)]
+    assert jobflows.validate_create(flow(entry("0"), *(entry(b, a) for a, b in itertools.pairwise(names)))).allowed
+
+
+def test_warnings() -> None:
+    given = flow(entry("a", patch={"spec": {}, "jobSpec": {}}), entry("a", patch={"spec": {}, "jobSpec": {}}), name="f" * 63)
+    warnings = jobflows.validate_create(given).warnings
+    assert any("both are one entry" in warning for warning in warnings)
+    assert any("name part must be no more than 63 bytes" in warning for warning in warnings)
+    assert any("spec is taken" in warning for warning in warnings)
+
+
+STARTED = {"completedJobs": ["f-a"], "conditions": {"f-b": {"phase": "Waiting"}}}
+OLD = flow(entry("a"), entry("b", "a"), status=STARTED)
+UPDATES: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing": (OLD, ""),
+    "one more": (flow(entry("a"), entry("b", "a"), entry("c", "b")), ""),
+    "one that waits is changed": (flow(entry("a"), entry("b", "a", patch={"spec": {}})), ""),
+    "one that waits is removed": (flow(entry("a")), ""),
+    "one that has started is changed": (flow(entry("a", patch={"spec": {"maxRetry": 1}}), entry("b", "a")), "a (changed)"),
+    "one that has started is removed": (flow(entry("b")), "a (removed)"),
+    "a ring": (flow(entry("a"), entry("b", "b")), "jobflow Flow is not DAG"),
+}
+
+
+@pytest.mark.parametrize(("given", "words"), UPDATES.values(), ids=UPDATES.keys())
+def test_update(given: dict[str, Any], words: str) -> None:
+    message = jobflows.validate_update(given, OLD).message
+    assert words in message
+    assert bool(message) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("status", "metadata", "may_go"),
+    [
+        ({}, {}, True),
+        ({"state": {"phase": "Running"}, **STARTED}, {}, False),
+        ({"state": {"phase": "Succeed"}, **STARTED}, {}, True),
+        ({"state": {"phase": "Failed"}, **STARTED}, {}, True),
+        ({"state": {"phase": "Running"}, **STARTED}, {"annotations": FORCE}, True),
+        ({"state": {"phase": "Running"}, **STARTED}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}, True),
+    ],
+)
+def test_delete(status: dict[str, Any], metadata: dict[str, Any], may_go: bool) -> None:
+    verdict = jobflows.validate_delete(flow(entry("a"), status=status, **metadata), "f")
+    assert verdict.allowed is may_go
+    assert may_go or 'annotate it with flow.volcano.sh/force-delete: "true" first' in verdict.message
+
+
+def test_template() -> None:
+    good = {"metadata": {"name": "t"}, "spec": {"tasks": [{"replicas": 1, "template": task()["template"]}] * 2}}
+    assert jobtemplates.validate(good, QUEUES).allowed
+    bad = {"metadata": {"name": "t"}, "spec": job(task("a"), task("a", template={}), policies=[{"exitCode": 3}])["spec"]}
+    verdict = jobtemplates.validate(bad, QUEUES)
+    assert {cause.path for cause in verdict.causes} == {
+        "spec.tasks[1].name",
+        "spec.tasks[1].template.spec.containers",
+        "spec.policies[0].action",
+    }
+    for queue, words in (("nowhere", "not found; jobs will be refused until it is there"), ("closed", "queue closed is Closed")):
+        verdict = jobtemplates.validate({"metadata": {"name": "t"}, "spec": job(queue=queue)["spec"]}, QUEUES)
+        assert verdict.allowed
+        assert words in " ".join(verdict.warnings)
+
+
+def test_a_template_in_use_is_kept() -> None:
+    users = [FlowView("one", "Running"), FlowView("two", "Succeed"), FlowView("three", "")]
+    verdict = jobtemplates.validate_delete({}, "t", users)
+    assert verdict.message.startswith(
+        "jobtemplate t can not be deleted because JobFlows that are not complete use it: one, three; "
+    )
+    assert jobtemplates.validate_delete({}, "t", users[1:2]).allowed
+    assert jobtemplates.validate_delete({"metadata": {"annotations": FORCE}}, "t", users).allowed

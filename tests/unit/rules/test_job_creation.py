@@ -1,0 +1,360 @@
+"""What is refused when a Job is made: the pinned cases, and every sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyroclast.rules import jobs
+from tests.unit.rules.builders import QUEUES, job, task, template
+
+BOTH_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
+NOT_A_GRAPH = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
+TWO_TIERS = {"highestTierAllowed": 1, "highestTierName": "volcano.sh/hypernode"}
+NAME_TIER = {"highestTierName": "volcano.sh/hypernode"}
+
+
+def policy(**fields: Any) -> dict[str, Any]:
+    return {"action": "AbortJob", **fields}
+
+
+def parts(total: int | None = 2, size: int = 2, **more: Any) -> dict[str, Any]:
+    given = {"partitionSize": size, **more}
+    return given if total is None else {"totalPartitions": total, **given}
+
+
+ALLOWED = {
+    "one task of one pod": job(),
+    "a policy on eviction": job(policies=[{"event": "PodEvicted", "action": "RestartTask"}]),
+    "a leaf two levels below the root": job(queue="leaf"),
+    "a queue that was made a moment ago": job(queue="fresh"),
+    "a privileged container": job(task(template=template(securityContext={"privileged": True}))),
+    "a dependency on another task": job(task("t1", dependsOn={"name": ["t2"]}), task("t2")),
+    "a dependency listed twice": job(task("t1", dependsOn={"name": ["t2", "t2"]}), task("t2")),
+    "a chain of dependencies": job(
+        task("t1", dependsOn={"name": ["t2", "t3"]}), task("t2", dependsOn={"name": ["t3"]}), task("t3", dependsOn={"name": []})
+    ),
+    "tiers by name only": job(task(partitionPolicy=parts(1, 1, networkTopology=NAME_TIER)), networkTopology=NAME_TIER),
+    "partitions without a minimum of the task": job(task(replicas=8, partitionPolicy=parts(2, 4, minPartitions=1))),
+    "partitions whose minimum fits": job(task(replicas=8, minAvailable=4, partitionPolicy=parts(4, 2, minPartitions=2))),
+    "partitions without a minimum of their own": job(task(replicas=4, minAvailable=4, partitionPolicy=parts(2, 2))),
+    "partitions whose number follows the replicas": job(task(replicas=5, partitionPolicy=parts(None, 2))),
+    "mpi with launcher and worker": job(task("launcher"), task("worker"), plugins={"mpi": ["--master=launcher"]}),
+    "mpi with a launcher only": job(task("launcher"), plugins={"mpi": ["--master", "launcher"]}),
+    "a volume without any claim": job(volumes=[{"mountPath": "/var"}]),
+    "the same event for job and task": job(task(policies=[policy(event="PodFailed")]), policies=[policy(event="PodFailed")]),
+    "an event twice in one policy": job(policies=[policy(event="PodFailed", events=["PodFailed", "PodEvicted"])]),
+    "exit codes beyond a byte": job(policies=[policy(exitCode=-1), policy(exitCode=300)]),
+    "a policy on anything besides one on an exit code": job(policies=[policy(event="*"), policy(exitCode=3)]),
+    "a negative timeout": job(policies=[policy(event="PodFailed", timeout="-5s")]),
+    "whole cores under a NUMA policy": job(
+        task(topologyPolicy="single-numa-node", template=template(resources={"limits": {"cpu": "2000m"}}))
+    ),
+    "the largest ordinal counts, not the number of the task": job(
+        *(task(f"t{n}") for n in range(11)), name="j" * 57, minAvailable=11
+    ),
+}
+
+
+@pytest.mark.parametrize("given", ALLOWED.values(), ids=ALLOWED.keys())
+def test_allowed(given: dict[str, Any]) -> None:
+    assert jobs.validate_create(given, QUEUES).message == ""
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
+    "no tasks": (
+        {"metadata": {"name": "j"}, "spec": {"minAvailable": 1}},
+        "No task specified in job spec",
+        ("spec.tasks",),
+    ),
+    "no spec": ({"metadata": {"name": "j"}}, "No task specified in job spec", ("spec.tasks",)),
+    "mpi without its master": (
+        job(plugins={"mpi": ["--master=launcher"]}),
+        "The specified mpi master task was not found",
+        ("spec.plugins.mpi",),
+    ),
+    "both tiers for the job": (job(networkTopology=TWO_TIERS), BOTH_TIERS, ("spec.networkTopology.highestTierName",)),
+    "both tiers for a partition": (
+        job(task(partitionPolicy=parts(1, 1, networkTopology=TWO_TIERS))),
+        BOTH_TIERS,
+        ("spec.tasks[0].partitionPolicy.networkTopology.highestTierName",),
+    ),
+    "both tiers for both": (
+        job(task(partitionPolicy=parts(1, 1, networkTopology=TWO_TIERS)), networkTopology=TWO_TIERS),
+        BOTH_TIERS + BOTH_TIERS,
+        ("spec.networkTopology.highestTierName", "spec.tasks[0].partitionPolicy.networkTopology.highestTierName"),
+    ),
+    "task minimum above its replicas": (
+        job(task(minAvailable=2)),
+        "'minAvailable' is greater than 'replicas' in task: task-1, job: job-1;",
+        ("spec.tasks[0].minAvailable",),
+    ),
+    "two tasks of one name": (
+        job(task("duplicated-task-1"), task("duplicated-task-1")),
+        "duplicated task name duplicated-task-1;",
+        ("spec.tasks[1].name",),
+    ),
+    "an event twice": (
+        job(policies=[policy(event="PodFailed"), policy(event="PodFailed", action="RestartJob")]),
+        (
+            "1 error occurred:\n\t* duplicate event PodFailed  across different policy\n\n valid events are [* JobUpdated "
+            "PodEvicted PodFailed PodPending TaskCompleted TaskFailed Unknown], valid actions are [AbortJob CompleteJob "
+            "RestartJob RestartPartition RestartPod RestartTask ResumeJob TerminateJob];"
+        ),
+        ("spec.policies[1].event",),
+    ),
+    "minimum above all replicas": (
+        job(minAvailable=2),
+        "job 'minAvailable' should not be greater than total replicas in tasks;",
+        ("spec.minAvailable",),
+    ),
+    "negative replicas": (
+        job(task(replicas=-1)),
+        "job 'minAvailable' should not be greater than total replicas in tasks;",
+        ("spec.minAvailable",),
+    ),
+    "an unknown plugin": (job(plugins={"big_plugin": []}), "unable to find job plugin: big_plugin;", ("spec.plugins",)),
+    "event and exit code": (
+        job(policies=[policy(event="PodFailed", exitCode=1)]),
+        "must not specify event and exitCode simultaneously",
+        ("spec.policies[0].exitCode",),
+    ),
+    "neither event nor exit code": (
+        job(policies=[policy()]),
+        "either event and exitCode should be specified",
+        ("spec.policies[0].event",),
+    ),
+    "an event that is none": (
+        job(policies=[policy(event="PodRunning")]),
+        'spec.policies: Invalid value: "PodRunning": invalid policy event',
+        ("spec.policies[0].event",),
+    ),
+    "an action that is none": (
+        job(task(policies=[policy(event="PodFailed", action="SyncJob")])),
+        'spec.tasks.policies: Invalid value: "SyncJob": invalid policy action',
+        ("spec.tasks[0].policies[0].action",),
+    ),
+    "an exit code without action": (
+        job(policies=[{"exitCode": 3}]),
+        'spec.policies: Invalid value: "": invalid policy action',
+        ("spec.policies[0].action",),
+    ),
+    "exit code 0": (job(policies=[policy(exitCode=0)]), "0 is not a valid error code", ("spec.policies[0].exitCode",)),
+    "an exit code twice": (
+        job(policies=[policy(exitCode=1), policy(exitCode=1)]),
+        "duplicate exitCode 1",
+        ("spec.policies[1].exitCode",),
+    ),
+    "anything and one more, of the job": (
+        job(policies=[policy(event="*"), policy(event="PodFailed")]),
+        "if there's * here, no other policy should be here",
+        ("spec.policies[0]",),
+    ),
+    "anything and one more, of a task": (
+        job(task(policies=[policy(event="*"), policy(event="PodFailed")])),
+        "if there's * here, no other policy should be here",
+        ("spec.tasks[0].policies[0]",),
+    ),
+    "a timeout that is none": (
+        job(policies=[policy(event="PodFailed", timeout="soon")]),
+        'time: invalid duration "soon"',
+        ("spec.policies[0].timeout",),
+    ),
+    "an estimate that is none": (
+        job(runningEstimate="5"),
+        'time: missing unit in duration "5"',
+        ("spec.runningEstimate",),
+    ),
+    "a volume without mount path": (
+        job(volumes=[{"volumeClaimName": "x"}]),
+        "mountPath is required;",
+        ("spec.volumes[0].mountPath",),
+    ),
+    "a mount path twice": (
+        job(volumes=[{"mountPath": "/var", "volumeClaimName": "x"}, {"mountPath": "/var", "volumeClaimName": "y"}]),
+        "duplicated mountPath: /var;",
+        ("spec.volumes[1].mountPath",),
+    ),
+    "claim and claim name": (
+        job(volumes=[{"mountPath": "/var", "volumeClaimName": "x", "volumeClaim": {}}]),
+        (
+            "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
+            "If you want to create a new PVC, you do not need to specify VolumeClaimName"
+        ),
+        ("spec.volumes[0].volumeClaimName",),
+    ),
+    "a claim name that is none": (
+        job(volumes=[{"mountPath": "/var", "volumeClaimName": "X_y"}]),
+        (
+            "invalid VolumeClaimName X_y : [a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+            "'-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+            "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')]"
+        ),
+        ("spec.volumes[0].volumeClaimName",),
+    ),
+    "a queue that is not there": (
+        job(queue="nowhere"),
+        'unable to find job queue: queue.scheduling.volcano.sh "nowhere" not found;',
+        ("spec.queue",),
+    ),
+    "the root queue": (job(queue="root"), "can not submit job to root queue;", ("spec.queue",)),
+    "a queue with children": (
+        job(queue="parent"),
+        "can only submit job to leaf queue, queue `parent` has 1 child queues;",
+        ("spec.queue",),
+    ),
+    "a dependency on no task": (
+        job(task("t1", dependsOn={"name": ["t3"]})),
+        f"{NOT_A_GRAPH};",
+        ("spec.tasks[0].dependsOn.name",),
+    ),
+    "a task that waits for itself": (
+        job(task("t2", dependsOn={"name": ["t2"]})),
+        f"{NOT_A_GRAPH};",
+        ("spec.tasks[0].dependsOn.name",),
+    ),
+    "tasks that wait for each other": (
+        job(task("t1", dependsOn={"name": ["t2"]}), task("t2", dependsOn={"name": ["t1"]})),
+        f"{NOT_A_GRAPH};",
+        ("spec.tasks[0].dependsOn.name",),
+    ),
+    "a partition size below 1": (
+        job(task(partitionPolicy=parts(1, -1))),
+        "'PartitionSize' must be greater than 0 in task: task-1, job: job-1",
+        ("spec.tasks[0].partitionPolicy.partitionSize",),
+    ),
+    "a number of partitions below 1": (
+        job(task(partitionPolicy=parts(-1, 1))),
+        "'TotalPartitions' must be greater than 0 in task: task-1, job: job-1",
+        ("spec.tasks[0].partitionPolicy.totalPartitions",),
+    ),
+    "partitions that are not the replicas": (
+        job(task(replicas=5, partitionPolicy=parts(3, 2))),
+        "'Replicas' are not equal to TotalPartitions*PartitionSize in task: task-1, job: job-1",
+        ("spec.tasks[0].partitionPolicy.totalPartitions",),
+    ),
+    "a minimum that is no number of partitions": (
+        job(task(replicas=8, minAvailable=4, partitionPolicy=parts(4, 2, minPartitions=1))),
+        "'MinAvailable' is not equal to MinPartitions*PartitionSize in task: task-1, job: job-1",
+        ("spec.tasks[0].partitionPolicy.minPartitions",),
+    ),
+    "half a core under a NUMA policy": (
+        job(task(topologyPolicy="restricted", template=template(resources={"requests": {"cpu": "1500m"}}))),
+        "the cpu request isn't an integer in spec.task[0] container[0].",
+        ("spec.tasks[0].template.spec.containers[0].resources.requests.cpu",),
+    ),
+    "names that become too long": (
+        job(name="j" + "a" * 70),
+        (
+            f"create pod with name j{'a' * 70}-task-1-0 validate failed [name part must be no more than 63 bytes];"
+            f"create job with name j{'a' * 70} validate failed [name part must be no more than 63 bytes]"
+        ),
+        ("spec.tasks[0].name", "metadata.name"),
+    ),
+    "a container without image": (
+        job(task(template=template(image=""))),
+        "spec.task[0].template.spec.containers[0].image: Required value.",
+        ("spec.tasks[0].template.spec.containers[0].image",),
+    ),
+    "no template at all": (
+        job({"name": "a", "replicas": 1}),
+        "spec.task[0].template.spec.containers: Required value.",
+        ("spec.tasks[0].template.spec.containers",),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "sentence", "fields"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(given: dict[str, Any], sentence: str, fields: tuple[str, ...]) -> None:
+    verdict = jobs.validate_create(given, QUEUES)
+    assert sentence in verdict.message
+    assert not verdict.message.startswith(" ")
+    assert {cause.path for cause in verdict.causes} == set(fields)
+
+
+@pytest.mark.parametrize("given", [each[0] for each in REFUSED.values()], ids=REFUSED.keys())
+def test_each_sentence_stands_in_a_cause(given: dict[str, Any]) -> None:
+    verdict = jobs.validate_create(given, QUEUES)
+    told = " ".join(f"{cause.path}: {cause.body}" for cause in verdict.causes).replace("spec.tasks[0].", "spec.task[0].")
+    for sentence in verdict.message.replace("\n", ";").replace("\t* ", "").split(";"):
+        words = sentence.strip(" .").removeprefix("spec.policies: ").removeprefix("spec.tasks.policies: ")
+        if words and "error occurred" not in words and "valid events are" not in words:
+            assert words in told or words.partition(": ")[2] in told or BOTH_TIERS in words or "create job" in words
+
+
+def test_a_closed_queue_keeps_code_and_sentence() -> None:
+    verdict = jobs.validate_create(job(queue="closed"), QUEUES)
+    assert verdict.message == "can only submit job to queue with state `Open`, queue `closed` status is `Closed`;"
+    assert verdict.causes == ()
+
+
+def test_everything_is_named_at_once_and_what_the_original_says_comes_first() -> None:
+    given = job(
+        task("a"),
+        task("a"),
+        task("b", minAvailable=5, template=template(image="")),
+        queue="nowhere",
+        policies=[policy(event="PodFailed", action="X"), policy(event="PodFailed", timeout="soon")],
+        volumes=[{"mountPath": ""}, {"mountPath": "/a", "volumeClaimName": "_"}],
+    )
+    verdict = jobs.validate_create(given, QUEUES)
+    assert verdict.message.startswith("duplicated task name a;1 error occurred:\n\t* spec.policies: Invalid value:")
+    assert [cause.path for cause in verdict.causes] == [
+        "spec.tasks[1].name",
+        "spec.tasks[2].minAvailable",
+        "spec.tasks[2].template.spec.containers[0].image",
+        "spec.policies[0].action",
+        "spec.policies[1].event",
+        "spec.policies[1].timeout",
+        "spec.volumes[0].mountPath",
+        "spec.volumes[1].volumeClaimName",
+        "spec.queue",
+    ]
+
+
+WARNED: dict[str, tuple[dict[str, Any], str]] = {
+    "no claim": (job(volumes=[{"mountPath": "/a"}]), "spec.volumes[0]: no claim given, each pod gets an emptyDir"),
+    "no minimum": (job(task(minAvailable=0), minAvailable=0), "spec.minAvailable: it is 0"),
+    "an event that never comes": (job(policies=[policy(event="JobUpdated")]), "no policy fires on event JobUpdated"),
+    "waiting without end": (job(policies=[policy(event="PodPending")]), "event PodPending without a timeout never fires"),
+    "a negative timeout": (job(policies=[policy(event="PodFailed", timeout="-5s")]), "-5s is negative"),
+    "gone at once": (job(ttlSecondsAfterFinished=0), "spec.ttlSecondsAfterFinished"),
+    "more successes than pods": (job(minSuccess=3), "spec.minSuccess: 3 pods shall succeed, but there are only 1"),
+    "a word for all": (
+        job(task("a"), task("b", dependsOn={"name": ["a"], "iteration": "some"})),
+        '"some" is neither any nor all, all is taken',
+    ),
+    "a dependency twice": (job(task("a"), task("b", dependsOn={"name": ["a", "a"]})), "a task named twice is one dependency"),
+    "a queue that is too small": (
+        job(task(replicas=2, template=template(resources={"requests": {"cpu": "1"}})), queue="small"),
+        "the job needs more cpu to start than queue small may ever use (1)",
+    ),
+    "more partitions than there are": (
+        job(task(replicas=2, minAvailable=None, partitionPolicy=parts(1, 2, minPartitions=2))),
+        "2 partitions shall run, but there are only 1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "words"), WARNED.values(), ids=WARNED.keys())
+def test_warned(given: dict[str, Any], words: str) -> None:
+    verdict = jobs.validate_create(given, QUEUES)
+    assert verdict.allowed, verdict.message
+    assert any(words in warning for warning in verdict.warnings), verdict.warnings
+
+
+def test_resources_of_pods_follow_the_cluster() -> None:
+    spec = {
+        "resources": {"requests": {"cpu": "2"}},
+        "containers": [{"name": name, "image": "x", "resources": {"requests": {"cpu": "2"}}} for name in ("a", "b")],
+    }
+    given = job(task(template={"spec": spec}))
+    assert jobs.validate_create(given, QUEUES, pod_level_resources=False).allowed
+    assert (
+        'spec.task[0].template.spec.resources.requests[cpu]: Invalid value: "2": '
+        "must be greater than or equal to aggregate container requests of 4." in jobs.validate_create(given, QUEUES).message
+    )
+    spec["resources"] = {"requests": {"cpu": "6"}, "limits": {"cpu": "4"}}
+    said = 'template.spec.resources.requests: Invalid value: "6": must be less than or equal to cpu limit of 4'
+    assert said in jobs.validate_create(given, QUEUES).message
