@@ -25,7 +25,7 @@ PATCHES = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request, or something else that is done (`kind`): open a watch, take its events, wait, read what webhooks were asked."""
+    """One request, or something else that is done (`kind`): open a watch, take events, wait, see what webhooks were asked."""
 
     kind: str
     target: str

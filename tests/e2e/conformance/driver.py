@@ -177,7 +177,7 @@ class _Run:
         accept = step.options.get("accept", "application/json")
 
         async def read() -> None:
-                url = URL(self.server.url + path, encoded="%" in path)
+            url = URL(self.server.url + path, encoded="%" in path)
             async with self.server.session.get(url, headers={"Accept": accept, **self._headers(step)}) as answer:
                 opened.set()
                 if answer.status != 200:
