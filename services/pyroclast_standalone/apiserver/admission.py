@@ -1,7 +1,7 @@
 """What stands between a decoded request and the store: the chain of admission steps.
 
-A mutating step may change the object, a validating one only refuse; guards run at the very end, without waiting, so that what they count cannot
-change before the commit.
+A mutating step may change the object, a validating one only refuse; guards run at the very end, without waiting, so that
+what they count cannot change before the commit.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from .bodies import MAX_BODY
 from .bootstrap import ensure_objects
 from .discovery import Discovery
 from .dispatch import Dispatcher
+from .disruption import DisruptionController
 from .endpoints import Endpoints
 from .gc import GarbageCollector
 from .http import Faults, Front
@@ -31,6 +32,7 @@ from .match_conditions import MatchConditions
 from .namespaces import NamespaceController
 from .persist import SqliteJournal
 from .plugins import Plugins
+from .quotas import Quotas
 from .registry import Registry
 from .reviews import Reviews
 from .store import DEFAULT_RING_SIZE, Store, make_stored
@@ -72,7 +74,8 @@ class Server:
         self.admission.early += plugins.mutating
         self.admission.mutating.append(self.webhooks.mutate)
         self.admission.validating.append(self.webhooks.validate)
-        self.admission.guards.append(plugins.require_namespace)
+        self.quotas = Quotas(self.store, self.registry)
+        self.admission.guards += [plugins.require_namespace, self.quotas.guard]
         self.authorizer = Authorizer(self.store)
         signer = TokenSigner(identity.token_key.read_bytes())
         self.authenticator = Authenticator(self.store, signer, now)
@@ -82,10 +85,16 @@ class Server:
         teller = events.EventTeller(self.store, self.registry, "garbage-collector-controller", now)
         self.garbage = GarbageCollector(self.store, self.registry, self.writer, now, teller.tell)
         self.cleanup = crds.DefinitionCleanup(self.store, self.registry, self.writer, now)
+        self.disruption = DisruptionController(self.store, self.registry, now)
         self.writer.finishers[crds.COLLECTION] = self.definitions.settle_status
         self.logs = Logs(self.registry)
         subresources = Subresources(
-            self.store, self.registry, self.writer, Reviews(self.authorizer, self.authenticator), signer, self.logs
+            self.store,
+            self.registry,
+            self.writer,
+            reviews=Reviews(self.authorizer, self.authenticator),
+            signer=signer,
+            logs=self.logs,
         )
         self.discovery = Discovery(self.registry)
         self.audit = audit
@@ -115,17 +124,20 @@ class Server:
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left to do in the background."""
-        return all(each.is_idle for each in (self.namespaces.worker, self.garbage.worker, self.cleanup.worker))
+        return all(each.worker.is_idle for each in self._controllers)
+
+    @property
+    def _controllers(self) -> tuple[NamespaceController, GarbageCollector, crds.DefinitionCleanup, Quotas, DisruptionController]:
+        return self.namespaces, self.garbage, self.cleanup, self.quotas, self.disruption
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run what works in the background."""
         async with asyncio.TaskGroup() as group:
-            self.namespaces.start()
-            self.garbage.start()
-            self.cleanup.start()
-            workers = (self.namespaces.worker, self.garbage.worker, self.cleanup.worker)
-            tasks = [group.create_task(each.run()) for each in workers]
+            tasks = []
+            for controller in self._controllers:
+                controller.start()
+                tasks.append(group.create_task(controller.worker.run()))
             tasks.append(group.create_task(events.expire(self.store, self.now)))
             if self._journal is not None:
                 tasks.append(group.create_task(self._journal.keep_log_short()))

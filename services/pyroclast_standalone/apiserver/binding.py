@@ -24,7 +24,7 @@ class Binder:
         self._bindings = registry.require("", "v1", "bindings")
         self._writer = writer
 
-    async def bind(self, context: Context, resource: Resource) -> Answer:
+    async def bind(self, context: Context, _resource: Resource) -> Answer:
         """POST of a Binding to a pod or to the collection of bindings; copies its labels and annotations to the pod."""
         body = bodies.decode(context, self._bindings)
         metadata = body.get("metadata") or {}

@@ -1,12 +1,11 @@
-"""The certificate authority of a data directory: CA, serving and admin certificates, the key that signs service account tokens, and the
-kubeconfig of the administrator.
+"""The identity of a data directory: CA, serving and admin certificates, the secret of service account tokens, a kubeconfig.
 
 Separate because it is the one place that writes keys, all of them readable by the owner only.
 """
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 import json
 import os
@@ -56,7 +55,7 @@ class Identity:
         return self.directory / "service-accounts.key"
 
 
-def ensure(directory: Path, now: datetime.datetime) -> Identity:
+def ensure(directory: Path, now: dt.datetime) -> Identity:
     """The identity kept in `directory`; what is missing is made."""
     identity = Identity(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -65,7 +64,7 @@ def ensure(directory: Path, now: datetime.datetime) -> Identity:
         return identity
     directory.chmod(0o700)
     authority_key = ec.generate_private_key(ec.SECP256R1())
-    authority = _certificate("pyroclast-ca", "", authority_key, None, authority_key, now)
+    authority = _certificate("pyroclast-ca", "", key=authority_key, issuer=None, issuer_key=authority_key, now=now)
     _write(identity.authority, authority.public_bytes(serialization.Encoding.PEM))
     _write(directory / "ca.key", _pem(authority_key))
     for (certificate_file, key_file), (name, organization) in (
@@ -73,7 +72,7 @@ def ensure(directory: Path, now: datetime.datetime) -> Identity:
         (identity.admin, _ADMIN),
     ):
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _certificate(name, organization, key, authority, authority_key, now)
+        certificate = _certificate(name, organization, key=key, issuer=authority, issuer_key=authority_key, now=now)
         _write(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
         _write(key_file, _pem(key))
     _write(identity.token_key, secrets.token_hex(32).encode())
@@ -83,10 +82,11 @@ def ensure(directory: Path, now: datetime.datetime) -> Identity:
 def _certificate(
     name: str,
     organization: str,
+    *,
     key: ec.EllipticCurvePrivateKey,
     issuer: x509.Certificate | None,
     issuer_key: ec.EllipticCurvePrivateKey,
-    now: datetime.datetime,
+    now: dt.datetime,
 ) -> x509.Certificate:
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
     subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -96,8 +96,8 @@ def _certificate(
         .issuer_name(issuer.subject if issuer else subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=365 * _YEARS))
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(days=365 * _YEARS))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(

@@ -34,17 +34,13 @@ class Definitions:
             self._serve(stored.load())
 
     def settle_status(self, body: dict[str, Any]) -> None:
-        """Set the status of a definition that is about to be stored: names taken or refused, established or not, stored versions."""
+        """Set the status of a definition about to be stored: names taken or refused, established or not, stored versions."""
         spec = body["spec"]
         status = body["status"] = body.get("status") or {}
         names = spec["names"]
         clashes = self._clashes(spec)
         accepted = dict(status.get("acceptedNames") or {})
-        for field, value in names.items():
-            if field not in clashes and field != "categories":
-                accepted[field] = value
-        if "categories" in names:
-            accepted["categories"] = names["categories"]
+        accepted |= {field: value for field, value in names.items() if field not in clashes}
         accepted.setdefault("plural", "")
         accepted.setdefault("kind", "")
         status["acceptedNames"] = accepted

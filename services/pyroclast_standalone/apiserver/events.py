@@ -1,4 +1,4 @@
-"""Events: one collection in two shapes, `v1` and `events.k8s.io/v1`; they go after an hour. And events that the server itself has to tell."""
+"""Events: one collection in two shapes, `v1` and `events.k8s.io/v1`, that go after an hour; and those that the server tells."""
 
 from __future__ import annotations
 

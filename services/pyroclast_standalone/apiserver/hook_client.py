@@ -87,11 +87,11 @@ class HookClient:
             raise CallFailed(f'no endpoints available for service "{name}"')
         return f"https://{host}:{target}/{path.lstrip('/')}", server_name
 
-    async def _post(self, client: Mapping[str, Any], url: str, server_name: str, content: bytes, timeout: float) -> Any:  # noqa: ANN401 - any JSON
+    async def _post(self, client: Mapping[str, Any], url: str, server_name: str, content: bytes, seconds: float) -> Any:  # noqa: ANN401 - any JSON
         session = self._session(str(client.get("caBundle") or ""))
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(seconds):
                 async with session.post(url, data=content, headers=headers, server_hostname=server_name or None) as response:
                     text = await response.content.read(_MAX_ANSWER)
         except TimeoutError:
@@ -196,7 +196,7 @@ def _checked(answer: Any, uid: str, *, mutating: bool) -> Response:  # noqa: ANN
         raise ValueError(f"expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}")
     response = answer.get("response")
     if not isinstance(response, dict):
-        raise ValueError("webhook response is absent")
+        raise ValueError("webhook response is absent")  # noqa: TRY004 - one kind of failure for all of them
     if response.get("uid") != uid:
         raise ValueError(f'expected response.uid="{uid}", got "{response.get("uid") or ""}"')
     patch, patch_type = response.get("patch"), response.get("patchType")

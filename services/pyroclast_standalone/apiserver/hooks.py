@@ -98,15 +98,15 @@ class Hooks:
 
 
 def rules_match(rules: tuple[Mapping[str, Any], ...], review: Review, registry: Registry, *, exact: bool) -> Resource | None:
-    """The resource under which one of `rules` wants the write: the one asked for, or another version of it; None when no rule does."""
+    """The resource under which one of `rules` wants the write: the one asked for or another version of it; None for none."""
     if any(_matches(rule, review, review.resource) for rule in rules):
         return review.resource
     if exact:
         return None
     for other in registry.resources():
-        if other.collection is review.resource.collection and other is not review.resource:
-            if any(_matches(rule, review, other) for rule in rules):
-                return other
+        is_other_version = other.collection is review.resource.collection and other is not review.resource
+        if is_other_version and any(_matches(rule, review, other) for rule in rules):
+            return other
     return None
 
 
@@ -138,7 +138,7 @@ def _matches(rule: Mapping[str, Any], review: Review, resource: Resource) -> boo
     plural, subresource = resource.plural, review.subresource
     for pattern in rule.get("resources") or ():
         wanted, _, wanted_sub = pattern.partition("/")
-        if wanted in {"*", plural} and (wanted_sub == subresource or wanted_sub == "*"):
+        if wanted in {"*", plural} and wanted_sub in {"*", subresource}:
             return True
     return False
 

@@ -1,4 +1,4 @@
-"""The HTTP face: requests become contexts, answers become responses; authentication, authorization, audit and injected faults on the way."""
+"""The HTTP face: requests become contexts, answers become responses; who asks, whether they may, and the audit on the way."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Front:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request; whatever goes wrong becomes a Status."""
-        query = Query(dict(reversed(request.query.items()))) if request.query_string else Query({})
+        query = Query(dict(reversed(list(request.query.items())))) if request.query_string else Query({})
         info = resolve(request.method, request.rel_url.raw_path, query)
         context = Context(info, query, request.headers, b"", ANONYMOUS, Wanted(), self._now())
         begun = time.time()
@@ -70,7 +70,7 @@ class Front:
             answer = _failure(context, error)
         except (asyncio.CancelledError, ConnectionError):
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 - the top of a request: told in the log and as a Status
             _log.exception("request.failed: %s %s", request.method, request.path_qs)
             answer = _failure(context, status.internal("see the server's log"))
         if isinstance(answer, Streamed):

@@ -1,4 +1,4 @@
-"""Requests that the server makes of itself: its controllers go through the same pipeline as everybody, under names of their own."""
+"""Requests that the server makes of itself: its controllers go through the same pipeline as everybody, by their own names."""
 
 from __future__ import annotations
 

@@ -22,6 +22,12 @@ __all__ = ["Reader", "revision_of"]
 
 _FUTURE_SECONDS: Final = 3.0  # how long a read waits for a revision that is still to come
 _POLL_SECONDS: Final = 0.02
+_EXPIRED_PAGE: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
+    "continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing "
+    "with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the "
+    "time the first chunk was returned and now may show up in the list."
+)
 
 
 def revision_of(text: str) -> int:
@@ -104,10 +110,7 @@ class Reader:
             return self._page(context, resource, chosen, limit, revision=revision, after=after)
         except Compacted:
             raise status.expired(
-                "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
-                "continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with "
-                "the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the "
-                "first chunk was returned and now may show up in the list.",
+                _EXPIRED_PAGE,
                 continue_token=_encode_token(-1, after),
             ) from None
 

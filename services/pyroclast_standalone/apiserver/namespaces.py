@@ -17,8 +17,9 @@ __all__ = ["NamespaceController"]
 
 _ROOT_CA: Final = "kube-root-ca.crt"
 _ROOT_CA_NOTE: Final = {
-    "kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints "
-    "such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
+    "kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver when using internal "
+    "endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of "
+    "Kubernetes clusters."
 }
 _RECHECK_SECONDS: Final = 0.5
 

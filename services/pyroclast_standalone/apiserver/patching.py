@@ -58,7 +58,8 @@ def patcher(
                 patch = _parsed(context.body)
                 if not isinstance(patch, dict):
                     raise status.bad_request(
-                        f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}"
+                        f"error decoding patch: json: cannot unmarshal {go_kind(patch)} "
+                        "into Go value of type map[string]interface {}"
                     )
                 return lambda live: _decoded(context, resource, merge_patch.merge(live, patch))
             case content_type if content_type == STRATEGIC and not resource.is_custom:
@@ -99,10 +100,10 @@ def _decoded(context: Context, resource: Resource, document: Any, *, shown: str 
     if not isinstance(document, dict):
         raise status.invalid("", "", "", [invalid("patch", document, "json: cannot unmarshal into Go value of type map")])
     before = orjson.dumps(document)
-    document = orjson.loads(before)  # patches share parts with the live object and with themselves
+    result: dict[str, Any] = orjson.loads(before)  # patches share parts with the live object and with themselves
     value = shown or _shown(before, resource)
     try:
-        problems = resource.strategy.decode(document)
+        problems = resource.strategy.decode(result)
     except DocumentError as error:
         raise status.invalid("", "", "", [invalid("patch", value, error.message)]) from None
     if problems:
@@ -111,7 +112,7 @@ def _decoded(context: Context, resource: Resource, document: Any, *, shown: str 
         if context.field_validation == "Warn":
             for problem in problems:
                 context.warn(problem)
-    return document
+    return result
 
 
 def _shown(data: bytes, resource: Resource) -> str:

@@ -1,7 +1,7 @@
 """The data directory: every committed object in one SQLite file with a write-ahead log.
 
-One transaction per turn of the event loop holds all writes of that turn, so an acknowledged write survives a killed process. The log is folded
-into the file by a thread, because only that waits for the disk.
+One transaction per turn of the event loop holds all writes of that turn, so an acknowledged write survives a killed process.
+The log is folded into the file by a thread, because only that waits for the disk.
 """
 
 from __future__ import annotations
@@ -48,20 +48,21 @@ class SqliteJournal:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute("PRAGMA wal_autocheckpoint=0")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version not in {0, _SCHEMA_VERSION}:
-                raise DamagedData(
-                    f"{self._path}: written by a newer version (format {version}, this one reads {_SCHEMA_VERSION})"
-                )
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            if verdict != "ok":
-                raise sqlite3.DatabaseError(verdict)
+            self._check(connection)
             connection.executescript(_SCHEMA)
             connection.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version not in {0, _SCHEMA_VERSION}:
+            raise DamagedData(f"{self._path}: written by a newer version (format {version}, this one reads {_SCHEMA_VERSION})")
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
 
     def revision(self) -> int:
         """The last revision that was written, 0 when there is none."""

@@ -1,4 +1,4 @@
-"""Objects and lists in the form that was asked for: JSON bytes as stored wherever possible, else tables, metadata, other versions, YAML."""
+"""Objects and lists in the form that was asked for: JSON bytes as stored wherever possible, else what is made of them."""
 
 from __future__ import annotations
 

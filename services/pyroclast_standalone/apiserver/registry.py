@@ -84,7 +84,7 @@ class Registry:
     """All served resources. `generation` grows whenever they change."""
 
     def __init__(self, store: Store, strategies: Iterable[Strategy], views: Mapping[str, tuple[View, View]]) -> None:
-        """Serve `strategies`; `views` has the conversions of the API versions whose objects are stored as others of the same plural."""
+        """Serve `strategies`; `views` converts for the versions whose objects are stored as others of the same plural."""
         self.generation = 0
         self._resources: dict[tuple[str, str, str], Resource] = {}
         self._by_collection: dict[str, Resource] = {}

@@ -1,7 +1,7 @@
 """The objects and their history: one revision for the whole server, a ring of changes per collection, watchers.
 
-Objects are kept as the JSON bytes that are sent, with what selectors need beside them: a list joins bytes, an event shares them among its
-watchers, and 10,000 pods fit in memory. Everything here is synchronous, so nothing can come between a read and its commit.
+Objects are kept as the JSON bytes that are sent, with what selectors need beside them: a list joins bytes, an event shares
+them among its watchers, and 10,000 pods fit in memory. Everything is synchronous: nothing comes between a read and its commit.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ class Store:
         return list(self._collections.values())
 
     def put(self, collection: Collection, key: str, body: dict[str, Any]) -> Stored:
-        """Commit `body` under `key` as the next revision; its resourceVersion is set here. The caller has checked for conflicts."""
+        """Commit `body`, which is given away, under `key` as the next revision. The caller has checked for conflicts."""
         previous = collection.items.get(key)
         self.revision += 1
         body["metadata"]["resourceVersion"] = str(self.revision)

@@ -1,4 +1,4 @@
-"""Subresources besides status: scale, binding, eviction, log, token, finalize, approval; and the reviews, which have no objects at all."""
+"""Subresources besides status: scale, binding, eviction, log, token, finalize, approval; and reviews, which have no objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Subresources:
     """Answers them."""
 
     def __init__(
-        self, store: Store, registry: Registry, writer: Writer, reviews: Reviews, signer: TokenSigner, logs: Logs
+        self, store: Store, registry: Registry, writer: Writer, *, reviews: Reviews, signer: TokenSigner, logs: Logs
     ) -> None:
         self._store = store
         self._registry = registry

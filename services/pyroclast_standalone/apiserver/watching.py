@@ -1,6 +1,7 @@
 """Watches: what a client sees of the changes of a collection, as chunks of lines.
 
-An object was made JSON once, when it was committed; a watcher copies those bytes into its chunk, and whatever is pending goes out in one chunk.
+An object was made JSON once, when it was committed; a watcher copies those bytes into its chunk, and whatever is pending
+goes out in one chunk.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class _Form:
         return _line(kind, orjson.dumps(body))
 
     def change(self, change: Change, selects: Callable[[Stored], bool] | None) -> bytes:
-        """The line of a change, which a selector may turn into an arrival or a departure; empty when it is not about the selection."""
+        """The line of a change, which a selector may turn into an arrival or a departure; empty when it is about others."""
         kind = change.kind
         if selects is not None:
             is_in = kind is not DELETED and selects(change.current)

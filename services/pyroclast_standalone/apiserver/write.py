@@ -1,8 +1,8 @@
 """The write pipeline: create, update and patch, in the order in which the real server takes its steps.
 
-decode → system fields of the request → managedFields → mutating admission → defaults → what the kind prepares → validation → validating
-admission → guards and commit. Between the last read of the store and the commit nothing waits; where admission had to wait, the commit checks that
-the object is still the one that was read, and the change is made anew when it is not.
+decode → system fields of the request → managedFields → mutating admission → what the kind prepares → validation → validating
+admission → guards and commit. Between the last read of the store and the commit nothing waits; where admission had to wait, the
+commit checks that the object is still the one that was read, and the change is made anew when it is not.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+import orjson
+
 from . import bodies, clock, objectmeta, patching, status
 from .admission import Admission, Review
 from .context import Context
@@ -20,6 +22,7 @@ from .documents.errors import invalid
 from .documents.structural import Verdict
 from .listing import revision_of
 from .registry import Resource
+from .routes import RequestInfo
 from .store import Store, Stored
 
 __all__ = ["Change", "Outcome", "Writer"]
@@ -78,7 +81,7 @@ class Writer:
         now = self.now()
         dry_run = context.is_dry_run
         if not is_tracked:
-            self._track(context, resource, document, None, now, "")
+            self._track(context, resource, document, None, now=now)
         review = Review(
             "CREATE",
             resource,
@@ -89,7 +92,7 @@ class Writer:
             None,
             context,
             dry_run,
-            _create_options(context),
+            _options(context, "CreateOptions"),
         )
         await self.admission.mutate(review)
         document = _mutated(review)
@@ -149,11 +152,12 @@ class Writer:
                 revision_of(metadata["resourceVersion"])
             except ValueError as error:
                 raise status.unreasoned(500, str(error)[str(error).index("strconv") :]) from None
+        pristine = orjson.dumps(document)
         return await self.change(
             context,
             resource,
             key,
-            lambda _: document,
+            lambda _: orjson.loads(pristine),
             subresource=subresource,
             retries=0 if has_version else _RETRIES,
             is_put=True,
@@ -218,24 +222,11 @@ class Writer:
             old = resource.from_stored(old)
         new = change(old)
         metadata = _metadata_of(new)
-        if not is_put:
-            _namespace(context, resource, metadata)
-        old_metadata = old["metadata"]
-        wished_version = metadata.get("resourceVersion") or ""
-        if is_put:
-            _check_uid(resource, key, metadata, old_metadata)
-        if not wished_version:
-            if is_put and resource.strategy.needs_version:
-                fault = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-                error = status.invalid(resource.group, resource.plural, context.info.name, [fault])
-                raise error
-            metadata["resourceVersion"] = old_metadata["resourceVersion"]
-        objectmeta.keep_system_fields(metadata, old_metadata)
-        now = self.now()
+        version = self._check_identity(context, resource, metadata, old["metadata"], is_put=is_put)
+        objectmeta.keep_system_fields(metadata, old["metadata"])
         if not is_tracked:
-            self._track(context, resource, new, old, now, subresource)
-        dry_run = context.is_dry_run
-        options = _update_options(context, is_put=is_put)
+            self._track(context, resource, new, old, now=self.now(), subresource=subresource)
+        options = _options(context, "UpdateOptions" if is_put else "PatchOptions")
         review = Review(
             "UPDATE",
             resource,
@@ -245,16 +236,16 @@ class Writer:
             new,
             old,
             context,
-            dry_run,
+            context.is_dry_run,
             options,
             _SCALE if show else None,
             show,
         )
         await self.admission.mutate(review)
         new = _mutated(review)
-        if wished_version and wished_version != old_metadata["resourceVersion"]:
+        if version != old["metadata"]["resourceVersion"]:
             raise _modified(resource, key)
-        new["metadata"]["resourceVersion"] = old_metadata["resourceVersion"]
+        new["metadata"]["resourceVersion"] = version
         resource.strategy.prepare_update(new, old, subresource=subresource)
         self._accept(context, resource, new, resource.strategy.validate_update(new, old, subresource=subresource))
         for text in resource.strategy.warnings(new, old):
@@ -263,14 +254,35 @@ class Writer:
         if resource.collection.items.get(key) is not current:
             raise _Overtaken
         self.admission.guard(review)
+        return 200, self._replace(resource, current, new, old, dry_run=review.dry_run)
+
+    def _check_identity(
+        self, context: Context, resource: Resource, metadata: dict[str, Any], old: dict[str, Any], *, is_put: bool
+    ) -> str:
+        """See that the wish is about the present object; the resourceVersion that it wants to change."""
+        if is_put:
+            _check_uid(resource, context.info, metadata, old)
+        else:
+            _namespace(context, resource, metadata)
+        version = metadata.get("resourceVersion") or ""
+        if not version and is_put and resource.strategy.needs_version:
+            fault = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise status.invalid(resource.group, resource.plural, context.info.name, [fault])
+        metadata["resourceVersion"] = version or old["resourceVersion"]
+        return str(metadata["resourceVersion"])
+
+    def _replace(
+        self, resource: Resource, current: Stored, new: dict[str, Any], old: dict[str, Any], *, dry_run: bool
+    ) -> Stored | dict[str, Any]:
+        """Commit `new` over `old` where it changes anything; an object that only waited for its last finalizer goes."""
         if dry_run:
-            return 200, new
+            return new
         if objectmeta.is_same(new, old):
-            return 200, current
+            return current
         if _goes_now(new, old):
-            self.store.delete(resource.collection, key)
-            return 200, new
-        return 200, self._commit(resource, key, new)
+            self.store.delete(resource.collection, current.key)
+            return new
+        return self._commit(resource, current.key, new)
 
     # --- shared -------------------------------------------------------------------------------------------------
 
@@ -289,8 +301,9 @@ class Writer:
         resource: Resource,
         new: dict[str, Any],
         old: dict[str, Any] | None,
+        *,
         now: float,
-        subresource: str,
+        subresource: str = "",
     ) -> None:
         managed_fields.track_update(
             new,
@@ -359,15 +372,16 @@ def _modified(resource: Resource, key: str) -> status.StatusError:
     )
 
 
-def _check_uid(resource: Resource, key: str, metadata: dict[str, Any], old: dict[str, Any]) -> None:
+def _check_uid(resource: Resource, info: RequestInfo, metadata: dict[str, Any], old: dict[str, Any]) -> None:
     wanted = metadata.get("uid")
     if wanted and wanted != old["uid"]:
+        key = f"{info.namespace}/{info.name}" if resource.namespaced else info.name
         raise status.conflict(
             resource.group,
             resource.plural,
-            key.rpartition("/")[2],
-            f"StorageError: invalid object, Code: 4, Key: /registry/{resource.plural}/{key}, ResourceVersion: 0, AdditionalErrorMsg: "
-            f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {old['uid']}",
+            info.name,
+            f"StorageError: invalid object, Code: 4, Key: /registry/{resource.plural}/{key}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {old['uid']}",
         )
 
 
@@ -376,14 +390,6 @@ def _goes_now(new: dict[str, Any], old: dict[str, Any]) -> bool:
     if new["metadata"].get("finalizers") or old["metadata"].get("deletionGracePeriodSeconds") != 0:
         return False
     return new["kind"] != "Namespace" or not new.get("spec", {}).get("finalizers")
-
-
-def _create_options(context: Context) -> dict[str, Any]:
-    return _options(context, "CreateOptions")
-
-
-def _update_options(context: Context, *, is_put: bool) -> dict[str, Any]:
-    return _options(context, "UpdateOptions" if is_put else "PatchOptions")
 
 
 def _options(context: Context, kind: str) -> dict[str, Any]:

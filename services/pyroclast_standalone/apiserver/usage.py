@@ -1,0 +1,174 @@
+"""What objects use of a quota, pure: counts of anything, resources of pods and claims, and which pods a scoped quota is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from pyroclast.resources import quantity
+from pyroclast.resources.quantity import Quantity
+
+__all__ = ["Usage", "add", "missing_resources", "parse", "shown", "usage_of", "wire", "within_scopes"]
+
+Usage: TypeAlias = dict[str, Quantity]
+
+_ONE: Final = quantity.from_value(1)
+_ZERO: Final = quantity.from_value(0)
+_COUNTED_BY_NAME: Final = {
+    "pods",
+    "services",
+    "configmaps",
+    "secrets",
+    "persistentvolumeclaims",
+    "replicationcontrollers",
+    "resourcequotas",
+}
+_SHORT: Final = {"cpu", "memory", "ephemeral-storage"}
+_FINISHED: Final = {"Succeeded", "Failed"}
+
+
+def parse(resources: Mapping[str, Any] | None) -> Usage:
+    """Quantities by name."""
+    return {name: quantity.parse(value) for name, value in (resources or {}).items()}
+
+
+def wire(usage: Usage) -> dict[str, str]:
+    """The form that objects carry."""
+    return {name: str(usage[name]) for name in sorted(usage)}
+
+
+def shown(usage: Usage) -> str:
+    """The form that messages carry: `cpu=1,pods=2`."""
+    return ",".join(f"{name}={usage[name]}" for name in sorted(usage))
+
+
+def add(total: Usage, more: Usage, *, sign: int = 1) -> None:
+    """Add `more` to what `total` has of the same names, in place."""
+    for name, value in more.items():
+        if name in total:
+            total[name] = total[name] + value * sign
+
+
+def usage_of(qualified: str, body: Mapping[str, Any]) -> Usage:
+    """What one object of the resource `plural.group` uses; a finished pod uses nothing."""
+    usage: Usage = {f"count/{qualified}": _ONE}
+    if qualified in _COUNTED_BY_NAME:
+        usage[qualified] = _ONE
+    spec = body.get("spec") or {}
+    match qualified:
+        case "pods":
+            return usage | _pod(spec) if not _is_finished(body) else {f"count/{qualified}": _ONE}
+        case "services":
+            kind = spec.get("type")
+            ports = len(spec.get("ports") or ())
+            if kind == "LoadBalancer":
+                usage["services.loadbalancers"] = _ONE
+            if kind in {"NodePort", "LoadBalancer"}:
+                usage["services.nodeports"] = quantity.from_value(ports)
+        case "persistentvolumeclaims":
+            requests = (spec.get("resources") or {}).get("requests") or {}
+            if "storage" in requests:
+                usage["requests.storage"] = quantity.parse(requests["storage"])
+        case _:
+            pass
+    return usage
+
+
+def _is_finished(body: Mapping[str, Any]) -> bool:
+    return (body.get("status") or {}).get("phase") in _FINISHED
+
+
+def _pod(spec: Mapping[str, Any]) -> Usage:
+    usage: Usage = {}
+    for prefix in ("requests", "limits"):
+        for name, value in _pod_total(spec, prefix).items():
+            usage[f"{prefix}.{name}"] = value
+            if prefix == "requests" and name in _SHORT:
+                usage[name] = value
+    return usage
+
+
+def _pod_total(spec: Mapping[str, Any], kind: str) -> Usage:
+    """Sum over the containers, or the largest init container where that is more; sidecars count from the start."""
+    total: Usage = {}
+    for container in spec.get("containers") or ():
+        _sum(total, _of(container, kind))
+    sidecars: Usage = {}
+    largest: Usage = {}
+    for container in spec.get("initContainers") or ():
+        own = _of(container, kind)
+        if container.get("restartPolicy") == "Always":
+            _sum(total, own)
+            _sum(sidecars, own)
+        else:
+            for name, value in own.items():
+                needed = value + sidecars.get(name, _ZERO)
+                largest[name] = max(largest.get(name, _ZERO), needed)
+    for name, value in largest.items():
+        total[name] = max(total.get(name, _ZERO), value)
+    if total or kind == "requests":
+        _sum(total, parse(spec.get("overhead")))
+    return total
+
+
+def _of(container: Mapping[str, Any], kind: str) -> Usage:
+    resources = container.get("resources") or {}
+    own = parse(resources.get(kind))
+    return parse(resources.get("limits")) | own if kind == "requests" else own
+
+
+def _sum(total: Usage, more: Usage) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, _ZERO) + value
+
+
+def missing_resources(spec: Mapping[str, Any], names: Iterable[str]) -> dict[str, list[str]]:
+    """Of the constrained resources, those that containers do not state: names of the containers by resource."""
+    missing: dict[str, list[str]] = {}
+    for name in sorted(names):
+        kind, _, resource = name.rpartition(".")
+        kind = kind or "requests"
+        if resource not in _SHORT or kind not in {"requests", "limits"}:
+            continue
+        without = [each["name"] for each in spec.get("containers") or () if resource not in _of(each, kind)]
+        if without:
+            missing[name] = sorted(without)
+    return missing
+
+
+def within_scopes(quota: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    """Whether a quota with these scopes is about this pod."""
+    spec = body.get("spec") or {}
+    requirements = [{"scopeName": scope, "operator": "Exists"} for scope in quota.get("scopes") or ()]
+    requirements += (quota.get("scopeSelector") or {}).get("matchExpressions") or ()
+    return all(_in_scope(each, spec, body) for each in requirements)
+
+
+def _in_scope(requirement: Mapping[str, Any], spec: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    is_best_effort = (body.get("status") or {}).get("qosClass", "BestEffort") == "BestEffort" and not _pod(spec)
+    match requirement["scopeName"]:
+        case "Terminating":
+            return spec.get("activeDeadlineSeconds") is not None
+        case "NotTerminating":
+            return spec.get("activeDeadlineSeconds") is None
+        case "BestEffort":
+            return is_best_effort
+        case "NotBestEffort":
+            return not is_best_effort
+        case "PriorityClass":
+            return _selects(requirement, spec.get("priorityClassName") or "")
+        case _:
+            return False
+
+
+def _selects(requirement: Mapping[str, Any], value: str) -> bool:
+    values = requirement.get("values") or ()
+    match requirement.get("operator"):
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "DoesNotExist":
+            return not value
+        case _:
+            return bool(value)
