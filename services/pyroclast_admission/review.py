@@ -72,9 +72,7 @@ def decode(body: bytes) -> Review:
         raise BadReview("the body is not an AdmissionReview: a JSON object is expected")
     version = document.get("apiVersion")
     if version != API_VERSION or document.get("kind") != "AdmissionReview":
-        raise BadReview(
-            f"the body is not an AdmissionReview of {API_VERSION}: apiVersion is {orjson.dumps(version).decode()[:80]}"
-        )
+        raise BadReview(f"the body is not an AdmissionReview of {API_VERSION}, but of {text(version)[:80] or 'nothing known'}")
     request = document.get("request")
     if not isinstance(request, dict) or not isinstance(request.get("uid"), str):
         raise BadReview("the AdmissionReview has no request with a uid")

@@ -27,6 +27,9 @@ READ_SECONDS: Final = 8.0
 KEEPALIVE_SECONDS: Final = 120.0
 """Longer than the API server keeps a connection that it does not use, so that it is never closed under its hands."""
 
+LINGER_SECONDS: Final = 0.5
+"""How long what a refused client still sends is taken in, so that it reads the answer instead of a broken connection."""
+
 HEADER_BYTES: Final = 16 * 1024
 
 
@@ -35,7 +38,13 @@ class WebhookServer:
 
     def __init__(self, engine: Engine, metrics: ReviewMetrics, tls: ssl.SSLContext | None) -> None:
         self._engine, self._metrics, self._tls = engine, metrics, tls
-        server = web.Server(self._handle, keepalive_timeout=KEEPALIVE_SECONDS, max_field_size=HEADER_BYTES, access_log=None)
+        server = web.Server(
+            self._handle,
+            keepalive_timeout=KEEPALIVE_SECONDS,
+            lingering_time=LINGER_SECONDS,
+            max_field_size=HEADER_BYTES,
+            access_log=None,
+        )
         self._runner = web.ServerRunner(server, handle_signals=False)
         self.port = 0
 

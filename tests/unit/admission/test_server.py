@@ -1,0 +1,266 @@
+"""The HTTPS server: what it reads, what it refuses to read, and what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import Any
+
+import pytest
+
+from pyroclast.kube.errors import ConnectionFailed
+from pyroclast.rules.lookups import QueueView
+from pyroclast_admission import engine as engines
+from pyroclast_admission.handlers import WEBHOOKS
+from tests.bench.admission_server import known, serving
+from tests.unit.admission.clients import asking, patch_of, review, status_of
+from tests.unit.rules.builders import job, task, template
+
+JSON = {"Content-Type": "application/json"}
+
+
+async def post(path: str, body: Any, *, headers: dict[str, str] | None = None, state: Any = None) -> tuple[int, Any]:
+    async with serving(state) as server, asking(server.material.bundle) as session:
+        arguments = {"data": io.BytesIO(body), "headers": headers or JSON} if isinstance(body, bytes) else {"json": body}
+        async with session.post(f"https://localhost:{server.port}{path}", **arguments) as response:
+            is_json = response.content_type == "application/json"
+            return response.status, await response.json() if is_json else await response.text()
+
+
+async def test_an_allowed_review() -> None:
+    status, answer = await post("/jobs/validate", review("/jobs/validate", object=job()))
+    assert status == 200
+    assert answer == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "u-1", "allowed": True}}
+
+
+async def test_a_mutation() -> None:
+    _, answer = await post("/queues/mutate", review("/queues/mutate", object={"spec": {}}))
+    assert patch_of(answer) == [
+        {"op": "add", "path": "/spec/reclaimable", "value": True},
+        {"op": "add", "path": "/spec/weight", "value": 1},
+    ]
+
+
+async def test_a_mutation_without_change_has_no_patch() -> None:
+    _, answer = await post("/queues/mutate", review("/queues/mutate", object={"spec": {"weight": 1, "reclaimable": True}}))
+    assert answer["response"] == {"uid": "u-1", "allowed": True}
+
+
+async def test_faults_of_fields_are_one_status_with_all_causes() -> None:
+    given = job(task(template=template(image="")), queue="nowhere")
+    _, answer = await post("/jobs/validate", review("/jobs/validate", object=given, name="job-1"))
+    status = status_of(answer)
+    assert (status["code"], status["reason"], status["status"]) == (422, "Invalid", "Failure")
+    assert {key: status["details"][key] for key in ("name", "kind", "group")} == {
+        "name": "job-1",
+        "kind": "Job",
+        "group": "batch.volcano.sh",
+    }
+    assert status["details"]["causes"] == [
+        {
+            "reason": "FieldValueRequired",
+            "message": "Required value",
+            "field": "spec.tasks[0].template.spec.containers[0].image",
+        },
+        {
+            "reason": "FieldValueInvalid",
+            "message": 'Invalid value: "nowhere": unable to find job queue: queue.scheduling.volcano.sh "nowhere" not found; '
+            "create the queue first or name another one",
+            "field": "spec.queue",
+        },
+    ]
+
+
+async def test_other_denials_are_as_the_originals() -> None:
+    state = known(QueueView("closed", "root", "Closed"))
+    _, answer = await post("/jobs/validate", review("/jobs/validate", object=job(queue="closed")), state=state)
+    assert status_of(answer) == {
+        "metadata": {},
+        "message": "can only submit job to queue with state `Open`, queue `closed` status is `Closed`;",
+    }
+
+
+async def test_warnings() -> None:
+    _, answer = await post("/jobs/validate", review("/jobs/validate", object=job(ttlSecondsAfterFinished=0)))
+    assert answer["response"]["warnings"] == [
+        "spec.ttlSecondsAfterFinished: the job is removed the moment it finishes, its outcome may never be seen"
+    ]
+
+
+BAD: dict[str, tuple[bytes, dict[str, str], int, str]] = {
+    "no JSON": (b"{", JSON, 400, "the body is not JSON"),
+    "no object": (b"[]", JSON, 400, "a JSON object is expected"),
+    "another kind": (b'{"apiVersion":"v1","kind":"Pod"}', JSON, 400, "but of v1"),
+    "no request": (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', JSON, 400, "no request with a uid"),
+    "an older version": (
+        b'{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}',
+        JSON,
+        400,
+        "admission.k8s.io/v1beta1",
+    ),
+    "nothing": (b"", JSON, 400, "the body is not JSON"),
+    "text": (b"hello", {"Content-Type": "text/plain"}, 415, "the body must be application/json, not text/plain"),
+    "too deep": (b"[" * 5000 + b"]" * 5000, JSON, 400, "the body is not JSON"),
+    "too large": (b" " * (3 * 1024 * 1024 + 1), JSON, 413, "request body too large\n"),
+}
+
+
+@pytest.mark.parametrize(("body", "headers", "status", "words"), BAD.values(), ids=BAD.keys())
+async def test_bad_requests(body: bytes, headers: dict[str, str], status: int, words: str) -> None:
+    got, text = await post("/jobs/validate", body, headers=headers)
+    assert got == status
+    assert words in text
+
+
+async def test_a_content_type_with_a_charset_is_fine() -> None:
+    import orjson
+
+    body = orjson.dumps(review("/jobs/validate", object=job()))
+    status, _ = await post("/jobs/validate", body, headers={"Content-Type": "application/json; charset=utf-8"})
+    assert status == 200
+
+
+async def test_other_paths_and_methods() -> None:
+    async with serving() as server, asking(server.material.bundle) as session:
+        base = f"https://localhost:{server.port}"
+        for path, method, status in (("/nowhere", "POST", 404), ("/jobs/validate", "GET", 405), ("/jobs/validate/", "POST", 404)):
+            async with session.request(method, base + path) as response:
+                assert response.status == status
+
+
+async def test_a_body_without_length_is_bounded_too() -> None:
+    async def endless() -> Any:
+        for _ in range(64):
+            yield b" " * 65536
+
+    async with serving() as server, asking(server.material.bundle) as session:
+        url = f"https://localhost:{server.port}/jobs/validate"
+        async with session.post(url, data=endless(), headers=JSON) as response:
+            assert response.status == 413
+
+
+UNEXPECTED = {
+    "/jobs/mutate": "expect operation to be 'CREATE' ",
+    "/jobs/validate": "expect operation to be 'CREATE' or 'UPDATE'",
+    "/cronjobs/validate": "expect operation to be 'CREATE' or 'UPDATE'",
+    "/podgroups/mutate": "invalid operation `CONNECT`, expect operation to be `CREATE`",
+    "/podgroups/validate": "unsupported operation CONNECT",
+    "/queues/mutate": "invalid operation `CONNECT`, expect operation to be `CREATE`",
+    "/queues/validate": "invalid operation `CONNECT`, expect operation to be `CREATE`, `UPDATE` or `DELETE`",
+    "/pods/mutate": "expect operation to be 'CREATE' ",
+    "/pods/validate": "expect operation to be 'CREATE'",
+    "/hypernodes/validate": "",
+    "/jobflows/validate": "expect operation to be 'CREATE' or 'UPDATE'",
+    "/jobtemplates/validate": "expect operation to be 'CREATE' or 'UPDATE'",
+}
+
+
+async def test_other_operations_and_resources() -> None:
+    assert set(UNEXPECTED) == {webhook.path for webhook in WEBHOOKS}
+    async with serving() as server, asking(server.material.bundle) as session:
+        for webhook in WEBHOOKS:
+            url = f"https://localhost:{server.port}{webhook.path}"
+            async with session.post(url, json=review(webhook.path, "CONNECT")) as response:
+                answer = (await response.json())["response"]
+            assert answer.get("status", {}).get("message", "") == UNEXPECTED[webhook.path]
+            foreign = review(webhook.path, resource={"group": "x", "version": "v9", "resource": "things"})
+            async with session.post(url, json=foreign) as response:
+                answer = (await response.json())["response"]
+            resource = webhook.resource
+            expected = f"{{{resource.group} {resource.version} {resource.plural}}}"
+            assert answer["status"]["message"] == f"expect resource to be {expected}"
+
+
+async def test_a_slow_body_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyroclast_admission import server as servers
+
+    monkeypatch.setattr(servers, "READ_SECONDS", 0.05)
+    async with serving() as server:
+        tls = __import__("ssl").create_default_context(cadata=server.material.bundle.decode())
+        reader, writer = await asyncio.open_connection("localhost", server.port, ssl=tls)
+        writer.write(b"POST /jobs/validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408")
+        writer.close()
+
+
+async def test_overload_is_said_and_not_sat_out() -> None:
+    async with serving() as server, asking(server.material.bundle) as session:
+        url = f"https://localhost:{server.port}/jobs/validate"
+        server.overload.observe(3.0)
+        async with session.post(url, json=review("/jobs/validate", object=job())) as response:
+            status = status_of(await response.json())
+        assert (status["code"], status["reason"]) == (429, "TooManyRequests")
+        assert status["details"] == {"retryAfterSeconds": 1}
+        server.overload.observe(1.0)
+        assert server.overload.sheds
+        server.overload.observe(0.1)
+        async with session.post(url, json=review("/jobs/validate", object=job())) as response:
+            assert (await response.json())["response"]["allowed"] is True
+
+
+async def test_large_reviews_do_not_hold_up_small_ones() -> None:
+    tasks = [task(f"t{n}") for n in range(6000)]
+    large = review("/jobs/validate", object=job(*tasks))
+    async with serving() as server, asking(server.material.bundle) as session:
+        url = f"https://localhost:{server.port}/jobs/validate"
+        loop = asyncio.get_running_loop()
+
+        async def ask(body: dict[str, Any]) -> tuple[float, bool]:
+            async with session.post(url, json=body) as response:
+                answer = await response.json()
+            return loop.time(), answer["response"]["allowed"]
+
+        async with asyncio.TaskGroup() as group:
+            slow = group.create_task(ask(large))
+            await asyncio.sleep(0.05)
+            quick = group.create_task(ask(review("/jobs/validate", object=job())))
+        assert slow.result()[1]
+        assert quick.result()[1]
+        assert quick.result()[0] <= slow.result()[0]
+
+
+async def test_a_queue_that_the_cache_does_not_know_yet_is_looked_up() -> None:
+    from prometheus_client import CollectorRegistry
+
+    from pyroclast_admission.metrics import ReviewMetrics
+    from pyroclast_admission.overload import Overload
+    from tests.bench.admission_server import FixedQueues
+
+    asked: list[str] = []
+    state = [known()]
+
+    async def fetch(name: str) -> QueueView | None:
+        asked.append(name)
+        if name == "late":
+            state[0] = known(QueueView("late", "root", "Open"))
+            return QueueView("late", "root", "Open")
+        if name == "away":
+            raise ConnectionFailed("connection refused")
+        return None
+
+    import orjson
+
+    engine = engines.Engine(WEBHOOKS, lambda: state[0], fetch, Overload(), ReviewMetrics(CollectorRegistry()))
+    answers = {}
+    for queue in ("late", "nowhere", "away", "default"):
+        reply = await engine.reply("/jobs/validate", orjson.dumps(review("/jobs/validate", object=job(queue=queue))))
+        answers[queue] = orjson.loads(reply.body)
+    engine.close()
+    assert answers["late"]["response"]["allowed"] is True
+    assert answers["default"]["response"]["allowed"] is True
+    assert status_of(answers["nowhere"])["code"] == 422
+    away = status_of(answers["away"])
+    assert (away["code"], away["reason"], away["details"]) == (503, "ServiceUnavailable", {"retryAfterSeconds": 1})
+    assert away["message"] == "queue away cannot be looked up now, try again: connection refused"
+    assert asked == ["late", "nowhere", "away"]
+    assert isinstance(known().queues, FixedQueues)
+
+
+async def test_clean_up_by_the_cluster_is_never_held_up() -> None:
+    running = {"metadata": {"name": "it"}, "spec": {"flows": [{"name": "a"}]}, "status": {"runningJobs": ["it-a"]}}
+    collector = {"username": "system:serviceaccount:kube-system:generic-garbage-collector"}
+    async with serving() as server, asking(server.material.bundle) as session:
+        for user, allowed in (({"username": "alice"}, False), (collector, True)):
+            body = review("/jobflows/validate", "DELETE", oldObject=running, userInfo=user)
+            async with session.post(f"https://localhost:{server.port}/jobflows/validate", json=body) as response:
+                assert (await response.json())["response"]["allowed"] is allowed
