@@ -56,13 +56,12 @@ def test_port_in_use(tmp_path: Path) -> None:
 
 
 def test_a_damaged_data_directory(tmp_path: Path) -> None:
-    folder = tmp_path / "data" / "apiserver"
-    folder.mkdir(parents=True)
-    for name in ("state.db", "store.db", "objects.db", "data.db"):
-        (folder / name).write_bytes(b"this is no database" * 100)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "state.db").write_bytes(b"this is no database" * 100)
     done = pyroclast("up", "--data-dir", str(tmp_path / "data"))
     assert done.returncode != 0
-    assert re.search(r"apiserver ended with status \d+: .*(damaged|not a database)", done.stderr), done.stderr
+    assert re.search(r"apiserver ended with status \d+: .*state.db: file is not a database; restore it", done.stderr), done.stderr
 
 
 def test_run_follows_a_job_to_its_end(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
@@ -71,7 +70,7 @@ def test_run_follows_a_job_to_its_end(cluster: Cluster, namespace: str, tmp_path
     done = pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
     assert done.returncode == 0, done.stdout + done.stderr
     phases = re.findall(rf"{namespace}/gang  (\w+)", done.stdout)
-    assert list(dict.fromkeys(phases))[-2:] == ["Running", "Completed"]
+    assert [phase for phase in dict.fromkeys(phases) if phase in ("Running", "Completed")] == ["Running", "Completed"]
     again = pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
     assert f"job {namespace}/gang is Completed from an earlier run: replacing it" in again.stdout
     assert again.returncode == 0, again.stdout + again.stderr

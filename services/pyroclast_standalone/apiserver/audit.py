@@ -49,7 +49,7 @@ class AuditLog:
             reference = {
                 "resource": info.resource,
                 "namespace": info.namespace,
-                "name": context.annotations.get("created-name") or info.name,
+                "name": info.name or context.created_name,
                 "apiGroup": info.group,
                 "apiVersion": info.version,
                 "subresource": info.subresource,

@@ -40,7 +40,7 @@ ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 
 @dataclass(slots=True)
 class Context:
-    """One request. Handlers add `warnings`, which become headers, and `annotations` of the audit event."""
+    """One request. Handlers add `warnings`, which become headers, and the `created_name` for the audit event."""
 
     info: RequestInfo
     query: Query
@@ -50,7 +50,7 @@ class Context:
     wanted: Wanted
     now: float  # seconds since the epoch
     warnings: list[str] = field(default_factory=list)
-    annotations: dict[str, str] = field(default_factory=dict)
+    created_name: str = ""
     impersonator: User | None = None
 
     def warn(self, text: str) -> None:

@@ -78,6 +78,7 @@ class Writer:
         """Create `document`; `is_tracked` when its managedFields are already right."""
         metadata = _metadata_of(document)
         namespace = _namespace(context, resource, metadata)
+        context.created_name = metadata.get("name") or ""
         now = self.now()
         dry_run = context.is_dry_run
         if not is_tracked:
