@@ -15,18 +15,23 @@ from pyroclast.api.types import LEASES, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, KubeError, NotFound
-from pyroclast.kube.lease_record import LeaseView, Watcher, held_by, released
+from pyroclast.kube.lease_record import LeaseView, Watcher, asked_for, held_by, released
 
-__all__ = ["Lease", "LeaseLost", "LeaseTiming"]
+__all__ = ["HandedOver", "Lease", "LeaseLost", "LeaseTiming"]
 
 log = structlog.get_logger()
 
 RELEASE_SECONDS: Final = 3.0
 ATTEMPTS_PER_DEADLINE: Final = 3  # so that one request that hangs does not cost the Lease
+HURRY: Final = 4  # times as often as usual is a renewal that failed tried again
 
 
 class LeaseLost(Exception):
     """Another replica may have taken over: the work was stopped."""
+
+
+class HandedOver(Exception):
+    """Another replica asked for the Lease and gets it when the work has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,44 +69,52 @@ class Lease:
         self._watcher = Watcher(timing.duration)
         self._lease = LeaseView({}, "", 0.0, 0, "")
         self._renewed = 0.0
+        self._handed_to = ""
 
     @property
     def uid(self) -> str:
         """Of the object, as last read or written."""
         return str((self._lease.body.get("metadata") or {}).get("uid") or "")
 
-    async def acquire(self) -> None:
-        """Return as soon as the Lease is ours."""
-        while not await self._try_to_take():
+    async def acquire(self, should_ask: Callable[[], bool]) -> None:
+        """Return as soon as the Lease is ours; while another holds it, ask for it if `should_ask` says so."""
+        self._handed_to = ""
+        while not await self._try_to_take(should_ask):
             await asyncio.sleep(self._timing.retry_period * random.uniform(1.0, 1.2))  # noqa: S311 - not a secret
 
-    async def keep(self) -> None:
+    async def keep(self, may_hand_over: Callable[[str], bool]) -> None:
         """Renew the Lease for ever.
 
         Raises:
             LeaseLost: it could not be renewed in time, or somebody else holds it.
+            HandedOver: somebody asked for it, and `may_hand_over` agreed.
         """
+        pause = self._timing.retry_period
         while True:
-            await asyncio.sleep(self._timing.retry_period)
+            await asyncio.sleep(pause)
             if self._left() <= 0:  # the process was stopped for a while: what happened meanwhile is unknown
                 raise self._lost(f"not renewed for {self._timing.renew_deadline:g} s")
-            await self._renew()
+            renewed = await self._renew(may_hand_over)
+            pause = self._timing.retry_period if renewed else self._timing.retry_period / HURRY
 
     async def release(self) -> None:
         """Give the Lease back, so that another replica need not wait until it expires; best effort."""
         if self._left() <= 0:
             return
         try:
-            await self._client.update(LEASES, released(self._lease, self._now()), deadline=Deadline.after(RELEASE_SECONDS))
+            body = released(self._lease, self._now(), self._handed_to)
+            await self._client.update(LEASES, body, deadline=Deadline.after(RELEASE_SECONDS))
         except KubeError as error:
             log.warning("lease.not_released", lease=str(self.key), error=str(error))
 
-    async def _try_to_take(self) -> bool:
+    async def _try_to_take(self, should_ask: Callable[[], bool]) -> bool:
         began = _time()
         try:
             lease = await self._read()
             self.observed = lease.holder
-            if lease.holder != self._identity and not self._watcher.is_free(lease, _time()):
+            if not self._watcher.is_free(lease, self._identity, _time()):
+                if lease.holder and not lease.wanted_by and should_ask():
+                    await self._client.update(LEASES, asked_for(lease, self._identity), deadline=self._patience())
                 return False
             await self._write(lease)
         except Conflict:
@@ -112,22 +125,24 @@ class Lease:
         self._renewed = began
         return True
 
-    async def _renew(self) -> None:
-        """One renewal; failures that may pass are left to the next."""
+    async def _renew(self, may_hand_over: Callable[[str], bool]) -> bool:
+        """One renewal; whether it succeeded. Failures that may pass are left to the next."""
         began = _time()
         try:
             await self._write(self._lease)
         except NotFound:
             raise self._lost("deleted by somebody") from None
         except Conflict:
-            await self._resolve_conflict()
+            await self._resolve_conflict(may_hand_over)
+            return False
         except KubeError as error:
             log.warning("lease.not_renewed", lease=str(self.key), error=str(error), seconds_left=round(self._left(), 1))
-        else:
-            self._renewed = began
+            return False
+        self._renewed = began
+        return True
 
-    async def _resolve_conflict(self) -> None:
-        """Somebody wrote the Lease, perhaps we ourselves in a renewal whose answer was lost."""
+    async def _resolve_conflict(self, may_hand_over: Callable[[str], bool]) -> None:
+        """Somebody wrote the Lease: perhaps we ourselves, in a renewal whose answer was lost, or somebody who asks for it."""
         try:
             self._lease = await self._read()
         except KubeError as error:
@@ -136,6 +151,9 @@ class Lease:
         self.observed = self._lease.holder
         if self._lease.holder != self._identity:
             raise self._lost(f"taken over by {self._lease.holder}" if self._lease.holder else "given up by somebody else")
+        if self._lease.wanted_by and may_hand_over(self._lease.wanted_by):
+            self._handed_to = self._lease.wanted_by
+            raise HandedOver
 
     def _lost(self, why: str) -> LeaseLost:
         self._renewed = float("-inf")  # there is nothing left to release

@@ -6,32 +6,41 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["LeaseView", "Watcher", "held_by", "micro_time", "released"]
+__all__ = ["LeaseView", "Watcher", "asked_for", "held_by", "micro_time", "released"]
+
+WANTED_BY: Final = "pyroclast.io/wanted-by"
+"""An annotation: who asks the holder to hand this Lease over, or whom it has been handed to."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """A Lease as it was read. `holder` is empty when nobody holds it; `duration` is what its holder promised, in seconds."""
+    """A Lease as it was read. `holder` is empty when nobody holds it; `duration` is what its holder promised, in seconds.
+
+    `wanted_by` is who would like to have it, or, when nobody holds it, for whom it was given up.
+    """
 
     body: Mapping[str, Any] = field(repr=False)
     holder: str
     duration: float
     transitions: int
     resource_version: str
+    wanted_by: str = ""
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> LeaseView:
         """Read the object; fields that are missing or of a wrong type count as unset."""
         spec = body.get("spec") or {}
+        metadata = body.get("metadata") or {}
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         return cls(
             body,
             str(spec.get("holderIdentity") or ""),
             float(duration) if isinstance(duration, int) else 0.0,
             transitions if isinstance(transitions, int) else 0,
-            str((body.get("metadata") or {}).get("resourceVersion") or ""),
+            str(metadata.get("resourceVersion") or ""),
+            str((metadata.get("annotations") or {}).get(WANTED_BY) or ""),
         )
 
 
@@ -48,9 +57,9 @@ class Watcher:
     _version: str = ""
     _since: float = 0.0
 
-    def is_free(self, lease: LeaseView, now: float) -> bool:
-        """Whether `lease`, read at `now` (seconds of a clock that does not go back), may be taken."""
-        if not lease.holder:
+    def is_free(self, lease: LeaseView, identity: str, now: float) -> bool:
+        """Whether `identity` may take `lease`, read at `now` (seconds of a clock that does not go back)."""
+        if lease.holder == identity or (not lease.holder and lease.wanted_by in {"", identity}):
             return True
         if lease.resource_version != self._version:
             self._version, self._since = lease.resource_version, now
@@ -69,13 +78,26 @@ def held_by(lease: LeaseView, identity: str, duration: float, now: datetime) -> 
     }
     if lease.holder != identity:
         spec |= {"acquireTime": stamp, "leaseTransitions": lease.transitions + 1 if lease.resource_version else 0}
-    return {**lease.body, "spec": spec}
+    return {**_wanted(lease.body, ""), "spec": spec}
 
 
-def released(lease: LeaseView, now: datetime) -> dict[str, Any]:
-    """The Lease as its holder leaves it, free for anyone at once."""
+def released(lease: LeaseView, now: datetime, wanted_by: str = "") -> dict[str, Any]:
+    """The Lease as its holder leaves it, free at once for `wanted_by`, or for anyone."""
     spec = {**(lease.body.get("spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time(now)}
-    return {**lease.body, "spec": spec}
+    return {**_wanted(lease.body, wanted_by), "spec": spec}
+
+
+def asked_for(lease: LeaseView, identity: str) -> dict[str, Any]:
+    """The Lease of another, with the wish that it be handed to `identity`."""
+    return _wanted(lease.body, identity)
+
+
+def _wanted(body: Mapping[str, Any], identity: str) -> dict[str, Any]:
+    metadata = dict(body.get("metadata") or {})
+    annotations = {name: value for name, value in (metadata.pop("annotations", None) or {}).items() if name != WANTED_BY}
+    if identity:
+        annotations[WANTED_BY] = identity
+    return {**body, "metadata": {**metadata, "annotations": annotations} if annotations else metadata}
 
 
 def micro_time(when: datetime) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -11,7 +12,7 @@ import structlog
 from pyroclast.api.types import LEASES, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.lease import Lease, LeaseLost, LeaseTiming
+from pyroclast.kube.lease import HandedOver, Lease, LeaseLost, LeaseTiming
 from pyroclast.kube.shards import shard_of
 
 __all__ = ["LeaseLost", "ShardLeases", "shard_of"]
@@ -21,6 +22,8 @@ log = structlog.get_logger()
 
 class ShardLeases:
     """Campaigns for the Leases of all shards: `name` when there is one, else `name-0`, `name-1`, ….
+
+    Replicas share the shards evenly: one that has at least two fewer than another asks it to hand over one.
 
     Args:
         client: the API server.
@@ -75,27 +78,51 @@ class ShardLeases:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                for shard in range(len(self._leases)):
-                    group.create_task(self._campaign(shard, lead))
+                campaigns = [group.create_task(self._campaign(shard, lead)) for shard in range(len(self._leases))]
+                # Waited for here: Python 3.11 leaves a request to cancel behind when a task fails while the block is being left.
+                await asyncio.wait(campaigns)
         except BaseExceptionGroup as errors:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # a Lease lost while stopping must not look like a reason to go on
+                raise asyncio.CancelledError from errors
             raise _first(errors) from None
 
     async def _campaign(self, shard: int, lead: Callable[[int], Awaitable[object]]) -> None:
         lease = self._leases[shard]
-        await lease.acquire()
+        handed_over = True
+        while handed_over:
+            await lease.acquire(lambda: self._should_ask(shard))
+            handed_over = await self._lead(shard, lease, lead)
+
+    async def _lead(self, shard: int, lease: Lease, lead: Callable[[int], Awaitable[object]]) -> bool:
+        """Lead until the work returns (False) or the Lease is handed over (True); it is released in any case."""
         self._held.add(shard)
         log.info("lease.acquired", lease=str(lease.key), identity=self.identity)
         self._tell(lease, "became leader")
+        handed_over = False
         try:
             async with asyncio.TaskGroup() as group:
-                keeping = group.create_task(lease.keep())
+                keeping = group.create_task(lease.keep(self._may_hand_over))
                 await lead(shard)
                 keeping.cancel()
+        except* HandedOver:
+            handed_over = True
         finally:
             self._held.discard(shard)
             log.info("lease.given_up", lease=str(lease.key), identity=self.identity)
             self._tell(lease, "stopped leading")
             await lease.release()
+        return handed_over
+
+    def _should_ask(self, shard: int) -> bool:
+        """Whether the holder of `shard` has so much more than we that it should hand over this one: its first, if it has most."""
+        holder = self._leases[shard].observed
+        loads = Counter(lease.observed for lease in self._leases if lease.observed)
+        first = next(number for number, lease in enumerate(self._leases) if lease.observed == holder)
+        return shard == first and loads[holder] == max(loads.values()) and loads[holder] >= len(self._held) + 2
+
+    def _may_hand_over(self, other: str) -> bool:
+        return len(self._held) >= sum(lease.observed == other for lease in self._leases) + 2
 
     def _tell(self, lease: Lease, what: str) -> None:
         if self._recorder is not None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog
 
 from pyroclast.kube.client import Client
-
 from tests.unit.kube.fault_server import FaultServer
 
 
@@ -19,3 +20,9 @@ async def server() -> AsyncIterator[FaultServer]:
 async def client(server: FaultServer) -> AsyncIterator[Client]:
     async with server.client() as client:
         yield client
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quiet() -> None:
+    """The faults that the tests inject are logged, which costs more than the tests."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

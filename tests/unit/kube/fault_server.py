@@ -1,7 +1,7 @@
 """An HTTP server on a real socket that answers as a script says, faults included.
 
-Each route (`"GET /path"`, `"WATCH /path"` for a GET with watch=true) has a list of steps; each request takes the next, and the last
-one serves all that follow. A request to a route without a script is answered with 404.
+Each route (`"GET /path"`, `"WATCH /path"` for a GET with watch=true) has a list of steps; each request takes the next, and the
+last one serves all that follow. A request to a route without a script is answered with 404.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from pyroclast.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
-
 from tests.unit.kube.fault_server import FaultServer, answer, cut, half, hang, reset, status
 
 POD = {"metadata": {"name": "p", "namespace": "ns"}}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -80,7 +80,7 @@ class Running:
     def _note(self, old: Pod | None, new: Pod | None) -> None:
         self.changes.append(tuple(pod and f"{pod.metadata.name}@{pod.metadata.resource_version}" for pod in (old, new)))
 
-    async def __aenter__(self) -> Running:
+    async def __aenter__(self) -> Self:
         self._task = asyncio.ensure_future(self.informer.run())
         return self
 

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pyroclast.kube import config
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import ClusterConfig, ConfigError, load_config
+from pyroclast.kube.credentials import TokenFile
+from pyroclast.kube.errors import ConnectionFailed
+from tests.unit.kube.fault_server import FaultServer, answer
+
+
+def kubeconfig(path: Path, *, user: dict[str, Any] | None = None, **cluster: Any) -> str:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443/", **cluster}}],
+        "users": [{"name": "u", "user": user or {}}],
+    }
+    file = path / "kubeconfig"
+    file.write_text(yaml.safe_dump(document))
+    return str(file)
+
+
+async def test_a_kubeconfig_with_data(tmp_path: Path) -> None:
+    data = base64.b64encode(b"PEM").decode()
+    user = {"client-certificate-data": data, "client-key-data": data, "token": "t"}
+    loaded = load_config(kubeconfig(tmp_path, user=user, **{"certificate-authority-data": data, "tls-server-name": "api"}))
+    assert loaded.server == "https://127.0.0.1:6443"
+    assert (loaded.namespace, loaded.server_name, loaded.insecure) == ("team", "api", False)
+    assert loaded.authority.read() == loaded.certificate.read() == loaded.key.read() == b"PEM"
+    assert await loaded.credentials.authorization() == "Bearer t"
+
+
+async def test_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
+    for name in ("ca", "cert", "key", "token"):
+        (tmp_path / name).write_text(name)
+    user = {"client-certificate": "cert", "client-key": "key", "tokenFile": "token"}
+    loaded = load_config(kubeconfig(tmp_path, user=user, **{"certificate-authority": "ca"}))
+    assert [pem.read() for pem in (loaded.authority, loaded.certificate, loaded.key)] == [b"ca", b"cert", b"key"]
+    assert await loaded.credentials.authorization() == "Bearer token"
+
+
+async def test_a_password(tmp_path: Path) -> None:
+    loaded = load_config(kubeconfig(tmp_path, user={"username": "a", "password": "b"}))
+    assert await loaded.credentials.authorization() == "Basic YTpi"
+
+
+def test_master_overrides_the_server(tmp_path: Path) -> None:
+    assert load_config(kubeconfig(tmp_path), master="http://other:1").server == "http://other:1"
+    assert load_config(master="http://other:1/").server == "http://other:1"
+
+
+def test_in_the_cluster(tmp_path: Path) -> None:
+    for name, text in (("token", "t"), ("ca.crt", "c"), ("namespace", "mine\n")):
+        (tmp_path / name).write_text(text)
+    loaded = config._in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"})
+    assert (loaded.server, loaded.namespace, loaded.authority.read()) == ("https://10.0.0.1:6443", "mine", b"c")
+    six = config._in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "fd00::1"})
+    assert six.server == "https://[fd00::1]:443"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty, or not a mapping"),
+        ("- a", "empty, or not a mapping"),
+        ("a: [", "not YAML: .*, line 2"),
+        ("kind: Config", "current-context is not set"),
+        ("current-context: x", 'contexts has no usable entry "x"'),
+        ("{current-context: x, contexts: [{name: x, context: {cluster: c}}]}", 'clusters has no usable entry "c"'),
+        (
+            "{current-context: x, contexts: [{name: x, context: {cluster: c}}], clusters: [{name: c, cluster: {server: nope}}]}",
+            'the server of cluster c is "nope", which is not a URL',
+        ),
+        (
+            "{current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}], clusters: [{name: c, cluster: {}}]}",
+            'users has no usable entry "u"',
+        ),
+        (
+            "{current-context: x, contexts: [{name: x, context: {cluster: c}}], clusters: "
+             "[{name: c, cluster: {server: 'https://a', certificate-authority-data: 'x'}}]}",
+            "certificate-authority-data is not base64",
+        ),
+    ],
+)
+def test_an_unusable_kubeconfig_is_one_line_that_names_it(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=words) as caught:
+        load_config(str(file))
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_to_load_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ConfigError, match="No such file"):
+        load_config(str(tmp_path / "absent"))
+    with pytest.raises(ConfigError, match="no --kubeconfig is given and this is not a pod"):
+        load_config()
+    with pytest.raises(ConfigError, match="--master is"):
+        load_config(master="nonsense")
+    with pytest.raises(ConfigError, match="does not exist"):
+        config._in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "h"})
+
+
+@pytest.mark.parametrize(
+    "user", [{}, {"client-certificate": "absent", "client-key": "absent"}, {"client-certificate-data": "eA=="}]
+)
+async def test_unusable_certificates_are_told_at_the_start(tmp_path: Path, user: dict[str, Any]) -> None:
+    authority = {"insecure-skip-tls-verify": True} if user else {"certificate-authority": "absent"}
+    loaded = load_config(kubeconfig(tmp_path, user=user, **authority))
+    with pytest.raises(ConfigError, match=r"https://127\.0\.0\.1:6443"):
+        async with Client(loaded):
+            pass
+
+
+def test_plain_http_needs_no_tls() -> None:
+    assert ClusterConfig("http://a").ssl_context() is None
+    context = ClusterConfig("https://a", insecure=True).ssl_context()
+    assert context is not None
+    assert not context.check_hostname
+
+
+async def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    now = 0.0
+    file = tmp_path / "token"
+    file.write_text("one")
+    token = TokenFile(file, clock=lambda: now)
+    assert await token.authorization() == "Bearer one"
+    file.write_text("two")
+    os.utime(file, ns=(1, 1))
+    assert await token.authorization() == "Bearer one"
+    now = 11.0
+    assert await token.authorization() == "Bearer two"
+    file.unlink()
+    now = 22.0
+    assert await token.authorization() == "Bearer two"
+
+
+async def test_a_token_file_that_was_never_there(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionFailed, match="token"):
+        await TokenFile(tmp_path / "absent").authorization()
+
+
+async def test_a_credential_plugin(tmp_path: Path, server: FaultServer) -> None:
+    plugin = tmp_path / "plugin"
+    answered = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "secret"}}
+    plugin.write_text(f"#!{sys.executable}\nprint({json.dumps(json.dumps(answered))})\n")
+    plugin.chmod(0o755)
+    execute = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}
+    loaded = load_config(kubeconfig(tmp_path, user={"exec": execute}), master=server.url)
+    server.on("GET /version", answer(200, {}))
+    async with Client(loaded) as client:
+        await client.request("GET", "/version")
+    assert server.requests[0].headers["authorization"] == "Bearer secret"

@@ -1,0 +1,448 @@
+from __future__ import annotations
+
+import asyncio
+import copy
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import looptime as virtual
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyroclast.api.types import Key, ResourceType
+from pyroclast.kube.client import Client
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
+from pyroclast.kube.lease import LeaseLost
+from pyroclast.kube.lease_record import LeaseView, Watcher, held_by, released
+from pyroclast.kube.leases import ShardLeases
+from pyroclast.kube.shards import shard_of
+
+pytestmark = pytest.mark.looptime
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Book:
+    """The Leases of an API server in memory, with its optimistic concurrency; `fault` is asked before and after each request."""
+
+    def __init__(self) -> None:
+        self.leases: dict[Key, dict[str, Any]] = {}
+        self.version = 0
+        self.writes = 0
+
+    def as_seen_by(self, fault: Callable[[], Awaitable[None]] | None = None) -> Client:
+        return cast("Client", _Connection(self, fault))
+
+
+class _Connection:
+    def __init__(self, book: Book, fault: Callable[[], Awaitable[None]] | None) -> None:
+        self._book = book
+        self._fault = fault
+
+    @asynccontextmanager
+    async def _exchange(self, deadline: Deadline) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout_at(deadline.at):
+                if self._fault is not None:
+                    await self._fault()
+                yield
+                if self._fault is not None:
+                    await self._fault()
+        except TimeoutError:
+            raise ConnectionFailed("no answer in time") from None
+
+    async def get(self, kind: ResourceType, key: Key, *, deadline: Deadline) -> dict[str, Any]:
+        async with self._exchange(deadline):
+            if key not in self._book.leases:
+                raise NotFound(404, "NotFound", "no")
+            return copy.deepcopy(self._book.leases[key])
+
+    async def create(self, kind: ResourceType, body: dict[str, Any], *, deadline: Deadline) -> dict[str, Any]:
+        return await self._write(body, deadline, creating=True)
+
+    async def update(self, kind: ResourceType, body: dict[str, Any], *, deadline: Deadline) -> dict[str, Any]:
+        return await self._write(body, deadline, creating=False)
+
+    async def _write(self, body: dict[str, Any], deadline: Deadline, *, creating: bool) -> dict[str, Any]:
+        key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
+        async with self._exchange(deadline):
+            found = self._book.leases.get(key)
+            if creating and found is not None:
+                raise AlreadyExists(409, "AlreadyExists", "there")
+            if found is None and not creating:
+                raise NotFound(404, "NotFound", "no")
+            if found is not None and found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
+                raise Conflict(409, "Conflict", "changed")
+            self._book.version += 1
+            self._book.writes += 1
+            stored = copy.deepcopy(body)
+            stored["metadata"]["resourceVersion"] = str(self._book.version)
+            self._book.leases[key] = stored
+            return copy.deepcopy(stored)
+
+
+class Work:
+    """Notes when who led which shard."""
+
+    def __init__(self) -> None:
+        self.leading: dict[int, str] = {}
+        self.spans: list[tuple[str, int, float, float]] = []
+
+    def of(self, name: str, stop_seconds: float = 0.0) -> Callable[[int], Awaitable[None]]:
+        async def lead(shard: int) -> None:
+            assert shard not in self.leading, f"{name} and {self.leading[shard]} lead shard {shard} at {now()}"
+            self.leading[shard] = name
+            began = now()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                try:
+                    await asyncio.sleep(stop_seconds)
+                finally:
+                    del self.leading[shard]
+                    self.spans.append((name, shard, began, now()))
+
+        return lead
+
+
+def candidate(book: Book, name: str, fault: Callable[[], Awaitable[None]] | None = None, **options: Any) -> ShardLeases:
+    clock_skew = options.pop("skew", timedelta())
+    return ShardLeases(
+        book.as_seen_by(fault),
+        "lock",
+        "ns",
+        name,
+        now=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=now()) + clock_skew,
+        **options,
+    )
+
+
+async def test_one_leads_the_other_takes_over_at_once_when_it_stops() -> None:
+    book, work = Book(), Work()
+    first = asyncio.ensure_future(candidate(book, "a").run(work.of("a")))
+    await asyncio.sleep(0.1)
+    second = asyncio.ensure_future(candidate(book, "b").run(work.of("b")))
+    await asyncio.sleep(60)
+    assert work.leading == {0: "a"}
+    first.cancel()
+    await asyncio.sleep(3)  # at most one retry period
+    assert work.leading == {0: "b"}
+    spec = book.leases[Key("ns", "lock")]["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("b", 1, 15)
+    assert spec["renewTime"].endswith("Z")
+    second.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert book.leases[Key("ns", "lock")]["spec"]["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize("skew", [timedelta(hours=-5), timedelta(), timedelta(hours=5)])
+async def test_the_lease_of_a_dead_holder_is_taken_when_it_expires_whatever_the_clocks_say(skew: timedelta) -> None:
+    book, work = Book(), Work()
+    book.leases[Key("ns", "lock")] = {
+        "metadata": {"namespace": "ns", "name": "lock", "resourceVersion": "0"},
+        "spec": {
+            "holderIdentity": "dead",
+            "leaseDurationSeconds": 20,
+            "renewTime": "2026-01-01T00:00:00.000000Z",
+            "leaseTransitions": 4,
+        },
+    }
+    running = asyncio.ensure_future(candidate(book, "a", skew=skew).run(work.of("a")))
+    await asyncio.sleep(19.9)
+    assert work.leading == {}
+    await asyncio.sleep(3)
+    assert work.leading == {0: "a"}
+    assert book.leases[Key("ns", "lock")]["spec"]["leaseTransitions"] == 5
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_holder_that_is_cut_off_stops_before_another_may_take_over() -> None:
+    book, work = Book(), Work()
+    off = False
+
+    async def fault() -> None:
+        if off:
+            raise ConnectionFailed("cut off")
+
+    first = asyncio.ensure_future(candidate(book, "a", fault).run(work.of("a", stop_seconds=3.0)))
+    await asyncio.sleep(1)
+    second = asyncio.ensure_future(candidate(book, "b").run(work.of("b")))
+    await asyncio.sleep(30)
+    off = True
+    cut_at = now()
+    with pytest.raises(LeaseLost, match="not renewed for 10 s"):
+        await first
+    await asyncio.sleep(20)
+    assert work.leading == {0: "b"}
+    (name, _, _, stopped), took_over = work.spans[0], min(now(), cut_at + 20)
+    assert name == "a"
+    assert stopped - cut_at <= 10 + 2 + 3
+    assert took_over >= stopped
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+
+
+async def test_an_outage_shorter_than_the_deadline_costs_nothing() -> None:
+    book, work = Book(), Work()
+    down = (30.0, 37.0)
+
+    async def fault() -> None:
+        if down[0] <= now() < down[1]:
+            raise ConnectionFailed("away")
+
+    running = asyncio.ensure_future(candidate(book, "a", fault).run(work.of("a")))
+    await asyncio.sleep(100)
+    assert work.leading == {0: "a"}
+    assert work.spans == []
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_request_that_hangs_does_not_cost_the_lease() -> None:
+    book, work = Book(), Work()
+    hung = []
+
+    async def fault() -> None:
+        if now() > 30 and not hung:
+            hung.append(now())
+            await asyncio.sleep(1000)
+
+    running = asyncio.ensure_future(candidate(book, "a", fault).run(work.of("a")))
+    await asyncio.sleep(100)
+    assert hung
+    assert work.spans == []
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_renewal_whose_answer_was_lost_is_found_out() -> None:
+    book, work = Book(), Work()
+    requests = 0
+
+    async def fault() -> None:
+        nonlocal requests
+        requests += 1
+        if requests % 6 == 0:  # after a write was stored
+            raise ConnectionFailed("answer lost")
+
+    running = asyncio.ensure_future(candidate(book, "a", fault).run(work.of("a")))
+    await asyncio.sleep(200)
+    assert work.leading == {0: "a"}
+    assert work.spans == []
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize("holder", ["thief", ""])
+async def test_a_lease_that_somebody_else_writes_is_lost_and_left_alone(holder: str) -> None:
+    book, work = Book(), Work()
+    running = asyncio.ensure_future(candidate(book, "a").run(work.of("a")))
+    await asyncio.sleep(1)
+    lease = book.leases[Key("ns", "lock")]
+    lease["spec"]["holderIdentity"] = holder
+    lease["metadata"]["resourceVersion"] = "77"
+    with pytest.raises(LeaseLost, match="thief" if holder else "given up"):
+        await running
+    assert lease["metadata"]["resourceVersion"] == "77"
+    assert work.leading == {}
+
+
+async def test_a_lease_that_is_deleted_is_lost() -> None:
+    book, work = Book(), Work()
+    running = asyncio.ensure_future(candidate(book, "a").run(work.of("a")))
+    await asyncio.sleep(1)
+    book.leases.clear()
+    with pytest.raises(LeaseLost, match="deleted"):
+        await running
+
+
+async def test_what_the_work_raises_comes_out_and_the_lease_is_free() -> None:
+    book = Book()
+
+    async def fail(shard: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await candidate(book, "a").run(fail)
+    assert book.leases[Key("ns", "lock")]["spec"]["holderIdentity"] == ""
+
+
+async def test_work_that_returns_gives_the_lease_back() -> None:
+    book = Book()
+    leases = candidate(book, "a")
+
+    async def work(shard: int) -> None:
+        assert leases.held == {shard}
+        await asyncio.sleep(5)
+
+    await leases.run(work)
+    assert leases.held == frozenset()
+    assert book.leases[Key("ns", "lock")]["spec"]["holderIdentity"] == ""
+
+
+async def test_each_shard_has_its_own_lease() -> None:
+    book, work = Book(), Work()
+    first = asyncio.ensure_future(candidate(book, "a", shards=4).run(work.of("a")))
+    second = asyncio.ensure_future(candidate(book, "b", shards=4).run(work.of("b")))
+    await asyncio.sleep(60)
+    assert sorted(key.name for key in book.leases) == ["lock-0", "lock-1", "lock-2", "lock-3"]
+    assert sorted(work.leading.values()) == ["a", "a", "b", "b"]
+    first.cancel()
+    await asyncio.sleep(5)
+    assert work.leading == dict.fromkeys(range(4), "b")
+    second.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+
+
+async def test_a_replica_that_comes_later_gets_its_share() -> None:
+    book, work = Book(), Work()
+    first = asyncio.ensure_future(candidate(book, "a", shards=4).run(work.of("a")))
+    await asyncio.sleep(60)
+    assert work.leading == dict.fromkeys(range(4), "a")
+    second = asyncio.ensure_future(candidate(book, "b", shards=4).run(work.of("b")))
+    await asyncio.sleep(60)
+    assert sorted(work.leading.values()) == ["a", "a", "b", "b"]
+    third = asyncio.ensure_future(candidate(book, "c", shards=4).run(work.of("c")))
+    await asyncio.sleep(60)
+    assert sorted(Counter(work.leading.values()).values()) == [1, 1, 2]
+    moves = len(work.spans)
+    await asyncio.sleep(600)
+    assert len(work.spans) == moves  # and then nothing moves any more
+    for running in (first, second, third):
+        running.cancel()
+    await asyncio.gather(first, second, third, return_exceptions=True)
+
+
+def test_periods_must_make_sense() -> None:
+    with pytest.raises(ValueError, match="renew deadline"):
+        ShardLeases(cast("Client", None), "lock", "ns", "a", lease_duration=5)
+
+
+@settings(max_examples=15, derandomize=True, deadline=None)
+@given(seed=st.integers(0, 2**32), replicas=st.integers(2, 3), shards=st.integers(1, 2))
+def test_never_two_at_once(seed: int, replicas: int, shards: int) -> None:
+    """Whatever is delayed, lost or cut off: `Work.of` asserts that nobody else leads the shard. Who loses comes back."""
+    rng = random.Random(seed)
+
+    async def scenario() -> None:
+        book, work = Book(), Work()
+
+        async def replica(name: str) -> None:
+            async def fault() -> None:
+                luck = rng.random()
+                if luck < 0.05:
+                    raise ConnectionFailed("lost")
+                if luck < 0.1:
+                    await asyncio.sleep(rng.uniform(0, 9))
+                elif luck < 0.11:
+                    await asyncio.sleep(100)
+
+            while True:
+                skew = timedelta(seconds=rng.uniform(-1e4, 1e4))
+                try:
+                    async with asyncio.timeout(rng.uniform(5, 100)):
+                        await candidate(book, name, fault, shards=shards, skew=skew).run(
+                            work.of(name, stop_seconds=rng.uniform(0, 2))
+                        )
+                except (LeaseLost, TimeoutError):
+                    await asyncio.sleep(rng.uniform(0, 20))
+
+        running = [asyncio.ensure_future(replica(f"r{number}")) for number in range(replicas)]
+        await asyncio.sleep(400)
+        assert all(not task.done() for task in running), [task.exception() for task in running if task.done()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        led = sum(end - begin for _, _, begin, end in work.spans)
+        assert led > 0.3 * 400 * shards  # and work goes on most of the time
+
+    loop = virtual.new_event_loop(start=0)
+    try:
+        loop.run_until_complete(scenario())
+    finally:
+        loop.close()
+
+
+def test_what_is_written_keeps_what_others_put_there() -> None:
+    lease = LeaseView.of(
+        {
+            "metadata": {"name": "l", "labels": {"a": "b"}, "resourceVersion": "3"},
+            "spec": {"holderIdentity": "old", "leaseTransitions": 2, "strategy": "x", "acquireTime": "then"},
+        }
+    )
+    at = datetime(2026, 1, 2, 3, 4, 5, 6000, tzinfo=UTC)
+    taken = held_by(lease, "new", 14.2, at)
+    assert taken == {
+        "metadata": lease.body["metadata"],
+        "spec": {
+            "holderIdentity": "new",
+            "leaseDurationSeconds": 15,
+            "leaseTransitions": 3,
+            "renewTime": "2026-01-02T03:04:05.006000Z",
+            "acquireTime": "2026-01-02T03:04:05.006000Z",
+            "strategy": "x",
+        },
+    }
+    renewed = held_by(LeaseView.of(taken), "new", 15, at + timedelta(seconds=2))
+    assert (renewed["spec"]["acquireTime"], renewed["spec"]["leaseTransitions"]) == (taken["spec"]["acquireTime"], 3)
+    free = released(LeaseView.of(renewed), at)
+    assert (free["spec"]["holderIdentity"], free["spec"]["leaseDurationSeconds"]) == ("", 1)
+
+
+def test_nonsense_in_a_lease_counts_as_unset() -> None:
+    lease = LeaseView.of({"spec": {"leaseDurationSeconds": "long", "leaseTransitions": None, "holderIdentity": None}})
+    assert (lease.holder, lease.duration, lease.transitions) == ("", 0.0, 0)
+
+
+def test_expiry_counts_from_the_last_change_that_we_saw() -> None:
+    def lease(version: str) -> LeaseView:
+        return LeaseView({}, "other", 10.0, 0, version)
+
+    watcher = Watcher(5.0)
+    assert not watcher.is_free(lease("1"), "me", 100)
+    assert not watcher.is_free(lease("1"), "me", 109)
+    assert not watcher.is_free(lease("2"), "me", 109.9)
+    assert not watcher.is_free(lease("2"), "me", 119)
+    assert watcher.is_free(lease("2"), "me", 120)
+    assert watcher.is_free(LeaseView({}, "", 10.0, 0, "3"), "me", 121)
+    assert watcher.is_free(LeaseView({}, "me", 10.0, 0, "4"), "me", 121)
+
+
+def test_what_was_handed_over_is_left_to_whom_it_was_handed() -> None:
+    watcher = Watcher(5.0)
+    handed = LeaseView.of(released(LeaseView({}, "a", 1.0, 0, "1"), datetime(2026, 1, 1, tzinfo=UTC), wanted_by="b"))
+    assert (handed.holder, handed.wanted_by) == ("", "b")
+    assert watcher.is_free(handed, "b", 100)
+    handed = LeaseView(handed.body, "", 1.0, 0, "2", "b")
+    assert not watcher.is_free(handed, "c", 100)
+    assert watcher.is_free(handed, "c", 105)  # b did not come
+    assert "annotations" not in held_by(handed, "c", 15, datetime(2026, 1, 1, tzinfo=UTC))["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("key", "digest"),
+    [(Key("", ""), 2166136261 * 16777619 % 2**32 ^ 0), (Key("default", "job1"), None)],
+)
+def test_shards_are_fnv_32a(key: Key, digest: int | None) -> None:
+    expected = 2166136261
+    for byte in f"{key.namespace}/{key.name}".encode():
+        expected = (expected ^ byte) * 16777619 % 2**32
+    assert shard_of(key, 7) == expected % 7
+    assert shard_of(key, 1) == 0
+
+
+def test_the_shards_of_many_keys_are_even() -> None:
+    counts = [0] * 8
+    for number in range(8000):
+        counts[shard_of(Key("ns", f"job-{number}"), 8)] += 1
+    assert min(counts) > 800
+    assert max(counts) < 1200

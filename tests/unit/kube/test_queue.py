@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyroclast.kube.errors import Conflict
+from pyroclast.kube.queue import QueueClosed, WorkQueue
+from pyroclast.kube.workers import run_workers
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_keys_come_in_order_and_only_once() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for key in "abacb":
+        queue.add(key)
+    assert len(queue) == 3
+    assert [await queue.get() for _ in range(3)] == ["a", "b", "c"]
+    assert queue.in_work == 3
+
+
+async def test_a_key_added_while_in_work_comes_again_afterwards() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.add("a")
+    queue.add("a")
+    assert len(queue) == 0
+    queue.done("a")
+    assert len(queue) == 1
+    assert await queue.get() == "a"
+    queue.done("a")
+    assert len(queue) == 0
+
+
+async def test_delays(looptime) -> None:
+    queue: WorkQueue[str] = WorkQueue(now=lambda: 1000.0 + looptime_now())
+    queue.add_after("late", 10)
+    queue.add_after("late", 20)  # the earliest wish counts
+    queue.add_after("soon", 30)
+    queue.add_after("soon", 5)
+    queue.add_at("at", 1007.0)
+    queue.add_after("now", 0)
+    assert queue.delayed == 3
+    found = []
+    for _ in range(4):
+        key = await queue.get()
+        found.append((key, looptime_now()))
+        queue.done(key)
+    assert found == [("now", 0), ("soon", 5), ("at", 7), ("late", 10)]
+    await asyncio.sleep(60)
+    assert len(queue) == 0
+
+
+def looptime_now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def test_retries_come_later_and_later_until_forgotten(looptime) -> None:
+    queue: WorkQueue[str] = WorkQueue(first_delay=1.0, longest_delay=5.0)
+    times = []
+    for _ in range(5):
+        queue.add_rate_limited("a")
+        queue.done(await queue.get())
+        times.append(looptime_now())
+    assert times == [1, 3, 7, 12, 17]
+    assert queue.failures("a") == 5
+    queue.forget("a")
+    queue.add_rate_limited("a")
+    await queue.get()
+    assert looptime_now() == 18
+
+
+async def test_a_closed_queue_hands_out_what_it_has(looptime) -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    queue.add_after("never", 1)
+    queue.close()
+    queue.add("b")
+    queue.add_after("c", 1)
+    assert await queue.get() == "a"
+    with pytest.raises(QueueClosed):
+        await queue.get()
+
+
+async def test_closing_wakes_those_who_wait() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    waiting = asyncio.ensure_future(queue.get())
+    await asyncio.sleep(1)
+    queue.close()
+    with pytest.raises(QueueClosed):
+        await waiting
+
+
+async def test_a_waiter_that_is_cancelled_takes_nothing_with_it() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    first, second = asyncio.ensure_future(queue.get()), asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")
+    first.cancel()  # it has been woken already
+    assert await second == "a"
+    assert first.cancelled()
+
+
+async def test_longest_work() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    assert queue.longest_work() == 0.0
+    queue.add("a")
+    await queue.get()
+    await asyncio.sleep(30)
+    queue.add("b")
+    await queue.get()
+    assert queue.longest_work() == 30.0
+
+
+class Watched:
+    def __init__(self) -> None:
+        self.finishes: list[tuple[float, bool]] = []
+        self.waits: list[float] = []
+
+    def depth(self, queue: str, waiting: int) -> None: ...
+
+    def started(self, queue: str, waited: float) -> None:
+        self.waits.append(waited)
+
+    def finished(self, queue: str, worked: float, failed: bool) -> None:
+        self.finishes.append((worked, failed))
+
+
+async def test_workers_retry_what_fails_and_go_on_with_the_rest(looptime, capsys) -> None:
+    watched = Watched()
+    queue: WorkQueue[str] = WorkQueue("jobs", first_delay=1.0, observer=watched)
+    tries: Counter[str] = Counter()
+
+    async def reconcile(key: str) -> None:
+        tries[key] += 1
+        await asyncio.sleep(0.5)
+        if key == "conflict" and tries[key] < 3:
+            raise Conflict(409, "Conflict", "changed")
+        if key == "crash" and tries[key] < 2:
+            raise ZeroDivisionError
+
+    for key in ("conflict", "crash", "fine"):
+        queue.add(key)
+    working = asyncio.ensure_future(run_workers(queue, reconcile, 2))
+    await asyncio.sleep(20)
+    assert tries == {"conflict": 3, "crash": 2, "fine": 1}
+    assert queue.failures("conflict") == queue.failures("crash") == 0
+    assert sorted(watched.finishes) == [(0.5, False)] * 3 + [(0.5, True)] * 3
+    assert watched.waits[:3] == [0.0, 0.0, 0.5]
+    queue.close()
+    await working
+
+
+async def test_a_retry_that_the_work_asked_for_keeps_its_backoff() -> None:
+    queue: WorkQueue[str] = WorkQueue(first_delay=1.0)
+    times = []
+
+    async def reconcile(key: str) -> None:
+        times.append(looptime_now())
+        queue.add_rate_limited(key)
+
+    queue.add("a")
+    working = asyncio.ensure_future(run_workers(queue, reconcile, 1))
+    await asyncio.sleep(8)
+    working.cancel()
+    assert times == [0, 1, 3, 7]
+
+
+async def test_cancelling_the_workers_cancels_the_work() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    ended = []
+
+    async def reconcile(key: str) -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            ended.append(key)
+
+    queue.add("a")
+    queue.add("b")
+    working = asyncio.ensure_future(run_workers(queue, reconcile, 4))
+    await asyncio.sleep(1)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert sorted(ended) == ["a", "b"]
+    assert queue.in_work == 0
+
+
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 3), st.floats(0, 3)), max_size=30),
+    workers=st.integers(1, 4),
+)
+def test_no_key_is_worked_on_twice_at_once_and_no_change_is_missed(steps: list[tuple[str, float, float]], workers: int) -> None:
+    """Each change is followed by the beginning of a work on its key."""
+    import looptime
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        queue: WorkQueue[str] = WorkQueue(first_delay=0.1)
+        active: set[str] = set()
+        begun: dict[str, float] = {}
+        changed: dict[str, float] = {}
+        durations = dict.fromkeys("abc", 0.5)
+        calls = 0
+
+        async def reconcile(key: str) -> None:
+            nonlocal calls
+            calls += 1
+            assert key not in active
+            active.add(key)
+            begun[key] = loop.time()
+            await asyncio.sleep(durations[key])
+            active.discard(key)
+            if calls % 3 == 0:
+                raise Conflict(409, "Conflict", "changed")
+
+        working = asyncio.ensure_future(run_workers(queue, reconcile, workers))
+        for key, pause, duration in steps:
+            await asyncio.sleep(pause)
+            durations[key] = duration
+            changed[key] = loop.time()
+            queue.add(key)
+        await asyncio.sleep(200)
+        assert all(begun[key] >= when for key, when in changed.items())
+        assert not active
+        queue.close()
+        await working
+
+    loop = looptime.new_event_loop(start=0)
+    try:
+        loop.run_until_complete(scenario())
+    finally:
+        loop.close()
