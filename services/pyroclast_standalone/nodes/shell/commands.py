@@ -174,7 +174,7 @@ class Commands:
 
     def _kill(self, shell: Shell, words: list[str], _: str) -> int:
         number = next((word.strip("-") for word in words if word.startswith("-")), "15").removeprefix("SIG")
-        if any(word in ("1", "$$") for word in words[-1:]) or words[-1:] == [shell.variables.get("$", "1")]:
+        if words[-1:] in (["0"], ["1"], ["$"]):  # its group, itself; $$ has become $ by the time a shell sees it
             raise Ended(128 + {"KILL": 9, "TERM": 15, "INT": 2, "HUP": 1}.get(number, int(number) if number.isdigit() else 15))
         return 0
 

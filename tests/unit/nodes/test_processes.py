@@ -1,0 +1,129 @@
+"""Process mode: pods run as processes of this machine."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import orjson
+import pytest
+
+from pyroclast.api.types import CONFIG_MAPS, NODES, PODS, Key
+from pyroclast.kube.client import PatchKind
+from pyroclast_standalone.nodes.processes.hosts import hosts_file, names_of
+from pyroclast_standalone.nodes.processes.layout import Layout, write_files
+from pyroclast_standalone.nodes.volumes import File
+
+
+async def started(cluster, tmp_path):
+    await cluster.start(nodes="1", mode="process", data_dir=str(tmp_path / "nodes"))
+    async with asyncio.timeout(10):
+        while not (await cluster.client.list(NODES))[0]:
+            await asyncio.sleep(0.02)
+
+
+def printed(tmp_path, pod, attempt=0):
+    lines = Layout(tmp_path / "nodes").lines(pod["metadata"]["uid"], "c", attempt)
+    return [text for _, text in lines or ()]
+
+
+async def printed_until(tmp_path, pod, count):
+    async with asyncio.timeout(10):
+        while len(printed(tmp_path, pod)) < count:
+            await asyncio.sleep(0.02)
+    return printed(tmp_path, pod)
+
+
+async def test_a_pod_is_a_process_that_sees_its_volumes(cluster, tmp_path):
+    await started(cluster, tmp_path)
+    await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"hosts": "one"}}, namespace="default")
+    look = "cat /etc/volcano/hosts; echo; grep -c self.svc /etc/hosts; touch /scratch/x && ls /scratch; echo $POD"
+    script = f"{look}; sleep 4; cat /etc/volcano/hosts; exit 7"
+    pod = await cluster.run_pod(
+        "p",
+        script,
+        hostname="self",
+        subdomain="svc",
+        volumes=[{"name": "v", "configMap": {"name": "cm"}}, {"name": "e", "emptyDir": {}}],
+        container={
+            "env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+            "volumeMounts": [{"name": "v", "mountPath": "/etc/volcano"}, {"name": "e", "mountPath": "/scratch"}],
+        },
+    )
+    assert await printed_until(tmp_path, pod, 4) == ["one", "1", "x", "p"]
+    await cluster.client.patch(CONFIG_MAPS, Key("default", "cm"), {"data": {"hosts": "two"}}, PatchKind.MERGE)
+    ended = await cluster.until_phase("p", "Failed")
+    assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 7
+    assert printed(tmp_path, pod)[-1] == "two"
+    assert not os.path.exists("/etc/volcano")  # noqa: ASYNC240 - the machine itself is untouched
+
+
+@pytest.mark.parametrize(
+    ("script", "want"),
+    [
+        pytest.param("kill -9 0", 137, id="killed"),
+        pytest.param("exit 0", 0, id="well"),
+        pytest.param("exec no-such-command", 127, id="not-found"),
+    ],
+)
+async def test_exit_codes(cluster, tmp_path, script, want):
+    await started(cluster, tmp_path)
+    await cluster.run_pod("p", script)
+    pod = await cluster.until_phase("p", "Succeeded", "Failed")
+    assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == want
+
+
+async def test_sigterm_then_sigkill(cluster, tmp_path):
+    await started(cluster, tmp_path)
+    await cluster.run_pod("polite", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done")
+    await cluster.run_pod("deaf", "trap '' TERM; echo up; while :; do sleep 0.05; done")
+    for name in ("polite", "deaf"):
+        await printed_until(tmp_path, await cluster.until_phase(name, "Running"), 1)
+        await cluster.client.delete(PODS, Key("default", name), grace_seconds=1)
+    await cluster.until("polite", None)
+    await cluster.until("deaf", None)
+    phases = {orjson.loads(change.current.data)["metadata"]["name"]: change for change in cluster.server.history("pods")}
+    assert orjson.loads(phases["polite"].current.data)["status"]["phase"] == "Succeeded"
+    assert orjson.loads(phases["deaf"].current.data)["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+
+
+async def test_a_killed_nodes_process_finds_its_containers_again(cluster, tmp_path):
+    command = [sys.executable, "-m", "pyroclast_standalone.nodes", "--kubeconfig", str(cluster.server.kubeconfig)]
+    command += ["--nodes", "1", "--mode", "process", "--data-dir", str(tmp_path / "nodes"), "--log-format", "json"]
+    nodes = await asyncio.create_subprocess_exec(*command)
+    try:
+        await cluster.run_pod("ends", "echo up; sleep 1; exit 4")
+        goes_on = await cluster.run_pod("goes-on", "echo up; sleep 4; echo done")
+        await cluster.until_phase("ends", "Running", seconds=20)
+        await cluster.until_phase("goes-on", "Running")
+        nodes.kill()
+        await nodes.wait()
+        await asyncio.sleep(1.2)
+        nodes = await asyncio.create_subprocess_exec(*command)
+        ended = await cluster.until_phase("ends", "Failed", seconds=20)
+        assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 4
+        await cluster.until_phase("goes-on", "Succeeded")
+        assert printed(tmp_path, goes_on) == ["up", "done"]
+    finally:
+        nodes.send_signal(signal.SIGTERM)
+        await nodes.wait()
+
+
+def test_files_are_replaced_and_removed(tmp_path):
+    assert write_files(tmp_path, {"a": File(b"1"), "sub/b": File(b"2", 0o600)})
+    assert not write_files(tmp_path, {"a": File(b"1"), "sub/b": File(b"2", 0o600)})
+    assert (tmp_path / "sub" / "b").stat().st_mode & 0o777 == 0o600
+    assert write_files(tmp_path, {"a": File(b"3")})
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"3"
+
+
+def test_hosts():
+    assert names_of("1.1.1.1", hostname="a", subdomain="", namespace="ns") is None
+    other = names_of("1.1.1.2", hostname="b", subdomain="job", namespace="ns")
+    text = hosts_file(("1.1.1.1", ("a",)), [other], [{"ip": "9.9.9.9", "hostnames": ["x", "y"]}])
+    assert text.splitlines()[2:] == [
+        "1.1.1.1\ta",
+        "9.9.9.9\tx y",
+        "1.1.1.2\tb.job b.job.ns b.job.ns.svc b.job.ns.svc.cluster.local",
+    ]

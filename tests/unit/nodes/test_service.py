@@ -1,0 +1,242 @@
+import asyncio
+import ssl
+
+import aiohttp
+import orjson
+import pytest
+
+from pyroclast.api.types import CONFIG_MAPS, LEASES, NODES, PODS, Key
+from pyroclast.kube.client import PatchKind
+
+
+async def ready_nodes(cluster, count=2):
+    async with asyncio.timeout(10):
+        while True:
+            nodes, _ = await cluster.client.list(NODES)
+            ready = [n for n in nodes if any(c["type"] == "Ready" and c["status"] == "True" for c in n["status"]["conditions"])]
+            if len(ready) >= count and not any(n["spec"].get("taints") for n in nodes):
+                return nodes
+            await asyncio.sleep(0.02)
+
+
+async def node_until(cluster, name, condition):
+    async with asyncio.timeout(10):
+        while not condition(node := await cluster.client.get(NODES, Key("", name))):
+            await asyncio.sleep(0.02)
+        return node
+
+
+def status_writes(cluster, name):
+    """Every change of a pod but its creation: nobody else writes it here."""
+    changes = [change for change in cluster.server.history("pods") if change.current.name == name]
+    return changes[1:]
+
+
+async def annotate(cluster, kind, key, **annotations):
+    named = {f"nodes.pyroclast.dev/{k.replace('_', '-')}": v for k, v in annotations.items()}
+    await cluster.client.patch(kind, key, {"metadata": {"annotations": named}}, PatchKind.MERGE)
+
+
+async def test_nodes_register_with_what_they_offer(cluster):
+    await cluster.start(nodes="2", cpu="4", resource=["nvidia.com/gpu=8"], label=["zone=a"])
+    nodes = await ready_nodes(cluster)
+    assert [n["metadata"]["name"] for n in nodes] == ["node-0", "node-1"]
+    assert nodes[0]["status"]["allocatable"] == {
+        "cpu": "4", "memory": "16Gi", "pods": "110", "ephemeral-storage": "100Gi", "nvidia.com/gpu": "8"
+    }  # fmt: skip
+    assert nodes[0]["metadata"]["labels"]["zone"] == "a"
+    async with asyncio.timeout(10):
+        while len((await cluster.client.list(LEASES, "kube-node-lease"))[0]) < 1:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_pod_runs_with_two_writes(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await cluster.run_pod("p", "echo hi; sleep 0.3; exit 3")
+    running = await cluster.until_phase("p", "Running")
+    assert running["status"]["podIP"].startswith("10.")
+    pod = await cluster.until_phase("p", "Failed")
+    assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+    assert len(status_writes(cluster, "p")) == 2
+
+
+async def test_logs_come_through_the_kubelet_endpoint(cluster):
+    await cluster.start()
+    node = (await ready_nodes(cluster))[0]
+    await cluster.run_pod("p", "echo one; echo two; sleep 0.5; echo $POD", container={"env": [_field("POD", "metadata.name")]})
+    await cluster.until_phase("p", "Running")
+    port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    unverified = ssl.create_default_context()
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=unverified)) as session:
+        base = f"https://127.0.0.1:{port}/containerLogs/default/p/c"
+
+        async def fetch(query):
+            async with session.get(base + query) as answer:
+                return answer.status, await answer.text()
+
+        assert await fetch("?tailLines=1") == (200, "two\n")
+        assert await fetch("?follow=true") == (200, "one\ntwo\np\n")
+        assert (await fetch("?timestamps=true&tailLines=1"))[1].endswith("Z p\n")
+        assert (await fetch("?previous=true"))[0] == 400
+        assert (await fetch("?tailLines=x"))[0] == 400
+        assert await fetch("?limitBytes=3") == (200, "one")
+
+
+async def test_a_deleted_pod_goes_after_its_containers(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await cluster.run_pod("p", "trap 'sleep 0.3; exit 0' TERM; sleep 100")
+    await cluster.until_phase("p", "Running")
+    await cluster.client.delete(PODS, Key("default", "p"), grace_seconds=20)
+    await cluster.until("p", None)
+    last = orjson.loads(status_writes(cluster, "p")[-1].current.data)
+    assert last["status"]["phase"] == "Succeeded"
+
+
+async def test_what_a_pod_needs_must_exist(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    source = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "k"}}}
+    await cluster.run_pod("p", "echo $X; sleep 100", container={"env": [source]})
+
+    def waits(pod):
+        return _waiting(pod).get("reason") == "CreateContainerConfigError"
+
+    assert 'configmap "cm" not found' in _waiting(await cluster.until("p", waits))["message"]
+    await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"k": "v"}}, namespace="default")
+    await cluster.until_phase("p", "Running")
+
+
+async def test_a_node_takes_no_more_than_it_has(cluster):
+    await cluster.start(nodes="1", cpu="1")
+    await ready_nodes(cluster, 1)
+    need = {"resources": {"requests": {"cpu": "600m"}}}
+    await cluster.run_pod("a", "sleep 100", container=need)
+    await cluster.until_phase("a", "Running")
+    await cluster.run_pod("b", "sleep 100", container=need)
+    refused = await cluster.until_phase("b", "Failed")
+    assert refused["status"]["reason"] == "OutOfcpu"
+    assert len(status_writes(cluster, "b")) == 1
+    await cluster.client.delete(PODS, Key("default", "a"), grace_seconds=0)
+    await cluster.run_pod("c", "sleep 100", container=need)
+    await cluster.until_phase("c", "Running")
+
+
+async def test_a_restart_of_the_nodes_goes_on_with_what_runs(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await cluster.run_pod("ends-while-away", "sleep 1")
+    await cluster.run_pod("goes-on", "sleep 100")
+    before = await cluster.until_phase("goes-on", "Running")
+    await cluster.until_phase("ends-while-away", "Running")
+    await cluster.stop()
+    await asyncio.sleep(1)
+    await cluster.start()
+    ended = await cluster.until_phase("ends-while-away", "Succeeded")
+    assert len(status_writes(cluster, "goes-on")) == 1
+    assert len(status_writes(cluster, "ends-while-away")) == 2
+    after = await cluster.get("goes-on")
+    assert after["status"] == before["status"]
+    assert ended["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+async def test_a_write_that_fails_is_made_again(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    cluster.server.fail_next("patch", "pods", 500)
+    cluster.server.fail_next("patch", "pods", 409)
+    await cluster.run_pod("p", "sleep 0.2")
+    await cluster.until_phase("p", "Succeeded")
+
+
+async def test_a_node_that_is_made_not_ready(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await annotate(cluster, NODES, Key("", "node-1"), state="not-ready")
+    node = await node_until(cluster, "node-1", lambda n: _ready(n) == "False")
+    assert _ready(node) == "False"
+    await annotate(cluster, NODES, Key("", "node-1"), state="ready")
+    await node_until(cluster, "node-1", lambda n: _ready(n) == "True")
+
+
+async def test_nothing_happens_on_a_lost_node(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await annotate(cluster, NODES, Key("", "node-1"), state="lost")
+    await node_until(cluster, "node-1", lambda n: _ready(n) == "Unknown")
+    await cluster.run_pod("p", "sleep 0.1", node="node-1")
+    await cluster.run_pod("q", "sleep 0.1", node="node-0")
+    await cluster.until_phase("q", "Succeeded")
+    assert (await cluster.get("p"))["status"]["phase"] == "Pending"
+    await annotate(cluster, NODES, Key("", "node-1"), state="ready")
+    await cluster.until_phase("p", "Succeeded")
+
+
+async def test_pods_of_a_deleted_node_go(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await cluster.run_pod("p", "sleep 100", node="node-1")
+    await cluster.until_phase("p", "Running")
+    await cluster.client.delete(NODES, Key("", "node-1"))
+    await cluster.until("p", None)
+    await asyncio.sleep(0.2)
+    nodes, _ = await cluster.client.list(NODES)
+    assert [n["metadata"]["name"] for n in nodes] == ["node-0"]
+
+
+async def test_a_node_that_somebody_else_made_is_served(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    annotations = {"nodes.pyroclast.dev/simulated": "true"}
+    status = {"capacity": {"cpu": "2", "memory": "1Gi", "pods": "5"}}
+    await cluster.client.create(NODES, {"metadata": {"name": "own", "annotations": annotations}, "status": status})
+    node = await node_until(cluster, "own", lambda n: _ready(n) == "True")
+    assert node["status"]["allocatable"]["cpu"] == "2"
+    await cluster.run_pod("p", "sleep 0.1", node="own")
+    await cluster.until_phase("p", "Succeeded")
+
+
+async def test_an_annotation_fails_a_pod_that_runs(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await cluster.run_pod("p", "sleep 100")
+    await cluster.until_phase("p", "Running")
+    await annotate(cluster, PODS, Key("default", "p"), fail_after="0s", exit_code="9")
+    pod = await cluster.until_phase("p", "Failed")
+    assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 9
+
+
+async def test_an_end_that_somebody_else_wrote_stands(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await cluster.run_pod("p", "sleep 0.5")
+    await cluster.until_phase("p", "Running")
+    await cluster.client.patch(
+        PODS, Key("default", "p"), {"status": {"phase": "Failed"}}, PatchKind.STRATEGIC, subresource="status"
+    )
+    await asyncio.sleep(0.8)
+    assert (await cluster.get("p"))["status"]["phase"] == "Failed"
+
+
+@pytest.mark.parametrize("count", [60])
+async def test_every_pod_has_an_address_of_its_own(cluster, count):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await asyncio.gather(*(cluster.run_pod(f"p{i}", "sleep 100", node=f"node-{i % 2}") for i in range(count)))
+    pods = [await cluster.until_phase(f"p{i}", "Running") for i in range(count)]
+    assert len({pod["status"]["podIP"] for pod in pods}) == count
+
+
+def _field(name, path):
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _waiting(pod):
+    statuses = pod["status"].get("containerStatuses") or [{}]
+    return statuses[0].get("state", {}).get("waiting") or {}
+
+
+def _ready(node):
+    return next((c["status"] for c in node["status"].get("conditions", ()) if c["type"] == "Ready"), None)
