@@ -172,7 +172,7 @@ class Commands:
         shell.clock = max([shell.clock, *ends])
         return 0
 
-    def _kill(self, shell: Shell, words: list[str], _: str) -> int:
+    def _kill(self, _shell: Shell, words: list[str], _: str) -> int:
         number = next((word.strip("-") for word in words if word.startswith("-")), "15").removeprefix("SIG")
         if words[-1:] in (["0"], ["1"], ["$"]):  # its group, itself; $$ has become $ by the time a shell sees it
             raise Ended(128 + {"KILL": 9, "TERM": 15, "INT": 2, "HUP": 1}.get(number, int(number) if number.isdigit() else 15))
