@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from pyroclast.runtime import memory
+from pyroclast.runtime.exposition import ExactCounter, render
+from pyroclast.runtime.looplag import measure_lag
+from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
+
+
+def test_the_text_format() -> None:
+    registry = CollectorRegistry()
+    ExactCounter("volcano_job_completed_phase_count", "Completed\njobs", ["job_name"], registry=registry).labels('a"\\\nb').inc(2)
+    Counter("other_total", "Others", registry=registry).inc()
+    Gauge("volcano_queue_share", "Share", ["queue"], registry=registry).labels("q").set(0.5)
+    Gauge("unused", "No series yet", ["x"], registry=registry)
+    Histogram("volcano_latency_milliseconds", "Latency", buckets=(5.0, 10.0), registry=registry).observe(7)
+    assert render(registry).decode() == (
+        "# HELP volcano_job_completed_phase_count Completed\\njobs\n"
+        "# TYPE volcano_job_completed_phase_count counter\n"
+        'volcano_job_completed_phase_count{job_name="a\\"\\\\\\nb"} 2.0\n'
+        "# HELP other_total Others\n"
+        "# TYPE other_total counter\n"
+        "other_total 1.0\n"
+        "# HELP volcano_queue_share Share\n"
+        "# TYPE volcano_queue_share gauge\n"
+        'volcano_queue_share{queue="q"} 0.5\n'
+        "# HELP volcano_latency_milliseconds Latency\n"
+        "# TYPE volcano_latency_milliseconds histogram\n"
+        'volcano_latency_milliseconds_bucket{le="5.0"} 0.0\n'
+        'volcano_latency_milliseconds_bucket{le="10.0"} 1.0\n'
+        'volcano_latency_milliseconds_bucket{le="+Inf"} 1.0\n'
+        "volcano_latency_milliseconds_count 1.0\n"
+        "volcano_latency_milliseconds_sum 7.0\n"
+    )
+
+
+def test_what_the_substrate_tells_is_counted() -> None:
+    registry = new_registry()
+    metrics = ApiMetrics(registry)
+    metrics.request("create", "pods", 201, 0.01)
+    metrics.request("get", "pods", 0, 0.01)
+    metrics.request("watch", "pods", 200, 100.0)
+    metrics.events("pods", 5)
+    metrics.incident("pods", "relist")
+    metrics.depth("jobs", 3)
+    metrics.started("jobs", 0.1)
+    metrics.finished("jobs", 0.2, True)
+    metrics.finished("jobs", 0.2, False)
+    LoopMetrics(registry).lag(0.3)
+    text = render(registry).decode()
+    for line in (
+        'rest_client_requests_total{code="201",method="create",resource="pods"} 1.0',
+        'rest_client_requests_total{code="<error>",method="get",resource="pods"} 1.0',
+        'rest_client_request_duration_seconds_count{verb="create"} 1.0',
+        'pyroclast_watch_events_total{resource="pods"} 5.0',
+        'pyroclast_watch_incidents_total{resource="pods",what="relist"} 1.0',
+        'workqueue_depth{name="jobs"} 3.0',
+        'workqueue_queue_duration_seconds_count{name="jobs"} 1.0',
+        'workqueue_work_duration_seconds_count{name="jobs"} 2.0',
+        'workqueue_retries_total{name="jobs"} 1.0',
+        "pyroclast_event_loop_lag_max_seconds 0.3",
+    ):
+        assert line in text.splitlines()
+    assert 'verb="watch"' not in text
+    assert "process_resident_memory_bytes " in text
+    assert "process_cpu_seconds_total " in text
+
+
+@pytest.mark.looptime
+async def test_the_lag_of_an_idle_loop_is_none() -> None:
+    seen: list[float] = []
+    measuring = asyncio.ensure_future(measure_lag(seen.append))
+    await asyncio.sleep(2.1)
+    measuring.cancel()
+    assert len(seen) == 8
+    assert max(seen) < 0.01
+
+
+async def test_the_lag_of_a_loop_that_is_held_up_is_seen() -> None:
+    import time
+
+    seen: list[float] = []
+    measuring = asyncio.ensure_future(measure_lag(seen.append))
+    await asyncio.sleep(0)
+    time.sleep(0.5)  # noqa: ASYNC251 - this is what is measured
+    await asyncio.sleep(0.01)
+    measuring.cancel()
+    assert 0.2 < seen[0] < 2
+
+
+def test_what_was_loaded_is_exempt_from_collection() -> None:
+    import gc
+
+    before = gc.get_threshold()
+    try:
+        memory.tune()
+        assert gc.get_threshold()[0] > before[0]
+        memory.freeze_loaded()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from pyroclast.runtime.addresses import split_address
+from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.settings import CommaSeparated, FeatureGates, LeaderElectionSettings, Names, parse
+
+
+class Settings(LeaderElectionSettings):
+    scheduler_name: Names = ("volcano",)
+    controllers: CommaSeparated = ("*",)
+    schedule_period: Duration = timedelta(seconds=1)
+    workers: int = Field(3, gt=0)
+    port: int = 8443
+    feature_gates: FeatureGates = Field({"A": True})
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("PYROCLAST_"):
+            monkeypatch.delenv(name)
+
+
+def read(*argv: str) -> Settings:
+    return parse(Settings, argv, "prog")
+
+
+def test_defaults() -> None:
+    settings = read()
+    assert settings.kubeconfig == ""
+    assert settings.leader_elect
+    assert settings.leader_elect_lease_duration == timedelta(seconds=15)
+    assert settings.scheduler_name == ("volcano",)
+
+
+@pytest.mark.parametrize(
+    ("argv", "field", "value"),
+    [
+        (["--kubeconfig=/x"], "kubeconfig", "/x"),
+        (["--kubeconfig", "/x"], "kubeconfig", "/x"),
+        (["--kube_api_qps=7"], "kube_api_qps", 7.0),
+        (["--workers", "1", "--workers", "2"], "workers", 2),
+        (["--enable-healthz"], "enable_healthz", True),
+        (["--leader-elect=false"], "leader_elect", False),
+        (["--leader-elect", "--workers=9"], "leader_elect", True),
+        (["--scheduler-name=a", "--scheduler-name=b,c"], "scheduler_name", ("a", "b,c")),
+        (["--controllers=a,b", "--controllers=c"], "controllers", ("a", "b", "c")),
+        (["--schedule-period=250ms"], "schedule_period", timedelta(milliseconds=250)),
+        (["--feature-gates=A=false,B=true"], "feature_gates", {"A": False, "B": True}),
+        (["--v=5"], "log_level", "debug"),
+        (["-v", "4"], "log_level", "info"),
+        (["--v=9", "--log-level=error"], "log_level", "error"),
+        (["--logtostderr", "--vmodule=a=1", "--stderrthreshold", "INFO", "--log_flush_frequency=5s"], "workers", 3),
+        (["--lock-object-namespace=old"], "lease_namespace", "old"),
+    ],
+)
+def test_flags(argv: list[str], field: str, value: Any) -> None:
+    assert getattr(read(*argv), field) == value
+
+
+def test_environment_and_file_and_who_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("workers: 4\nschedule-period: 5s\nscheduler_name: [x, y]\nport: 1\nleader-elect: false\n")
+    monkeypatch.setenv("PYROCLAST_WORKERS", "5")
+    monkeypatch.setenv("PYROCLAST_PORT", "2")
+    monkeypatch.setenv("PYROCLAST_CONTROLLERS", "a, b")
+    monkeypatch.setenv("PYROCLAST_KUBECONFIG", "")
+    settings = read("--config", str(file), "--workers=6")
+    assert (settings.workers, settings.port, settings.schedule_period) == (6, 2, timedelta(seconds=5))
+    assert (settings.scheduler_name, settings.controllers, settings.leader_elect) == (("x", "y"), ("a", "b"), False)
+    monkeypatch.setenv("PYROCLAST_CONFIG", str(file))
+    assert read().schedule_period == timedelta(seconds=5)
+
+
+def test_variables_of_service_links_are_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYROCLAST_PORT", "tcp://10.0.0.1:8080")
+    monkeypatch.setenv("PYROCLAST_ADMISSION_SERVICE_HOST", "10.0.0.1")
+    assert read().port == 8443
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["--workers=many"], 'flag --workers: "many" is not a whole number'),
+        (["--workers=0"], 'flag --workers: "0" is not greater than 0'),
+        (["--kube-api-qps=fast"], 'flag --kube-api-qps: "fast" is not a number'),
+        (["--leader-elect=maybe"], 'flag --leader-elect: "maybe" is neither true nor false'),
+        (["--schedule-period=soon"], 'flag --schedule-period: "soon" is not a duration such as 500ms, 15s or 1h30m'),
+        (["--healthz-address=here"], 'flag --healthz-address: "here" is not an address such as :8080 or 127.0.0.1:8080'),
+        (["--log-level=loud"], "flag --log-level: \"loud\" is not one of 'debug', 'info', 'warning' or 'error'"),
+        (["--feature-gates=A"], 'flag --feature-gates: "A" is not of the form Gate=true or Gate=false'),
+        (["--workrs=1"], "flag --workrs is unknown; did you mean --workers?"),
+        (["--zzz"], "flag --zzz is unknown; --help lists all"),
+        (["-workers=1"], "flag -workers is unknown; flags begin with two dashes: --workers"),
+        (["--workers"], "flag --workers needs a value"),
+        (["file.yaml"], 'argument "file.yaml" is not expected; a switch is set with --name=false'),
+        (["--workers=x", "--port=y"], 'flag --workers: "x" is not a whole number; flag --port: "y" is not a whole number'),
+        (
+            ["--leader-elect-lease-duration=5s"],
+            "--leader-elect-retry-period (2s) must be shorter than --leader-elect-renew-deadline (10s), "
+            "and that shorter than --leader-elect-lease-duration (5s)",  # noqa: ISC004 - one line
+        ),
+    ],
+)
+def test_a_wrong_flag_is_one_line_and_status_2(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        read(*argv)
+    assert caught.value.code == 2
+    assert capsys.readouterr() == ("", f"prog: {line}\n")
+
+
+def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PYROCLAST_WORKERS", "x")
+    with pytest.raises(SystemExit):
+        read()
+    assert capsys.readouterr().err == 'prog: environment variable PYROCLAST_WORKERS: "x" is not a whole number\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("workers: x", 'file FILE, workers: "x" is not a whole number'),
+        ("workrs: 1", "file FILE: workrs is not a setting; --help lists all"),
+        ("config: other", "file FILE: config is not a setting; --help lists all"),
+        ("- a", "file FILE: not a mapping of flag names to values"),
+        ("a: [", "file FILE, line 2: not YAML: did not find expected node content"),
+        (None, "file FILE (--config): No such file or directory"),
+    ],
+)
+def test_a_wrong_file_is_named(text: str | None, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "settings.yaml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(SystemExit):
+        read("--config", str(file))
+    assert capsys.readouterr().err == f"prog: {line}\n".replace("FILE", str(file))
+
+
+def test_an_empty_file_is_fine(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("")
+    assert read("--config", str(file)).workers == 3
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in ("--help", "-h", "--version"):
+        with pytest.raises(SystemExit) as caught:
+            read(flag)
+        assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert "--leader-elect-lease-duration  after which another replica takes over (default 15s)" in out
+    assert out.splitlines()[-1].startswith("prog 0.")
+
+
+@pytest.mark.parametrize(
+    ("text", "want"), [(":80", (None, 80)), ("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:8080", ("::1", 8080))]
+)
+def test_addresses(text: str, want: tuple[str | None, int]) -> None:
+    assert split_address(text) == want
+
+
+@pytest.mark.parametrize("text", ["", "80", "a:b", "::1:80", ":70000", ":-1"])
+def test_no_addresses(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an address"):
+        split_address(text)

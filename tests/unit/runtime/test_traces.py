@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+from pyroclast.runtime.traces import ANNOTATION, Traces, context_of
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def test_without_an_endpoint_nothing_happens_and_nothing_is_loaded() -> None:
+    code = (
+        "import sys; from pyroclast.runtime.traces import Traces; t = Traces('x')\n"
+        "with t.span('a', b=1) as s: s.set_attribute('c', 2); assert t.annotations() == {}\n"
+        "t.close(); print(any(m.startswith('opentelemetry') for m in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_broken_context_is_none() -> None:
+    assert context_of({ANNOTATION: PARENT}) == PARENT
+    for broken in ("", "x", PARENT[:-1], PARENT.replace("0af7651916cd43dd8448eb211c80319c", "0" * 32), PARENT.upper()):
+        assert context_of({ANNOTATION: broken}) == ""
+    assert context_of({}) == ""
+
+
+async def test_spans_of_one_object_are_one_trace_and_reach_the_collector() -> None:
+    received = bytearray()
+
+    async def collector(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"POST /v1/traces ")
+        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+        received.extend(await reader.readexactly(length))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(collector, "127.0.0.1", 0)
+    traces = Traces("prog", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    with traces.span("admission", parent=PARENT, job="ns/a"):
+        carried = traces.annotations()
+        assert carried[ANNOTATION].startswith("00-0af7651916cd43dd8448eb211c80319c-")
+        assert carried[ANNOTATION] != PARENT
+    with traces.span("reconcile", parent=context_of(carried)) as span:
+        span.set_attribute("phase", "Running")
+        assert traces.annotations()[ANNOTATION][:36] == carried[ANNOTATION][:36]
+    assert traces.annotations() == {}
+    await asyncio.to_thread(traces.close)
+    server.close()
+    await server.wait_closed()
+    assert b"admission" in received
+    assert b"reconcile" in received
+    assert bytes.fromhex("0af7651916cd43dd8448eb211c80319c") in received
