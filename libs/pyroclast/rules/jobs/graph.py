@@ -13,6 +13,9 @@ from pyroclast.rules.verdicts import Finding, found
 __all__ = ["check_dependencies", "dependency_warnings"]
 
 NOT_A_GRAPH = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
+MAX_ERRORS = 64
+"""Unknown names that are reported: as many as an answer shows."""
+
 _ITERATIONS = ("", "any", "all", "IterationAny", "IterationAll")
 
 
@@ -32,7 +35,7 @@ def check_dependencies(tasks: Sequence[Mapping[str, Any]], path: str) -> Iterato
     errors: list[FieldError] = []
     for name, prerequisites in edges.items():
         for prerequisite in prerequisites:
-            if prerequisite not in edges:
+            if prerequisite not in edges and len(errors) < MAX_ERRORS:
                 where = f"{path}[{positions[name]}].dependsOn.name"
                 errors.append(invalid(where, prerequisite, f"{NOT_A_GRAPH}; no task has this name"))
     if cycle := find_cycle(edges):

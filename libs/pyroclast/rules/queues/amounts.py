@@ -49,8 +49,8 @@ class Amounts:
         return {"cpu": self.cpu, "memory": self.memory, **self.others}
 
     def __str__(self) -> str:
-        named = "".join(f", {name} {self.others[name]:.2f}" for name in sorted(self.others))
-        return f"cpu {self.cpu:.2f}, memory {self.memory:.2f}{named}"
+        named = "".join(f", {name} {self.others[name]}.00" for name in sorted(self.others))
+        return f"cpu {self.cpu}.00, memory {self.memory}.00{named}"
 
 
 def total(parts: Iterable[Amounts]) -> Amounts:
@@ -77,4 +77,4 @@ def shown(name: str, value: int) -> str:
     """One dimension as messages show it."""
     if name == "cpu":
         return str(from_millis(value))
-    return str(from_value(value, Format.BINARY_SI)) if name == "memory" else f"{value:.2f}"
+    return str(from_value(value, Format.BINARY_SI)) if name == "memory" else f"{value}.00"

@@ -1,0 +1,245 @@
+"""Certificates: how they are made, when they are replaced, and that replicas agree on them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyroclast.api.types import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import load_config
+from pyroclast_admission.certificates import issue
+from pyroclast_admission.certificates.inject import BundleInjector
+from pyroclast_admission.certificates.keeper import CertificateKeeper
+from pyroclast_admission.certificates.material import Material, from_secret, to_secret
+from pyroclast_admission.certificates.plan import Policy, Step, next_step, next_time
+from pyroclast_admission.certificates.steps import MAX_AUTHORITIES, carry_out
+from pyroclast_standalone.apiserver.running import RunningServer, running_server
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+POLICY = Policy(frozenset({"localhost", "127.0.0.1", "svc.ns.svc"}))
+SECRET = Key("default", "certificates")
+
+
+def start(now: datetime = NOW, policy: Policy = POLICY) -> Material:
+    return carry_out(Step.START_OVER, None, policy, now)
+
+
+def step_at(material: Material, now: datetime, policy: Policy = POLICY) -> Step:
+    return next_step(issue.inspect(material), policy, now)
+
+
+def test_a_new_set_fits_together_and_stays() -> None:
+    material = start()
+    facts = issue.inspect(material)
+    assert facts is not None
+    assert facts.serving.names == POLICY.names
+    assert facts.serving.signer == 0
+    assert step_at(material, NOW) is Step.KEEP
+    assert step_at(material, NOW - timedelta(minutes=50)) is Step.KEEP  # a replica whose clock is behind
+    assert from_secret({"data": to_secret(material)}) == material
+
+
+def test_a_serving_certificate_is_renewed_by_the_same_authority() -> None:
+    material = start()
+    later = NOW + POLICY.validity * 2 / 3
+    assert step_at(material, later - timedelta(minutes=1)) is Step.KEEP
+    assert step_at(material, later + timedelta(minutes=1)) is Step.ISSUE
+    renewed = carry_out(Step.ISSUE, material, POLICY, later)
+    assert renewed.authorities == material.authorities
+    assert renewed.certificate != material.certificate
+    assert step_at(renewed, later) is Step.KEEP
+
+
+def test_an_authority_is_replaced_with_an_overlap() -> None:
+    policy = replace(POLICY, validity=POLICY.authority_validity)
+    material, now = start(policy=policy), NOW + policy.authority_validity * 2 / 3 + timedelta(minutes=1)
+    steps = []
+    for _ in range(3):
+        step = step_at(material, now, policy)
+        steps.append(step)
+        material = carry_out(step, material, policy, now)
+        assert step_at(material, now, policy) is Step.KEEP  # nothing more before all have seen it
+        now += policy.overlap + timedelta(seconds=1)
+    assert steps == [Step.ADD_AUTHORITY, Step.ISSUE, Step.DROP_AUTHORITIES]
+    assert step_at(material, now, policy) is Step.KEEP
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Material((b"x",), b"", b"", b""),
+        replace(start(), key=start().key),
+        replace(start(), authorities=start().authorities),
+        replace(start(), certificate=b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"),
+    ],
+    ids=["no certificates", "another key", "another authority", "no certificate"],
+)
+def test_what_does_not_fit_together_is_started_over(broken: Material) -> None:
+    assert issue.inspect(broken) is None
+    assert step_at(broken, NOW) is Step.START_OVER
+
+
+def test_what_has_run_out_is_started_over() -> None:
+    assert step_at(start(), NOW + POLICY.authority_validity) is Step.START_OVER
+
+
+def test_another_name_is_taken_up() -> None:
+    assert step_at(start(), NOW, replace(POLICY, names=POLICY.names | {"new.example.org"})) is Step.ISSUE
+
+
+NAMES = ("tls.crt", "tls.key", "ca.crt", "ca.key")
+
+
+@pytest.mark.parametrize("secret", [{}, {"data": None}, {"data": {"tls.crt": "!"}}, {"data": dict.fromkeys(NAMES, "")}])
+def test_a_secret_without_material(secret: dict[str, object]) -> None:
+    assert from_secret(secret) is None
+
+
+@settings(derandomize=True, max_examples=25, deadline=None)
+@given(st.lists(st.floats(0.01, 3.0), min_size=5, max_size=40), st.integers(0, 2))
+def test_never_a_certificate_that_somebody_does_not_trust_yet_or_any_more(pauses: list[float], lag: int) -> None:
+    """Callers may trust any bundle, replicas may serve any certificate, of the last `overlap`; all pairs must fit."""
+    policy = replace(POLICY, authority_validity=timedelta(hours=3), validity=timedelta(hours=1), overlap=timedelta(minutes=2))
+    now = NOW
+    material = start(now, policy)
+    history = [(now, material)]
+    for pause in pauses:
+        now += pause * policy.overlap
+        for _ in range(4):  # a replica that comes late does all that is due, each step after it has settled
+            step = step_at(material, now, policy)
+            assert step is not Step.START_OVER
+            if step is Step.KEEP:
+                break
+            material = carry_out(step, material, policy, now)
+            history.append((now, material))
+        recent = [old for when, old in history if when > now - policy.overlap / 2]
+        before = [old for when, old in history if when <= now - policy.overlap / 2][-1:]
+        for served in [*before, *recent]:
+            for trusted in [*before, *recent]:
+                assert issue.inspect(replace(material, authorities=trusted.authorities, **_pair(served, trusted))) is not None
+        assert len(material.authorities) <= MAX_AUTHORITIES
+    facts = issue.inspect(material)
+    assert facts is not None
+    assert lag >= 0
+    assert next_time(facts, policy) > now - policy.overlap
+
+
+def _pair(served: Material, trusted: Material) -> dict[str, bytes]:
+    return {"certificate": served.certificate, "key": served.key, "authority_key": trusted.authority_key}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[RunningServer]:
+    async with running_server() as running:
+        yield running
+
+
+@pytest.fixture
+async def client(server: RunningServer) -> AsyncIterator[Client]:
+    async with Client(load_config(str(server.kubeconfig))) as client:
+        yield client
+
+
+def keeper(client: Client, used: list[Material], policy: Policy = POLICY, now: datetime = NOW) -> CertificateKeeper:
+    return CertificateKeeper(client, SECRET, policy, now=lambda: now, use=used.append)
+
+
+async def test_replicas_that_start_at_once_agree(client: Client) -> None:
+    used: list[list[Material]] = [[] for _ in range(4)]
+    settled = await asyncio.gather(*(keeper(client, each).settle() for each in used))
+    assert len(set(settled)) == 1
+    assert [each[-1] for each in used] == settled
+
+
+async def test_a_secret_that_is_deleted_comes_back_as_it_was(client: Client) -> None:
+    used: list[Material] = []
+    replica = keeper(client, used)
+    first = await replica.settle()
+    await client.delete(SECRETS, SECRET)
+    assert await replica.settle() == first
+    assert used == [first]
+
+
+async def test_a_secret_that_somebody_broke_is_made_anew_and_keeps_what_is_not_ours(client: Client) -> None:
+    body = {"metadata": {"name": SECRET.name, "namespace": SECRET.namespace}, "data": {"tls.crt": "eA==", "note": "eA=="}}
+    await client.create(SECRETS, {"apiVersion": "v1", "kind": "Secret", **body})
+    await keeper(client, []).settle()
+    assert (await client.get(SECRETS, SECRET))["data"]["note"] == "eA=="
+
+
+async def test_while_the_api_server_is_away_what_is_in_use_stays(server: RunningServer, client: Client) -> None:
+    used: list[Material] = []
+    replica = keeper(client, used, replace(POLICY, overlap=timedelta(milliseconds=100)))
+    first = await replica.settle()
+    server.fail_next("get", "secrets", 403)
+    task = asyncio.ensure_future(replica.run())
+    await asyncio.sleep(0.3)
+    assert not task.done()
+    task.cancel()
+    assert used == [first]
+
+
+def configuration(kind: str, name: str) -> dict[str, object]:
+    hook = {
+        "clientConfig": {"url": "https://127.0.0.1:1/x"},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "rules": [],
+    }
+    webhooks = [{"name": f"{part}.example.org", **hook} for part in ("a", "b")]
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "webhooks": webhooks}
+
+
+async def test_the_bundle_is_put_in_and_comes_back_when_it_is_lost(client: Client) -> None:
+    names = {MUTATING_WEBHOOKS: ["ours-mutate"], VALIDATING_WEBHOOKS: ["ours-validate", "not-installed"]}
+    injector = BundleInjector(client, names)
+    await client.create(MUTATING_WEBHOOKS, configuration("MutatingWebhookConfiguration", "ours-mutate"))
+    await client.create(VALIDATING_WEBHOOKS, configuration("ValidatingWebhookConfiguration", "somebody-elses"))
+
+    async def bundles(kind: object, name: str) -> list[str]:
+        found = await client.get(kind, Key("", name))
+        return [base64.b64decode(hook["clientConfig"].get("caBundle", "")).decode() for hook in found["webhooks"]]
+
+    async def until_told() -> None:
+        async with asyncio.timeout(10):
+            while injector.pending() is not None:
+                await asyncio.sleep(0.01)
+
+    tasks = [asyncio.ensure_future(informer.run()) for informer in injector.informers.values()]
+    tasks.append(asyncio.ensure_future(injector.run()))
+    try:
+        assert injector.pending() == "no certificates yet"
+        bundle = start().bundle
+        injector.tell(bundle)
+        await until_told()
+        assert await bundles(MUTATING_WEBHOOKS, "ours-mutate") == [bundle.decode()] * 2
+        await client.create(VALIDATING_WEBHOOKS, configuration("ValidatingWebhookConfiguration", "ours-validate"))
+        found = await client.get(MUTATING_WEBHOOKS, Key("", "ours-mutate"))
+        found["webhooks"] = configuration("", "")["webhooks"]
+        await client.update(MUTATING_WEBHOOKS, found)
+        async with asyncio.timeout(10):
+            while await bundles(VALIDATING_WEBHOOKS, "ours-validate") != [bundle.decode()] * 2:
+                await asyncio.sleep(0.01)
+            while await bundles(MUTATING_WEBHOOKS, "ours-mutate") != [bundle.decode()] * 2:
+                await asyncio.sleep(0.01)
+        assert await bundles(VALIDATING_WEBHOOKS, "somebody-elses") == ["", ""]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert (await client.list(NAMESPACES))[0]
+
+
+def test_the_bundle_is_what_a_client_takes() -> None:
+    material = carry_out(Step.ADD_AUTHORITY, start(), POLICY, NOW)
+    context = ssl.create_default_context(cadata=material.bundle.decode())
+    assert len(context.get_ca_certs()) >= 2
