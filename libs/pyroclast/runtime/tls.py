@@ -50,6 +50,7 @@ class ServingTls:
         except (ssl.SSLError, UnicodeDecodeError) as error:
             raise ValueError(f"not a usable certificate and key: {getattr(error, 'reason', None) or error}") from error
         self._current = fresh
+        self.context.verify_mode = fresh.verify_mode  # the one thing that a connection keeps from its first context
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:
         if self._current is None:

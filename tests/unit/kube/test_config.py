@@ -88,8 +88,10 @@ def test_in_the_cluster(tmp_path: Path) -> None:
             'users has no usable entry "u"',
         ),
         (
-            "{current-context: x, contexts: [{name: x, context: {cluster: c}}],"
-            " clusters: [{name: c, cluster: {server: 'https://a', certificate-authority-data: 'x'}}]}",  # noqa: ISC004 - one document
+            (
+                "{current-context: x, contexts: [{name: x, context: {cluster: c}}],"
+                " clusters: [{name: c, cluster: {server: 'https://a', certificate-authority-data: 'x'}}]}"
+            ),
             "certificate-authority-data is not base64",
         ),
     ],

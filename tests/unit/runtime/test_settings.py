@@ -106,8 +106,10 @@ def test_variables_of_service_links_are_not_ours(monkeypatch: pytest.MonkeyPatch
         (["--workers=x", "--port=y"], 'flag --workers: "x" is not a whole number; flag --port: "y" is not a whole number'),
         (
             ["--leader-elect-lease-duration=5s"],
-            "--leader-elect-retry-period (2s) must be shorter than --leader-elect-renew-deadline (10s), "
-            "and that shorter than --leader-elect-lease-duration (5s)",  # noqa: ISC004 - one line
+            (
+                "--leader-elect-retry-period (2s) must be shorter than --leader-elect-renew-deadline (10s), "
+                "and that shorter than --leader-elect-lease-duration (5s)"
+            ),
         ),
     ],
 )

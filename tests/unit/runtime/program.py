@@ -1,0 +1,59 @@
+"""A small service for the tests of the process shell; what it does is the value of --mode."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from pyroclast.api.records.pods import Pod
+from pyroclast.api.types import PODS
+from pyroclast.kube.informer import Informer
+from pyroclast.kube.lease import LeaseLost
+from pyroclast.runtime.service import Service, run_service
+from pyroclast.runtime.settings import ServiceSettings, parse
+
+
+class Settings(ServiceSettings):
+    mode: str = "wait"
+
+
+async def main(service: Service) -> None:
+    mode = service.settings.model_dump()["mode"]
+    say = lambda *words: print(*words, flush=True)  # noqa: E731
+
+    async def task(name: str, seconds: float = 1e9, stop: float = 0.0) -> None:
+        try:
+            await asyncio.sleep(seconds)
+            if mode == "dies":
+                raise ZeroDivisionError("by the test")
+        finally:
+            await asyncio.sleep(stop)
+            say("stopped", name)
+
+    match mode:
+        case "wait":
+            service.spawn("cache", task("cache"))
+            service.spawn("worker", task("worker"))
+            say("ready", os.getpid())
+        case "returns":
+            say("done")
+        case "dies" | "ends":
+            service.spawn("cache", task("cache"))
+            service.spawn("worker", task("worker", 0.05))
+        case "raises":
+            raise RuntimeError("main failed")
+        case "loses":
+            raise LeaseLost("lease ns/lock: taken over by other")
+        case "stubborn":
+            service.spawn("worker", task("worker", stop=1e9))
+            say("ready", os.getpid())
+        case "watch":
+            client = await service.client()
+            service.watch(Informer(client, PODS, Pod))
+            await service.synced()
+            say("synced")
+
+
+if __name__ == "__main__":
+    sys.exit(run_service("program", parse(Settings, sys.argv[1:], "program"), main))

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.unit.kube.fault_server import FaultServer, Watch, answer, hang
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    started: list[Process] = []
+
+    async def start(*flags: str) -> Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(Path(__file__).with_name("program.py")), *flags, stdout=PIPE, stderr=PIPE
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def finish(process: Process) -> tuple[int, list[str], list[str]]:
+    async with asyncio.timeout(20):
+        out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode().splitlines(), err.decode().splitlines()
+
+
+def events(lines: list[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines]
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+async def get(url: str) -> tuple[int, str]:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                async with aiohttp.ClientSession() as session, session.get(url) as response:
+                    return response.status, await response.text()
+            except aiohttp.ClientConnectorError:
+                await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(("number", "loop"), [(signal.SIGTERM, "true"), (signal.SIGINT, "false")])
+async def test_a_signal_stops_everything_in_order(start: Start, number: signal.Signals, loop: str) -> None:
+    process = await start("--mode=wait", f"--uvloop={loop}")
+    assert (await process.stdout.readline()).startswith(b"ready")
+    process.send_signal(number)
+    code, out, err = await finish(process)
+    assert (code, out) == (0, ["stopped worker", "stopped cache"])
+    assert events(err)[-1]["event"] == "service.stopping"
+
+
+async def test_a_second_signal_ends_it_at_once(start: Start) -> None:
+    process = await start("--mode=stubborn")
+    await process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    await asyncio.sleep(0.3)
+    assert process.returncode is None
+    process.send_signal(signal.SIGTERM)
+    assert (await finish(process))[0] == 1
+
+
+async def test_stopping_takes_no_longer_than_allowed(start: Start) -> None:
+    process = await start("--mode=stubborn", "--graceful-shutdown-time=300ms")
+    await process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    _, _, err = await finish(process)
+    assert time.monotonic() - began < 10
+    assert any(event["event"] == "service.stuck" and event["tasks"] == ["worker"] for event in events(err))
+
+
+async def test_when_nothing_is_left_to_do_it_ends(start: Start) -> None:
+    code, out, _ = await finish(await start("--mode=returns"))
+    assert (code, out) == (0, ["done"])
+
+
+@pytest.mark.parametrize(
+    ("mode", "error"),
+    [
+        ("dies", "worker died: ZeroDivisionError('by the test')"),
+        ("ends", "worker ended"),
+        ("raises", "main died: RuntimeError('main failed')"),
+    ],
+)
+async def test_a_task_that_dies_ends_the_process_with_a_clear_line(start: Start, mode: str, error: str) -> None:
+    code, out, err = await finish(await start(f"--mode={mode}"))
+    assert code == 1
+    last = events(err)[-1]
+    assert (last["event"], last["level"], last["error"]) == ("service.task_died", "critical", error)
+    if mode != "raises":
+        assert "stopped cache" in out
+    assert ("exception" in last) == (mode != "ends")
+
+
+async def test_a_lost_lease_is_said_without_a_stack(start: Start) -> None:
+    code, _, err = await finish(await start("--mode=loses"))
+    last = events(err)[-1]
+    assert (code, last["event"], last["error"]) == (1, "service.lease_lost", "lease ns/lock: taken over by other")
+    assert "exception" not in last
+
+
+async def test_an_unusable_kubeconfig_is_one_line_and_status_2(start: Start, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    code, _, err = await finish(await start("--mode=watch", f"--kubeconfig={file}"))
+    assert (code, err) == (2, [f"program: kubeconfig {file}: {file}: No such file or directory"])
+
+
+async def test_a_port_in_use_is_one_line(start: Start) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        code, _, err = await finish(await start("--enable-metrics", f"--listen-address={address}"))
+    assert code == 1
+    assert len(err) == 1
+    assert err[0].startswith(f"program: --listen-address: cannot listen on {address}: ")
+
+
+async def test_unusable_tls_files_are_one_line(start: Start, tmp_path: Path) -> None:
+    files = [f"--{name}={tmp_path}/x" for name in ("tls-cert-file", "tls-private-key-file", "ca-cert-file")]
+    code, _, err = await finish(await start("--enable-healthz", "--healthz-address=127.0.0.1:0", *files))
+    assert (code, len(err)) == (2, 1)
+    assert err[0].startswith("program: TLS files ")
+
+
+async def test_an_api_server_that_is_away_is_waited_for(start: Start) -> None:
+    server = FaultServer()
+    server.port = free_port()
+    health = f"127.0.0.1:{free_port()}"
+    process = await start(
+        "--mode=watch",
+        f"--master={server.url}",
+        "--enable-healthz",
+        "--enable-metrics",
+        f"--healthz-address={health}",
+        f"--listen-address={health}",
+    )
+    status, text = await get(f"http://{health}/readyz")
+    assert (status, text) == (
+        500,
+        f"[+]ping ok\n[+]stopping ok\n[-]api-server failed: {server.url} does not answer\nreadyz check failed\n",
+    )
+    assert (await get(f"http://{health}/livez"))[0] == 200
+    server.on("GET /version", answer(200, {}))
+    server.on("GET /api/v1/pods", answer(200, {"metadata": {"resourceVersion": "1"}, "items": []}))
+    server.on("WATCH /api/v1/pods", Watch())
+    async with server:
+        async with asyncio.timeout(20):
+            assert await process.stdout.readline() == b"synced\n"
+        assert (await get(f"http://{health}/readyz")) == (200, "ok")
+        status, text = await get(f"http://{health}/metrics")
+        assert 'rest_client_requests_total{code="200",method="list",resource="pods"} 1.0' in text
+        process.send_signal(signal.SIGTERM)
+        code, _, err = await finish(process)
+    assert code == 0
+    assert [event["event"] for event in events(err)] == ["api_server.away", "api_server.back", "service.stopping"]
+
+
+async def test_readiness_waits_for_the_lists(start: Start) -> None:
+    async with FaultServer() as server:
+        server.on("GET /version", answer(200, {}))
+        server.on("GET /api/v1/pods", hang)
+        health = f"127.0.0.1:{free_port()}"
+        await start("--mode=watch", f"--master={server.url}", "--enable-healthz", f"--healthz-address={health}")
+        while not server.seen("GET /api/v1/pods"):
+            await asyncio.sleep(0.02)
+        status, text = await get(f"http://{health}/readyz")
+        assert status == 500
+        assert "[-]watch-pods failed: pods are not listed yet" in text
+        assert (await get(f"http://{health}/healthz?verbose"))[1] == "[+]ping ok\n[+]watch-pods ok\nhealthz check passed\n"

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pyroclast.runtime.supervisor import Supervisor
+
+pytestmark = pytest.mark.looptime
+
+
+async def forever(log: list[str], name: str, *, stop: float = 0.0) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(stop)
+        log.append(name)
+
+
+async def test_tasks_stop_youngest_first() -> None:
+    log: list[str] = []
+    supervisor = Supervisor()
+    for name in ("cache", "queue", "worker"):
+        supervisor.spawn(name, forever(log, name, stop=1.0))
+    await asyncio.sleep(1)
+    assert await supervisor.stop(10) == []
+    assert log == ["worker", "queue", "cache"]
+    assert not supervisor.died.done()
+
+
+async def test_a_task_that_raises_is_a_death_with_a_cause() -> None:
+    async def fail() -> None:
+        await asyncio.sleep(1)
+        raise ZeroDivisionError
+
+    supervisor = Supervisor()
+    supervisor.spawn("worker", fail())
+    died = await supervisor.died
+    assert str(died) == "worker died: ZeroDivisionError()"
+    assert isinstance(died.__cause__, ZeroDivisionError)
+    assert await supervisor.stop(1) == []
+
+
+async def test_a_task_that_returns_or_is_cancelled_is_a_death() -> None:
+    async def end() -> None: ...
+
+    for cancel in (False, True):
+        supervisor = Supervisor()
+        task = supervisor.spawn("worker", end())
+        if cancel:
+            task.cancel()
+        assert str(await supervisor.died) == "worker ended"
+
+
+async def test_a_task_that_may_return_may_return_but_not_raise() -> None:
+    async def end() -> None: ...
+
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    supervisor = Supervisor()
+    supervisor.spawn("main", end(), may_return=True)
+    await asyncio.sleep(1)
+    assert not supervisor.died.done()
+    supervisor.spawn("main", fail(), may_return=True)
+    assert str(await supervisor.died) == "main died: ZeroDivisionError()"
+
+
+async def test_a_task_that_will_not_stop_is_named() -> None:
+    async def stubborn() -> None:
+        while True:
+            try:
+                await asyncio.sleep(100)
+            except asyncio.CancelledError:
+                if asyncio.get_running_loop().time() > 50:
+                    raise
+
+    log: list[str] = []
+    supervisor = Supervisor()
+    supervisor.spawn("good", forever(log, "good"))
+    task = supervisor.spawn("stubborn", stubborn())
+    await asyncio.sleep(1)
+    assert await supervisor.stop(5) == ["stubborn"]
+    assert asyncio.get_running_loop().time() == 6
+    await asyncio.sleep(50)
+    task.cancel()
+    await asyncio.wait([task])
+    assert log == ["good"]
