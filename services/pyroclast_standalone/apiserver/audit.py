@@ -55,6 +55,8 @@ class AuditLog:
                 "subresource": info.subresource,
             }
             event["objectRef"] = {name: value for name, value in reference.items() if value}
+        if context.annotations:
+            event["annotations"] = context.annotations
         self._file.write(orjson.dumps(event) + b"\n")
 
     def close(self) -> None:

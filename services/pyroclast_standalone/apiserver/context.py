@@ -40,7 +40,7 @@ ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 
 @dataclass(slots=True)
 class Context:
-    """One request. Handlers add `warnings`, which become headers, and the `created_name` for the audit event."""
+    """One request. Handlers add `warnings`, which become headers, and `created_name` and `annotations` of the audit event."""
 
     info: RequestInfo
     query: Query
@@ -51,6 +51,7 @@ class Context:
     now: float  # seconds since the epoch
     warnings: list[str] = field(default_factory=list)
     created_name: str = ""
+    annotations: dict[str, str] = field(default_factory=dict)
     impersonator: User | None = None
 
     def warn(self, text: str) -> None:

@@ -10,7 +10,7 @@ from .deleting import CRD_CLEANUP, DeleteOptions, Deleter
 from .internal import GARBAGE_COLLECTOR, KeyedWorker, request
 from .kinds import custom_strategy
 from .registry import Registry, Resource, reader_of, version_order
-from .store import ADDED, DELETED, Change, Collection, Store
+from .store import DELETED, Change, Collection, Store, make_stored
 from .write import Writer
 
 __all__ = ["COLLECTION", "DefinitionCleanup", "Definitions"]
@@ -47,7 +47,7 @@ class Definitions:
         conditions: list[dict[str, Any]] = status.get("conditions") or []
         status["conditions"] = conditions
         if clashes:
-            field, text = next(iter(clashes.items()))
+            field, text = list(clashes.items())[-1]
             reason = field[:1].upper() + field[1:] + "Conflict"
             self._set(conditions, "NamesAccepted", "False", reason, text)
         else:
@@ -110,17 +110,24 @@ class Definitions:
         body = change.current.load()
         if change.kind is DELETED:
             self._registry.serve_custom(body["spec"]["group"], body["spec"]["names"]["plural"], ())
-        elif change.kind is ADDED or change.previous is None or change.previous.load().get("spec") != body["spec"]:
+            self._settle_others(body["spec"]["group"])
+        elif change.previous is None or _served_part(change.previous.load()) != _served_part(body):
             self._serve(body)
+
+    def _settle_others(self, group: str) -> None:
+        """Give names that became free to the definitions that waited for them."""
+        for stored in list(self._definitions.select()):
+            body = stored.load()
+            if body["spec"]["group"] == group and not stored.deleting:
+                before = stored.load().get("status")
+                self.settle_status(body)
+                if body["status"] != before:
+                    self._store.put(self._definitions, stored.key, body)
 
     def _serve(self, body: dict[str, Any]) -> None:
         spec = body["spec"]
         group, plural = spec["group"], spec["names"]["plural"]
-        established = any(
-            each["type"] == "Established" and each["status"] == "True"
-            for each in (body.get("status") or {}).get("conditions") or ()
-        )
-        if not established:
+        if not _is_established(body):
             self._registry.serve_custom(group, plural, ())
             return
         collection = self._store.collection(f"{plural}.{group}")
@@ -147,6 +154,30 @@ class Definitions:
                 )
             )
         self._registry.serve_custom(group, plural, resources)
+        stored = next((each for each in resources if each.from_stored is None), None)
+        if stored is not None:
+            self._reread(stored)
+
+    def _reread(self, resource: Resource) -> None:
+        """Read the stored objects as the definition is now: defaults that are new, the version that they are stored in."""
+        collection = resource.collection
+        for stored in list(collection.select()):
+            body = stored.load()
+            body["apiVersion"] = resource.api_version
+            resource.strategy.default(body)
+            fresh = make_stored(collection, stored.key, stored.revision, body)
+            if fresh.data != stored.data or fresh.fields != stored.fields:
+                collection.adopt(fresh)
+
+
+def _served_part(body: dict[str, Any]) -> tuple[Any, bool]:
+    """What decides on which resources are served for a definition."""
+    return body["spec"], _is_established(body)
+
+
+def _is_established(body: dict[str, Any]) -> bool:
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
 def _deprecation(spec: Mapping[str, Any], version: str) -> str:

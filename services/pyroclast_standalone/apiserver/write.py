@@ -107,6 +107,7 @@ class Writer:
                 metadata["name"] = objectmeta.generate_name(metadata["generateName"], self._rng)
             if attempt == 0:
                 resource.strategy.prepare_create(document)
+                _date_conditions(document)
                 self._accept(context, resource, document, resource.strategy.validate(document))
                 for text in resource.strategy.warnings(document):
                     context.warn(text)
@@ -248,7 +249,9 @@ class Writer:
             raise _modified(resource, key)
         new["metadata"]["resourceVersion"] = version
         resource.strategy.prepare_update(new, old, subresource=subresource)
-        self._accept(context, resource, new, resource.strategy.validate_update(new, old, subresource=subresource))
+        verdict = resource.strategy.validate_update(new, old, subresource=subresource)
+        verdict.errors[:0] = [each for each in verdict.errors if each.path.startswith("metadata.")]  # checked twice there
+        self._accept(context, resource, new, verdict)
         for text in resource.strategy.warnings(new, old):
             context.warn(text)
         await self.admission.validate(review)
@@ -362,6 +365,14 @@ def _mutated(review: Review) -> dict[str, Any]:
     if review.body is None:
         raise TypeError("admission took the object away")
     return review.body
+
+
+def _date_conditions(document: dict[str, Any]) -> None:
+    """Say since when the conditions hold that a kind gives to its new objects."""
+    status_of = document.get("status")
+    for condition in (status_of.get("conditions") or ()) if isinstance(status_of, dict) else ():
+        if condition.get("lastTransitionTime", "") is None:
+            condition["lastTransitionTime"] = document["metadata"]["creationTimestamp"]
 
 
 def _modified(resource: Resource, key: str) -> status.StatusError:

@@ -69,9 +69,7 @@ async def test_a_revision_to_come_times_out(api: Api, monkeypatch: pytest.Monkey
     monkeypatch.setattr("pyroclast_standalone.apiserver.listing._FUTURE_SECONDS", 0.05)
     reply = await api.get(f"{CONFIG_MAPS}?resourceVersion=99999999")
     assert (reply.code, reply.reason) == (504, "Timeout")
-    assert reply.body["details"]["causes"] == [
-        {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    ]
+    assert reply.body["details"]["causes"] == [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
 
 
 async def test_field_selectors_of_pods(api: Api) -> None:

@@ -117,7 +117,9 @@ async def test_replaying_a_watch_gives_the_list(api: Api) -> None:
             state.pop(name, None)
             if kind != "DELETED":
                 state[name] = seen["metadata"]["resourceVersion"]
-    listed = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in (await api.get(CONFIG_MAPS)).body["items"]}
+    listed = {
+        item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in (await api.get(CONFIG_MAPS)).body["items"]
+    }
     assert set(state) == set(listed)
     del state["kube-root-ca.crt"], listed["kube-root-ca.crt"]
     assert state == listed
