@@ -159,7 +159,7 @@ def compare(old: Mapping[str, Json], new: Mapping[str, Json], schema: Node) -> C
 
 
 def of_document(value: Json, node: Node) -> FieldSet:
-    """The fields that `value` gives, as an applier owns them: leaves, list items and empty values, not the objects around them."""
+    """The fields that `value` gives, as an applier owns them: leaves, list items, empty values; not the objects around them."""
     result: FieldSet = {}
     if isinstance(value, dict):
         for name, child in value.items():

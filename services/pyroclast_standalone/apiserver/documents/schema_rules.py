@@ -2,31 +2,242 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from .errors import FieldError
+from .cel import CelError, CompileError, Environment, Program, compile_expression
+from .cel.types import BOOL, DYN, STRING, Type, of_schema
+from .cel.values import NONE, Optional
+from .errors import OMITTED, FieldError, duplicate, forbidden, invalid, required, unsupported
+from .schema_validation import NO_OLD, correlated_items
 from .values import Json, Object
 
 __all__ = ["Rules", "check_rules", "compile_rules"]
+
+_RULES: Final = "x-kubernetes-validations"
+_REASONS: Final[Mapping[str, Callable[[str, Json, str], FieldError]]] = {
+    "FieldValueRequired": lambda path, _value, text: required(path, text),
+    "FieldValueForbidden": lambda path, _value, text: forbidden(path, text),
+    "FieldValueInvalid": invalid,
+    "FieldValueDuplicate": lambda path, value, _text: duplicate(path, value),
+}
+_MAX_MESSAGE: Final = 5 * 1024  # characters of a message that a rule makes
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One rule, compiled."""
+
+    program: Program
+    source: Mapping[str, Json]
+    message: Program | None
+
+    @property
+    def is_transition(self) -> bool:
+        """Whether it speaks of the old value."""
+        return "oldSelf" in self.program.names
+
+    def failed(self) -> str:
+        """Text of a rule that says nothing else."""
+        text = self.source.get("message")
+        return str(text).strip() if text else f"failed rule: {' '.join(str(self.source['rule']).split())}"
+
+
+def _environment(own: Type, rule: Mapping[str, Json]) -> Environment:
+    old = Type("optional", own) if rule.get("optionalOldSelf") else own
+    return Environment({"self": own, "oldSelf": old})
+
+
+def _compile(rule: Mapping[str, Json], own: Type) -> _Rule:
+    environment = _environment(own, rule)
+    program = compile_expression(rule["rule"], environment)
+    if program.type.kind not in {BOOL.kind, DYN.kind}:
+        raise CompileError("cel expression must evaluate to a bool")
+    message = None
+    if text := rule.get("messageExpression"):
+        try:
+            message = compile_expression(text, environment)
+        except CompileError as error:
+            raise CompileError(f"messageExpression {error}") from None
+        if message.type.kind not in {STRING.kind, DYN.kind}:
+            raise CompileError("messageExpression must evaluate to a string")
+    return _Rule(program, rule, message)
+
+
+def _failure(rule: _Rule, error: CelError) -> str:
+    text = " ".join(str(rule.source["rule"]).split())
+    if str(error).startswith("no such overload"):
+        return f"'{error}': call arguments did not match a supported operator, function or macro signature for rule: {text}"
+    return f"{error} evaluating rule: {rule.source.get('message') or text}"
+
+
+def _field_path(path: str, field: str) -> str:
+    return f"{path}{field}" if path else field.lstrip(".")
+
+
+class _Place:
+    """The rules of one schema and of what stands below it."""
+
+    is_needed: bool
+
+    def __init__(self, schema: Mapping[str, Json], *, is_root: bool = False) -> None:
+        own = of_schema(schema, is_root=is_root)
+        self._rules = [_compile(rule, own) for rule in schema.get(_RULES) or ()]
+        self._omits_value = schema.get("type") in {"object", "array"}
+        self._fields = {
+            name: place for name, inner in (schema.get("properties") or {}).items() if (place := _Place(inner)).is_needed
+        }
+        extra, items = schema.get("additionalProperties"), schema.get("items")
+        self._others = _needed(extra)
+        self._item = _needed(items)
+        self._find = correlated_items(schema)
+        self.is_needed = bool(self._rules or self._fields or self._others or self._item)
+
+    def check(self, value: Json, old: Json, path: str, errors: list[FieldError], warnings: list[str]) -> None:
+        """Adds what rules say of `value`; of what an update left as it was only as a warning."""
+        if value is None:
+            return
+        for rule in self._rules:
+            found, is_old = self._applied(rule, value, old, path)
+            if found is not None and is_old:
+                warnings.append(str(found))
+            elif found is not None:
+                errors.append(found)
+        if isinstance(value, dict):
+            before = old if isinstance(old, dict) else {}
+            prefix = f"{path}." if path else ""
+            for name, child in value.items():
+                if name in self._fields:
+                    self._fields[name].check(child, before.get(name, NO_OLD), prefix + name, errors, warnings)
+                elif self._others is not None:
+                    self._others.check(child, before.get(name, NO_OLD), f"{path}[{name}]", errors, warnings)
+        elif isinstance(value, list) and self._item is not None:
+            for index, each in enumerate(value):
+                before = NO_OLD if old is NO_OLD else self._find(each, old)
+                self._item.check(each, before, f"{path}[{index}]", errors, warnings)
+
+    def _applied(self, rule: _Rule, value: Json, old: Json, path: str) -> tuple[FieldError | None, bool]:
+        """What the rule says of `value`, and whether it would have said the same of what was there before."""
+        variables: dict[str, Json] = {"self": value}
+        has_old = old is not NO_OLD and old is not None
+        if rule.source.get("optionalOldSelf"):
+            variables["oldSelf"] = Optional(old, present=True) if has_old else NONE
+        elif rule.is_transition:
+            if not has_old:
+                return None, False
+            variables["oldSelf"] = old
+        try:
+            if rule.program.evaluate(variables) is True:
+                return None, False
+        except CelError as error:
+            return invalid(path or "<nil>", self._kind(value), _failure(rule, error)), False
+        own = _field_path(path, rule.source["fieldPath"]) if rule.source.get("fieldPath") else path
+        make = _REASONS.get(rule.source.get("reason", ""), invalid)
+        shown = OMITTED if self._omits_value else value
+        found = make(own or "<nil>", shown, self._message(rule, variables))
+        return found, not rule.is_transition and has_old and old == value
+
+    def _kind(self, value: Json) -> str:
+        return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else type(value).__name__
+
+    def _message(self, rule: _Rule, variables: Mapping[str, Json]) -> str:
+        if rule.message is None:
+            return rule.failed()
+        try:
+            text = rule.message.evaluate(variables)
+        except CelError:
+            return rule.failed()
+        if not isinstance(text, str) or not text.strip() or "\n" in text or len(text) > _MAX_MESSAGE:
+            return rule.failed()
+        return text.strip()
+
+
+def _needed(schema: Json) -> _Place | None:
+    if not isinstance(schema, Mapping):
+        return None
+    place = _Place(schema)
+    return place if place.is_needed else None
 
 
 class Rules:
     """All rules of a schema. False when there are none."""
 
-    def __bool__(self) -> bool:
-        return False
+    def __init__(self, root: _Place) -> None:
+        self._root = root
 
-    def check(self, document: Object, old: Object | None, errors: list[FieldError], warnings: list[str]) -> None:
+    def __bool__(self) -> bool:
+        return self._root.is_needed
+
+    def check(
+        self, document: Object, old: Object | None, errors: list[FieldError], warnings: list[str], *, path: str = ""
+    ) -> None:
         """Adds violations to `errors`, and to `warnings` those that an update found and left."""
+        self._root.check(document, NO_OLD if old is None else old, path, errors, warnings)
 
 
 def compile_rules(schema: Mapping[str, Json]) -> Rules:
-    """The rules anywhere in `schema`."""
-    del schema
-    return Rules()
+    """The rules anywhere in `schema`, the root of a resource.
+
+    Raises:
+        CompileError: a rule cannot be evaluated; definitions with such rules are not stored.
+    """
+    return Rules(_Place(schema, is_root=True))
+
+
+def _places(schema: Mapping[str, Json], path: str, *, is_root: bool) -> Iterator[tuple[Mapping[str, Json], str, bool]]:
+    yield schema, path, is_root
+    for name, inner in (schema.get("properties") or {}).items():
+        yield from _places(inner, f"{path}.properties[{name}]", is_root=False)
+    for field in ("additionalProperties", "items"):
+        if isinstance(schema.get(field), Mapping):
+            yield from _places(schema[field], f"{path}.{field}", is_root=False)
+
+
+def _check_rule(rule: Mapping[str, Json], own: Type, path: str) -> list[FieldError]:
+    text, message = str(rule.get("rule", "")), rule.get("message")
+    errors: list[FieldError] = []
+    if not text.strip():
+        errors.append(required(f"{path}.rule", "rule is not specified"))
+    if message is not None and not message.strip():
+        errors.append(invalid(f"{path}.message", message, "must be non-empty if specified"))
+    elif message is not None and "\n" in message.strip():
+        errors.append(invalid(f"{path}.message", message, "must not contain line breaks"))
+    elif "\n" in text.strip() and not message:
+        errors.append(required(f"{path}.message", "message must be specified if rule contains line breaks"))
+    if (expression := rule.get("messageExpression")) is not None and not expression.strip():
+        errors.append(required(f"{path}.messageExpression", "messageExpression must be non-empty if specified"))
+    if (reason := rule.get("reason")) is not None and reason not in _REASONS:
+        errors.append(unsupported(f"{path}.reason", reason, sorted(_REASONS)))
+    return errors or _check_expressions(rule, own, path)
+
+
+def _check_expressions(rule: Mapping[str, Json], own: Type, path: str) -> list[FieldError]:
+    environment = _environment(own, rule)
+    errors: list[FieldError] = []
+    for field, wanted, prefix in (("rule", BOOL, ""), ("messageExpression", STRING, "messageExpression ")):
+        text = rule.get(field)
+        if not text:
+            continue
+        try:
+            program = compile_expression(text, environment)
+        except CompileError as error:
+            errors.append(invalid(f"{path}.{field}", dict(rule), f"{prefix}compilation failed: {error}"))
+            continue
+        if program.type.kind not in {wanted.kind, DYN.kind}:
+            subject = "messageExpression" if prefix else "cel expression"
+            errors.append(invalid(f"{path}.{field}", dict(rule), f"{subject} must evaluate to a {wanted}"))
+        elif field == "rule" and rule.get("optionalOldSelf") is not None and "oldSelf" not in program.names:
+            text = "may not be set if oldSelf is not used in rule"
+            errors.append(invalid(f"{path}.optionalOldSelf", rule["optionalOldSelf"], text))
+    return errors
 
 
 def check_rules(schema: Mapping[str, Json], path: str) -> list[FieldError]:
     """What is wrong with the rules of `schema` themselves."""
-    del schema, path
-    return []
+    errors: list[FieldError] = []
+    for place, own, is_root in _places(schema, path, is_root=True):
+        kind = of_schema(place, is_root=is_root)
+        for index, rule in enumerate(place.get(_RULES) or ()):
+            errors += _check_rule(rule, kind, f"{own}.{_RULES}[{index}]")
+    return errors

@@ -196,8 +196,9 @@ def _update_definition(new: dict[str, Any], old: dict[str, Any]) -> list[FieldEr
     for index, stored in enumerate((old.get("status") or {}).get("storedVersions") or ()):
         if stored not in versions:
             text = (
-                f"missing from spec.versions; {stored} was previously a storage version, and must remain in spec.versions until "
-                f"a storage migration ensures no data remains persisted in {stored} and removes {stored} from status.storedVersions"
+                f"missing from spec.versions; {stored} was previously a storage version, and must remain in spec.versions "
+                f"until a storage migration ensures no data remains persisted in {stored} and removes {stored} from "
+                "status.storedVersions"
             )
             errors.append(invalid(f"status.storedVersions[{index}]", stored, text))
     return errors

@@ -1,0 +1,164 @@
+"""Conversions between types, sizes, optional values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+from pyroclast_standalone.apiserver.documents.values import Json
+
+from .errors import CelError
+from .functions_times import show_duration, show_timestamp
+from .values import NONE, Duration, Optional, TypeOf, Uint, type_name
+
+__all__ = ["OPTIONAL_QUALIFIED", "VALUE_FUNCTIONS", "VALUE_METHODS"]
+
+_MIN, _MAX = -(2**63), 2**63 - 1
+
+
+def _int(value: Json) -> int:
+    match value:
+        case bool():
+            raise NotImplementedError
+        case float():
+            if math.isnan(value) or not _MIN <= value <= _MAX:
+                raise CelError("integer overflow")
+            return int(value)
+        case int():
+            if value > _MAX:
+                raise CelError("integer overflow")
+            return int(value)
+        case str():
+            try:
+                return int(value)
+            except ValueError:
+                raise CelError(f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
+        case datetime():
+            return math.floor(value.timestamp())
+        case Duration():
+            return value.nanos
+        case _:
+            raise NotImplementedError
+
+
+def _uint(value: Json) -> Uint:
+    number = _int(value) if not isinstance(value, Uint) else value
+    if number < 0:
+        raise CelError("unsigned integer overflow")
+    return Uint(number)
+
+
+def _double(value: Json) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise NotImplementedError
+    try:
+        return float(value)
+    except ValueError:
+        raise CelError(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from None
+
+
+def _string(value: Json) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
+        case int():
+            return str(int(value))
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
+        case datetime():
+            return show_timestamp(value)
+        case Duration():
+            return show_duration(value)
+        case _ if hasattr(value, "cel_type"):
+            return str(value)
+        case _:
+            raise NotImplementedError
+
+
+def _bytes(value: Json) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    raise NotImplementedError
+
+
+def _bool(value: Json) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in {"true", "True", "TRUE", "t", "1"}:
+        return True
+    if value in {"false", "False", "FALSE", "f", "0"}:
+        return False
+    raise CelError(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+
+
+def _size(value: Json) -> int:
+    if isinstance(value, str | bytes | list | dict):
+        return len(value)
+    raise NotImplementedError
+
+
+def _or_value(value: Json, other: Json) -> Json:
+    if not isinstance(value, Optional):
+        raise NotImplementedError
+    return value.value if value.present else other
+
+
+def _or(value: Json, other: Json) -> Json:
+    if not isinstance(value, Optional):
+        raise NotImplementedError
+    return value if value.present else other
+
+
+def _value(value: Json) -> Json:
+    if not isinstance(value, Optional):
+        raise NotImplementedError
+    if not value.present:
+        raise CelError("optional.none() dereference")
+    return value.value
+
+
+def _has_value(value: Json) -> bool:
+    if not isinstance(value, Optional):
+        raise NotImplementedError
+    return value.present
+
+
+def _of_non_zero(value: Json) -> Optional:
+    is_zero = value is None or (isinstance(value, str | bytes | list | dict | int | float) and not value)
+    return NONE if is_zero else Optional(value, present=True)
+
+
+VALUE_FUNCTIONS: Final[Mapping[str, Callable[..., Json]]] = {
+    "int": _int,
+    "uint": _uint,
+    "double": _double,
+    "string": _string,
+    "bytes": _bytes,
+    "bool": _bool,
+    "size": _size,
+    "dyn": lambda value: value,
+    "type": lambda value: TypeOf(type_name(value)),
+}
+VALUE_METHODS: Final[Mapping[str, Callable[..., Json]]] = {
+    "size": _size,
+    "orValue": _or_value,
+    "or": _or,
+    "value": _value,
+    "hasValue": _has_value,
+}
+OPTIONAL_QUALIFIED: Final[Mapping[str, Callable[..., Json]]] = {
+    "optional.of": lambda value: Optional(value, present=True),
+    "optional.ofNonZeroValue": _of_non_zero,
+    "optional.none": lambda: NONE,
+}
