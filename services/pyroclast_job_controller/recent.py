@@ -50,17 +50,24 @@ class Recent(Generic[T]):
         self._group = group
         self._written: dict[Key, _Written[T]] = {}
         self._grouped: dict[str, set[Key]] = {}
+        self._deleted: dict[str, float] = {}
         informer.on_change(self._caught_up)
 
     def put(self, record: T) -> None:
-        """We created or changed an object; this is what the server answered."""
+        """We created or changed an object; this is what the server answered, perhaps after the watch told of its end."""
+        if record.metadata.uid in self._deleted:
+            return
         known = self.informer.get(record.key)
         if known is None or known.metadata.uid != record.metadata.uid or _version(known) < _version(record):
             self._keep(record.key, _Written(record, record.metadata.uid, self._clock() + LIFETIME))
 
     def gone(self, key: Key, uid: str) -> None:
         """We deleted an object, or learned that it no longer exists."""
-        self._keep(key, _Written(None, uid, self._clock() + LIFETIME))
+        known = self.informer.get(key)
+        if known is not None and known.metadata.uid == uid:
+            self._keep(key, _Written(None, uid, self._clock() + LIFETIME))
+        else:
+            self._drop(key)
 
     def get(self, key: Key) -> T | None:
         """The object of that key, as far as we know."""
@@ -95,6 +102,8 @@ class Recent(Generic[T]):
         record = new or old
         if record is None:
             return
+        if new is None:
+            self._note_deletion(record.metadata.uid)
         written = self._written.get(record.key)
         if written is None:
             return
@@ -106,6 +115,16 @@ class Recent(Generic[T]):
             overtaken = written.record is None or _version(new) > _version(written.record)
         if overtaken:
             self._drop(record.key)
+
+    def _note_deletion(self, uid: str) -> None:
+        """Remember an end as long as an answer about the object may still be under way."""
+        now = self._clock()
+        while self._deleted:
+            oldest = next(iter(self._deleted))
+            if self._deleted[oldest] > now - LIFETIME:
+                break
+            del self._deleted[oldest]
+        self._deleted[uid] = now
 
     def _keep(self, key: Key, written: _Written[T]) -> None:
         self._drop(key)
