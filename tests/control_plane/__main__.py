@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     building.add_argument("names", nargs="*", default=[tool.name for tool in build.TOOLS])
     serving = commands.add_parser("up", help="run a control plane until SIGTERM or ^C")
     serving.add_argument("--dir", type=Path, required=True, help="data, keys, logs and the kubeconfig go here")
+    serving.add_argument("--services", action="store_true", help="run our services and simulated nodes too")
     serving.add_argument("--scheduler", action="store_true", help="run kube-scheduler too")
     serving.add_argument("--unsafe-no-fsync", action="store_true", help="faster; a power failure loses writes")
     return parser
@@ -44,9 +45,34 @@ async def _serve(arguments: argparse.Namespace) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with real_control_plane(arguments.dir, fsync=not arguments.unsafe_no_fsync, scheduler=arguments.scheduler) as plane:
         for part in plane.parts:
-            print(f"{part.name} pid={part.pid}")
-        print(f"ready KUBECONFIG={plane.kubeconfig}", flush=True)
-        await stop.wait()
+            print(f"{part.name} pid={part.pid}", flush=True)
+        if arguments.services:
+            await _serve_with_services(arguments.dir, plane.kubeconfig, stop)
+        else:
+            print(f"ready KUBECONFIG={plane.kubeconfig}", flush=True)
+            await stop.wait()
+
+
+async def _serve_with_services(directory: Path, kubeconfig: Path, stop: asyncio.Event) -> None:
+    """Our services and four simulated nodes beside it; they print their process ids and the `ready` line."""
+    command = [
+        "-m",
+        "pyroclast_standalone",
+        "up",
+        "--kubeconfig",
+        str(kubeconfig),
+        "--data-dir",
+        str(directory / "services"),
+        "--nodes",
+        "4",
+    ]
+    services = await asyncio.create_subprocess_exec(sys.executable, *command, start_new_session=True)
+    stopped, ended = asyncio.ensure_future(stop.wait()), asyncio.ensure_future(services.wait())
+    await asyncio.wait({stopped, ended}, return_when=asyncio.FIRST_COMPLETED)
+    if services.returncode is None:
+        services.terminate()
+    stopped.cancel()
+    await ended
 
 
 if __name__ == "__main__":
