@@ -1,0 +1,114 @@
+"""Who may do what: certificates, tokens, impersonation, roles, reviews."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyroclast_standalone.apiserver.tokens import InvalidToken, TokenSigner
+
+from .conftest import PODS, Api, client_of
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+REVIEWS = "/apis/authorization.k8s.io/v1"
+
+
+async def _token(api: Api, name: str) -> str:
+    await api.post("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}})
+    reply = await api.post(
+        f"/api/v1/namespaces/default/serviceaccounts/{name}/token",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )
+    return str(reply.body["status"]["token"])
+
+
+async def _allow(api: Api, account: str) -> None:
+    rules = [{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}]
+    await api.post(f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "reader"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "reading"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "default"}],
+    }
+    await api.post(f"{RBAC}/namespaces/default/rolebindings", binding)
+
+
+async def test_an_account_may_what_a_role_allows_and_nothing_else(api: Api) -> None:
+    token = await _token(api, "bot")
+    async with client_of(api.server, token=token) as bot:
+        refused = await bot.get(PODS)
+        assert (refused.code, refused.reason) == (403, "Forbidden")
+        assert refused.body["message"] == (
+            'pods is forbidden: User "system:serviceaccount:default:bot" cannot list resource "pods" in API group "" '
+            'in the namespace "default"'
+        )
+        await _allow(api, "bot")
+        assert (await bot.get(PODS)).code == 200
+        assert (await bot.get("/api/v1/pods")).body["message"].endswith("at the cluster scope")
+        assert (await bot.get(f"{PODS}/x/log")).code == 403
+        assert (await bot.get("/apis")).code == 200
+        await api.delete("/api/v1/namespaces/default/serviceaccounts/bot")
+        assert (await bot.get(PODS)).code == 401
+
+
+async def test_reviews_tell_the_same(api: Api) -> None:
+    await _token(api, "bot")
+    await _allow(api, "bot")
+    user = "system:serviceaccount:default:bot"
+
+    async def review(kind: str, spec: dict[str, object], **headers: str) -> dict[str, object]:
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        reply = await api.post(f"{REVIEWS}/{kind.lower()}s", body, **headers)
+        assert reply.code == 201
+        return dict(reply.body["status"])
+
+    listing = {"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": "default"}}
+    assert await review("SubjectAccessReview", {"user": user, **listing}) == {
+        "allowed": True,
+        "reason": 'RBAC: allowed by RoleBinding "reading/default" of Role "reader" to ServiceAccount "bot/default"',
+    }
+    assert await review("SelfSubjectAccessReview", listing, Impersonate_User=user)
+    denied = {"resourceAttributes": {"verb": "delete", "resource": "pods", "namespace": "default"}}
+    assert await review("SelfSubjectAccessReview", denied, Impersonate_User=user) == {"allowed": False}
+    rules = await review("SelfSubjectRulesReview", {"namespace": "default"}, Impersonate_User=user)
+    assert {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]} in rules["resourceRules"]  # type: ignore[operator]
+
+
+async def test_impersonation_needs_the_right_to(api: Api) -> None:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    told = await api.post(path, body, Impersonate_User="joe", Impersonate_Group="devs")
+    assert told.body["status"]["userInfo"] == {"username": "joe", "groups": ["devs", "system:authenticated"]}
+    async with client_of(api.server, token=await _token(api, "bot")) as bot:
+        assert (await bot.post(path, body, Impersonate_User="joe")).code == 403
+
+
+async def test_without_or_with_bad_credentials(api: Api) -> None:
+    async with client_of(api.server, token="nonsense") as nobody:
+        assert (await nobody.get(PODS)).body["message"] == "Unauthorized"
+    async with client_of(api.server, token="x") as anonymous:
+        del anonymous.session.headers["Authorization"]
+        assert (await anonymous.get("/readyz")).body == "ok"
+        assert 'User "system:anonymous" cannot list' in (await anonymous.get(PODS)).body["message"]
+
+
+async def test_token_reviews(api: Api) -> None:
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    good = await api.post(path, {"spec": {"token": await _token(api, "bot")}})
+    assert good.body["status"]["user"]["username"] == "system:serviceaccount:default:bot"
+    assert "authenticated" not in (await api.post(path, {"spec": {"token": "bad"}})).body["status"]
+
+
+ACCOUNT = {"metadata": {"name": "a", "namespace": "n", "uid": "u"}}
+
+
+def test_a_token_is_read_by_its_signer_in_its_time_only() -> None:
+    signer = TokenSigner(b"secret")
+    token = signer.issue(ACCOUNT, now=1000, seconds=600)
+    assert signer.read(token, now=1500)["sub"] == "system:serviceaccount:n:a"
+    for other, now in ((signer, 1600), (signer, 900), (TokenSigner(b"other"), 1500)):
+        with pytest.raises(InvalidToken):
+            other.read(token, now=now)
+    with pytest.raises(InvalidToken):
+        signer.read(token[:-2] + "xx", now=1500)
+    with pytest.raises(InvalidToken):
+        signer.read("a.b", now=1500)
