@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.e2e.conformance import compare, matrix
 from tests.e2e.conformance.cases import load_cases
+from tests.e2e.conformance.commands import compared_commands, load_commands
 from tests.e2e.conformance.run import compared
 
 
@@ -32,6 +33,7 @@ def main() -> int:
 
 async def _run(arguments: argparse.Namespace) -> int:
     cases = [case for case in load_cases() if arguments.only in case.id]
+    commands = [each for each in load_commands() if arguments.only in f"commands: {each.name}"]
     started, known = time.monotonic(), {(entry.case, entry.path) for entry in compare.load_known()}
     unequal = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +44,15 @@ async def _run(arguments: argparse.Namespace) -> int:
                 _show(case.id, real, ours)
             if found:
                 print(f"{case.id}: differs", *(f"    {one}" for one in found), sep="\n", flush=True)
-    print(f"{len(cases) - unequal} of {len(cases)} cases equal, {time.monotonic() - started:.0f} s")
+        async for each, real, ours in compared_commands(arguments.real, arguments.ours, commands):
+            found = [one for one in compare.differences(real, ours) if (f"commands: {each.name}", one.path) not in known]
+            unequal += bool(found)
+            if arguments.show:
+                _show(each.name, real, ours)
+            if found:
+                print(f"commands: {each.name}: differs", *(f"    {one}" for one in found), sep="\n", flush=True)
+    total = len(cases) + len(commands)
+    print(f"{total - unequal} of {total} cases equal, {time.monotonic() - started:.0f} s")
     return int(unequal > 0)
 
 

@@ -45,11 +45,16 @@ def differences(real: Any, ours: Any, path: str = "") -> Iterator[Difference]:
             return
         for key in sorted({*real, *ours}):
             yield from differences(real.get(key), ours.get(key), f"{path}.{key}" if path else key)
-    elif isinstance(real, list) and isinstance(ours, list) and len(real) == len(ours):
+    elif isinstance(real, list) and isinstance(ours, list) and len(real) == len(ours) and not _are_lines(real):
         for index, (one, other) in enumerate(zip(real, ours, strict=True)):
             yield from differences(one, other, f"{path}.{index}" if path else str(index))
     else:
         yield Difference(path, real, ours)
+
+
+def _are_lines(value: list[Any]) -> bool:
+    """Whether it is what a command printed, which is best shown whole."""
+    return bool(value) and all(isinstance(line, str) for line in value)
 
 
 def _verdict(answer: dict[str, Any]) -> str:

@@ -56,6 +56,8 @@ class Normaliser:
 
     def _mapping(self, value: Mapping[str, Any], key: str) -> dict[str, Any]:
         kind = str(value.get("kind") or "")
+        if kind == "Status":
+            value = _without_order(value)
         if kind == "Table":
             value = without_prose(value)
         if kind == "Table" or kind.endswith("List"):
@@ -89,6 +91,20 @@ def _is_noise(item: Any) -> bool:
         return False
     metadata = item.get("metadata") or (item.get("object") or {}).get("metadata") or {}
     return isinstance(metadata, dict) and metadata.get("name") in _NOISE
+
+
+def _without_order(status: Mapping[str, Any]) -> dict[str, Any]:
+    """A refusal whose causes are sorted: a real server finds them in the order of a hash table."""
+    details = status.get("details") or {}
+    causes = details.get("causes") or []
+    if len(causes) < 2:
+        return dict(status)
+    message, said = str(status.get("message")), [f"{cause.get('field')}: {cause.get('message')}" for cause in causes]
+    head, bracket, rest = message.partition("[")
+    if bracket and len(rest) == len(", ".join(said)) + 1 and all(text in rest for text in said):
+        message = f"{head}[<causes>]"
+    ordered = sorted(causes, key=lambda cause: (str(cause.get("field")), str(cause.get("message"))))
+    return {**status, "message": message, "details": {**details, "causes": ordered}}
 
 
 def _list_metadata(metadata: Any) -> Any:

@@ -1,0 +1,38 @@
+"""Both servers, for the tests that compare them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pyroclast_standalone.apiserver.running import running_server
+from tests.control_plane import build
+from tests.control_plane.real import real_control_plane
+
+NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The kubeconfigs of a real control plane and of ours."""
+
+    real: Path
+    ours: Path
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    """A real control plane and ours, with nothing in them."""
+    if build.missing(NEEDED):
+        pytest.skip("the real control plane is not built: `make control-plane` needs Go")
+    async with contextlib.AsyncExitStack() as stack:
+        real, ours = await asyncio.gather(
+            stack.enter_async_context(real_control_plane(tmp_path / "real", fsync=False)),
+            stack.enter_async_context(running_server(tmp_path / "ours")),
+        )
+        yield Pair(real.kubeconfig, ours.kubeconfig)

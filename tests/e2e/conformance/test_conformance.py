@@ -1,0 +1,76 @@
+"""Our API server answers as a real one does: every case of the table, the commands, and random sequences of writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.e2e.cluster import kubectl_is_there
+from tests.e2e.conformance import compare, matrix, sequences
+from tests.e2e.conformance.cases import load_cases
+from tests.e2e.conformance.commands import compared_commands, load_commands
+from tests.e2e.conformance.conftest import Pair
+from tests.e2e.conformance.run import compared
+
+MOST_KNOWN = 15  # differences that may stay
+
+
+def judge(found: dict[str, list[compare.Difference]]) -> list[str]:
+    """What is wrong: differences that are not known, and known ones that are gone."""
+    known = {(entry.case, entry.path) for entry in compare.load_known()}
+    seen = {(case, one.path) for case, differences in found.items() for one in differences}
+    wrong = [f"{case}: {one}" for case, differences in found.items() for one in differences if (case, one.path) not in known]
+    return wrong + [f"{case}: {path} does not differ any more" for case, path in sorted(known - seen) if case in found]
+
+
+@pytest.mark.timeout(300)
+async def test_every_request_is_answered_as_a_real_server_does(pair: Pair, tmp_path: Path) -> None:
+    found = {}
+    async for case, real, ours in compared(pair.real, pair.ours, load_cases(), tmp_path):
+        assert not any("failed" in result for result in real), (case.id, real)
+        found[case.id] = list(compare.differences(real, ours))
+    assert judge(found) == []
+
+
+@pytest.mark.timeout(300)
+async def test_kubectl_prints_the_same(pair: Pair, tmp_path: Path) -> None:
+    if not kubectl_is_there():
+        pytest.skip("kubectl is not on this machine")
+    async for _ in compared(pair.real, pair.ours, [], tmp_path):
+        pass  # this makes the shared kinds
+    found = {}
+    async for commands, real, ours in compared_commands(pair.real, pair.ours, load_commands()):
+        found[f"commands: {commands.name}"] = list(compare.differences(real, ours))
+    assert judge(found) == []
+
+
+@pytest.mark.timeout(300)
+async def test_random_writes_lead_to_the_same_lists_and_watches(pair: Pair, tmp_path: Path) -> None:
+    drawn: list[list[sequences.Operation]] = []
+
+    @settings(max_examples=12, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
+    @given(st.lists(sequences.operations(), min_size=5, max_size=30))
+    def draw(sequence: list[sequences.Operation]) -> None:
+        drawn.append(sequence)
+
+    draw()
+    cases = [sequences.case_of(number, sequence) for number, sequence in enumerate(drawn)]
+    wrong = []
+    async for case, real, ours in compared(pair.real, pair.ours, cases, tmp_path):
+        wrong += [f"{case.id} after {case.steps}: {one}" for one in compare.differences(real, ours)]
+    assert wrong == []
+
+
+def test_every_statement_has_a_case() -> None:
+    assert matrix.uncovered() == []
+    assert matrix.unknown() == []
+
+
+def test_few_differences_stay() -> None:
+    known = compare.load_known()
+    assert len(known) <= MOST_KNOWN
+    assert not any(entry.path.endswith((".status", ".reason")) for entry in known)
+    assert all(entry.why for entry in known)
