@@ -97,7 +97,7 @@ async def wait_until(condition: Callable[[], Awaitable[bool]], within: float, wh
     """Ask `condition` every 50 ms until it holds; TimeoutError naming `what` after `within` seconds."""
     try:
         async with asyncio.timeout(within):
-            while not await condition():  # noqa: ASYNC110 - the condition is outside this process
+            while not await condition():
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         raise TimeoutError(f"waited {within:.0f} s for {what}") from None

@@ -15,6 +15,7 @@ from typing import Any
 
 import aiohttp
 import yaml
+
 from tests.control_plane import build
 from tests.control_plane.certificates import Certificates
 from tests.control_plane.parts import Part, free_port, wait_until
