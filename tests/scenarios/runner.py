@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from pyroclast_scheduler import registry
+from pyroclast_scheduler.actions import backfill
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.framework.closing import close
 from pyroclast_scheduler.framework.configuration import Configuration
@@ -88,6 +91,9 @@ def run(name: str, case: Mapping[str, Any]) -> Result:
     cache = Cache()
     feed(cache, case.get("base") or {})
     feed(cache, case)
+    if "backfillOrder" in (case.get("expect") or {}):
+        result.differences = backfill_order(cache, settings, case)
+        return result
     seen = Seen()
     for step in case.get("cycles") or [case]:
         if step is not case:
@@ -160,6 +166,20 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, *, shard: Shard | N
         status = outcome.statuses.get(job.facts.key, job.facts.group.status)
         seen.phases[name] = str(status.phase)
     seen.notes = [note.message for note in outcome.notes]
+
+
+def backfill_order(cache: Cache, settings: Configuration, case: Mapping[str, Any]) -> list[str]:
+    """In which order backfill would take the tasks, those marked `pipelined` being promised a node before."""
+    feed(cache, {"nodes": [["n", 1000, "1000Gi", {"pods": 1000}]]})
+    session = Session(cache.snapshot(), settings, registry.plugins(), Ports(objects.NOW), uid="session")
+    promised = {row[0] for row in case["pods"] if len(row) > 5 and row[5].get("pipelined")}
+    for job in session.jobs.values():
+        for task in job.tasks:
+            if task.facts.name in promised:
+                session.statement().pipeline(job, session.plan(task.facts.shape), [task], np.zeros(1, dtype=np.intp))
+    got = [task.facts.name for _, task in backfill.candidates(session)]
+    want = case["expect"]["backfillOrder"]
+    return [] if got == want else [f"order: got {got}, want {want}"]
 
 
 def judge(expect: Mapping[str, Any], seen: Seen, case: Mapping[str, Any]) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.placement.greedy import NEVER, Rows, greedy
 
 __all__ = ["Filter", "Load", "NodeScore", "Plan"]
+
+T = TypeVar("T")
 
 _ENDLESS = np.iinfo(np.int64).max // 4
 _REFRESH_ALL = 2  # when more than one node in so many changed, working all out anew is cheaper
@@ -70,6 +72,7 @@ class Plan:
         self._filters: Sequence[Filter] = ()
         self._scores: Sequence[NodeScore] = ()
         self.mask: Bools = ready
+        self._memory: dict[Hashable, Any] = {}
         self._first: Floats | None = None
         self._seen = 0
 
@@ -80,6 +83,13 @@ class Plan:
             mask = each.mask(self)
             if mask is not None:
                 self.mask = self.mask & mask
+
+    def once(self, what: Hashable, measure: Callable[[], T]) -> T:
+        """What `measure` gives, worked out once for this plan."""
+        if what not in self._memory:
+            self._memory[what] = measure()
+        found: T = self._memory[what]
+        return found
 
     def room(self, rows: Rows, *, future: bool) -> Ints:
         """How many more pods of this shape fit on each of `rows`, now or (`future`) once what is being released is gone."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,7 @@ class Session:
         self._plans: dict[int, Plan] = {}
         self._company: Company | None = None
         self._hooks: dict[Point, list[list[Any]]] = {}
+        self._all_hooks: dict[Point, tuple[Any, ...]] = {}
         self._closers: list[tuple[str, Callable[[], None]]] = []
         self._open(plugins)
 
@@ -123,18 +125,18 @@ class Session:
                 for tier in self.configuration.tiers
             ]
             self._hooks[point] = [tier for tier in tiers if tier]
+        self._all_hooks = {point: tuple(chain.from_iterable(tiers)) for point, tiers in self._hooks.items()}
         self._closers = [(name, hooks[Point.CLOSE]) for name, hooks in offered.items() if Point.CLOSE in hooks]
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
-    def hooks(self, point: Point) -> Iterator[Any]:
+    def hooks(self, point: Point) -> Sequence[Any]:
         """What is registered at `point`, in order of the configuration."""
-        for tier in self._hooks[point]:
-            yield from tier
+        return self._all_hooks[point]
 
     def has(self, point: Point) -> bool:
         """Whether anything is registered at `point`."""
-        return bool(self._hooks[point])
+        return bool(self._all_hooks[point])
 
     def plan(self, shape: Shape) -> Plan:
         """What the session has worked out about `shape`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from pyroclast_scheduler.placement.greedy import Rows
 if TYPE_CHECKING:
     from pyroclast_scheduler.framework.plans import Plan
     from pyroclast_scheduler.framework.session import Session
+
+_ONE: Final = np.ones(1, dtype=np.int64)
 
 __all__ = ["Move", "Statement"]
 
@@ -90,7 +92,7 @@ class Statement:
             undo(self.session, move)
 
     def _do(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, status: TaskStatus, *, reason: str = "") -> None:
-        nodes, counts = np.unique(rows, return_counts=True)
+        nodes, counts = np.unique(rows, return_counts=True) if len(rows) > 1 else (rows, _ONE)
         before = [task.status for task in tasks]
         move = Move(job, plan, tasks, rows, status, before, nodes, counts, reason)
         job.move(tasks, status, rows.tolist())

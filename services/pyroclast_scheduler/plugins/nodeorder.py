@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -122,16 +123,21 @@ def _node_affinity(session: Session, _task: Task, plan: Plan, candidates: Bools)
     terms = plan.shape.preferred("nodeAffinity")
     if not terms:
         return None
-    raw = np.zeros(len(candidates))
-    for term in terms:
-        raw += int(term.get("weight") or 0) * session.features.matching([term.get("preference") or {}])
+    raw = plan.once(_node_affinity, lambda: _term_weights(session, terms))
     highest = raw[candidates].max(initial=0.0)
     return np.floor(_BEST * raw / highest) if highest else None
 
 
+def _term_weights(session: Session, terms: Sequence[Mapping[str, Any]]) -> Floats:
+    total = np.zeros(len(session.names))
+    for term in terms:
+        total += int(term.get("weight") or 0) * session.features.matching([term.get("preference") or {}])
+    return total
+
+
 def _taints(session: Session, _task: Task, plan: Plan, candidates: Bools) -> Floats | None:
     """100 for nodes without soft taints that the pod minds, 0 for the candidate with the most; None if none has any."""
-    counts = session.features.count_untolerated(plan.shape.tolerations, _SOFT)
+    counts = plan.once(_taints, lambda: session.features.count_untolerated(plan.shape.tolerations, _SOFT))
     highest = counts[candidates].max(initial=0.0)
     return _BEST - np.floor(_BEST * counts / highest) if highest else None
 

@@ -1,0 +1,103 @@
+"""The scheduler as a service, in this process, on an embedded API server in memory."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from pyroclast.api import crds
+from pyroclast.api.types import CRDS, NAMESPACES, NODES, POD_GROUPS, PODS, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.config import load_config
+from pyroclast.runtime.service import Service
+from pyroclast.runtime.settings import load
+from pyroclast_scheduler.settings import SchedulerSettings
+from pyroclast_scheduler.wiring import main
+from pyroclast_standalone.apiserver.running import running_server
+
+GROUP = "scheduling.k8s.io/group-name"
+
+
+class Cluster:
+    """A server, a client, and what tests do with them."""
+
+    def __init__(self, server, client):
+        self.server = server
+        self.client = client
+
+    async def node(self, name, cpu="4"):
+        resources = {"cpu": cpu, "memory": "16Gi", "pods": "50"}
+        await self.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+        key = Key("", name)
+        await self.client.patch(
+            NODES, key, {"status": {"allocatable": resources, "capacity": resources}}, PatchKind.MERGE, subresource="status"
+        )
+        await self.client.patch(NODES, key, {"spec": {"taints": None}}, PatchKind.MERGE)
+
+    async def gang(self, name, size, *, cpu="1", minimum=None, queue="default", phase="Pending"):
+        group = {
+            "apiVersion": POD_GROUPS.api_version,
+            "kind": POD_GROUPS.kind,
+            "metadata": {"namespace": "default", "name": name},
+            "spec": {"minMember": size if minimum is None else minimum, "queue": queue},
+            "status": {"phase": phase},
+        }
+        made = await self.client.create(POD_GROUPS, group, namespace="default")
+        for i in range(size):
+            await self.pod(f"{name}-w-{i}", name, cpu, owner=made)
+
+    async def pod(self, name, group, cpu, *, owner=None):
+        metadata = {"namespace": "default", "name": name, "annotations": {GROUP: group}}
+        if owner is not None:
+            kind = {"apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind, "controller": True}
+            metadata["ownerReferences"] = [{**kind, "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}]
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": {"schedulerName": "volcano", "containers": [container]},
+        }
+        await self.client.create(PODS, body, namespace="default")
+
+    async def places(self, prefix=""):
+        pods, _ = await self.client.list(PODS)
+        return {
+            pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in pods if pod["metadata"]["name"].startswith(prefix)
+        }
+
+    async def group(self, name):
+        return await self.client.get(POD_GROUPS, Key("default", name))
+
+    async def until(self, what, *, within=15.0):
+        """Wait until `what()` gives something true, and return it."""
+        found = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while not (found := await what()):
+                    await asyncio.sleep(0.05)
+        assert found, what
+        return found
+
+    @contextlib.asynccontextmanager
+    async def scheduler(self, **flags):
+        """Run the service while the block lasts."""
+        settings = load(SchedulerSettings, {"kubeconfig": str(self.server.kubeconfig), "leader-elect": "false", **flags})
+        task = asyncio.create_task(Service("pyroclast-scheduler", settings).run(main))
+        try:
+            yield task
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+@pytest.fixture
+async def cluster():
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        wanted = {"podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh"}
+        for crd in crds.custom_resource_definitions():
+            if crd["metadata"]["name"] in wanted:
+                await client.create(CRDS, crd)
+        await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}})
+        yield Cluster(server, client)

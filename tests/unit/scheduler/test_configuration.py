@@ -1,0 +1,84 @@
+"""The configuration file: the original's form, and refusals that say where and why."""
+
+import pytest
+
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.framework.arguments import Arguments
+from pyroclast_scheduler.framework.configuration import DEFAULT_CONFIGURATION, BadConfiguration, parse
+
+ACTIONS = {"enqueue", "allocate", "backfill"}
+PLUGINS = {"gang", "drf", "proportion"}
+
+
+def read(text):
+    return parse(text, actions=ACTIONS, plugins=PLUGINS)
+
+
+def test_the_built_in_configuration_needs_no_plugin_that_is_not_there():
+    found = parse(DEFAULT_CONFIGURATION, actions=registry.actions(), plugins=registry.plugins())
+    assert found.actions == ("enqueue", "allocate", "backfill")
+    assert [[entry.name for entry in tier] for tier in found.tiers] == [
+        ["priority", "gang", "conformance"],
+        ["overcommit", "drf", "predicates", "proportion", "nodeorder"],
+    ]
+    assert found.warnings == ()
+
+
+def test_flags_are_on_unless_said_otherwise_but_for_two():
+    (entry,) = read("actions: allocate\ntiers: [{plugins: [{name: gang, enableJobReady: false, enableHierarchy: true}]}]").tiers[
+        0
+    ]
+    assert not entry.has("enableJobReady")
+    assert entry.has("enableHierarchy")
+    assert entry.has("enablePredicate")
+    assert not entry.has("enabledClusterOrder")
+    assert entry.has(None)
+
+
+def test_the_first_entry_of_an_action_gives_its_arguments():
+    found = read("actions: allocate\nconfigurations: [{name: allocate, arguments: {a: 1}}, {name: allocate, arguments: {a: 2}}]")
+    assert found.action_arguments == {"allocate": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        pytest.param("actions: [", 1, "not YAML", id="not-yaml"),
+        pytest.param("tiers: []\nactions: allocate, fly", 2, "failed to find Action fly", id="unknown-action"),
+        pytest.param("actions: allocate,", 1, "failed to find Action ", id="empty-action"),
+        pytest.param("", 0, "failed to find Action ", id="empty"),
+        pytest.param("- a", 1, "mapping", id="a-list"),
+        pytest.param("actions: allocate\ntiers: 3", 2, "tiers", id="tiers"),
+        pytest.param("actions: allocate\ntiers:\n- plugins:\n  - {}", 4, "needs a name", id="nameless"),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableJobReady: 7", 4, "true or false", id="flag"
+        ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - {name: drf, enableHierarchy: true}\n  - {name: proportion}",
+            3,
+            "proportion and drf with hierarchy enabled conflicts",
+            id="conflict",
+        ),
+    ],
+)
+def test_refused_with_line_and_reason(text, line, reason):
+    with pytest.raises(BadConfiguration) as caught:
+        read(text)
+    assert reason in caught.value.reason
+    assert caught.value.line == line
+
+
+def test_what_is_merely_unknown_is_a_warning():
+    found = read("actions: allocate\ntiers:\n- plugins:\n  - {name: gangway}\n  - {name: gang, enableJobRaedy: true}\n")
+    assert found.warnings == ("line 4: Failed to get plugin gangway.", "line 5: gang: unknown flag enableJobRaedy")
+
+
+def test_arguments_keep_their_default_when_they_are_of_the_wrong_type():
+    arguments = Arguments({"n": "7", "x": 2, "b": "T", "s": 4, "left": 1})
+    assert arguments.integer("n", 5) == 5
+    assert arguments.number("x", 1.0) == 2.0
+    assert arguments.boolean("b", default=False) is True
+    assert arguments.text("s", "d") == "d"
+    assert arguments.integer("absent", 3) == 3
+    assert len(arguments.warnings) == 2
+    assert arguments.unknown() == ["left"]

@@ -1,0 +1,179 @@
+"""Properties of whole cycles on random clusters, and agreement with a naive reference that places one pod at a time."""
+
+import time
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.framework.configuration import parse
+from pyroclast_scheduler.framework.session import Ports
+from tests.scenarios import objects
+
+PLAIN = """
+actions: allocate
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: predicates}]
+"""
+FULL = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: overcommit}, {name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
+"""
+
+
+@st.composite
+def clusters(draw):
+    """Nodes (cpu, pods), jobs (minimum, priority, phase), pods of each job (cpu)."""
+    nodes = draw(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 6)), min_size=1, max_size=6))
+    jobs = []
+    for _ in range(draw(st.integers(1, 6))):
+        pods = draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))
+        if draw(st.booleans()):
+            pods = [pods[0]] * len(pods)
+        jobs.append((draw(st.integers(0, len(pods))), draw(st.integers(0, 2)), pods))
+    return nodes, jobs
+
+
+def fill(nodes, jobs, *, phase="Inqueue"):
+    cache = Cache()
+    cache.queue_changed(None, objects.queue(["q"]))
+    for i, (cpu, pods) in enumerate(nodes):
+        cache.node_changed(None, objects.node([f"n{i}", cpu, "64Gi", {"pods": pods}]))
+    for j, (minimum, priority, pods) in enumerate(jobs):
+        cache.priority_changed(None, objects.priority_class(priority))
+        cache.group_changed(None, objects.pod_group([f"j{j}", "q", minimum, {"class": priority, "phase": phase}]))
+        for i, cpu in enumerate(pods):
+            cache.pod_changed(None, objects.pod([f"j{j}-p-{i}", f"j{j}", "-", cpu, "1Gi"]))
+    return cache
+
+
+def cycle(cache, text):
+    commits = []
+    outcome = run_cycle(
+        cache.snapshot(),
+        parse(text, actions=registry.actions(), plugins=registry.plugins()),
+        actions=registry.actions(),
+        plugins=registry.plugins(),
+        ports=Ports(objects.NOW, commits.append),
+        uid="u",
+    )
+    return outcome, {cache.tasks[uid].name: node for commit in commits for binds in commit.binds for uid, node in binds.placed}
+
+
+def naive(nodes, jobs):
+    """What the rules say, pod by pod: jobs by readiness-free priority, tasks by index, the first node with room."""
+    free = [[cpu, pods] for cpu, pods in nodes]
+    order = sorted(range(len(jobs)), key=lambda j: (-jobs[j][1], False, f"j{j}"))
+    binds, ready = {}, Counter()
+    queue = [[-jobs[j][1], jobs[j][0] == 0, f"j{j}", j, list(range(len(jobs[j][2])))] for j in order]
+    while queue:
+        queue.sort(key=lambda item: item[:3])
+        entry = queue.pop(0)
+        _, _, _, j, tasks = entry
+        minimum, _, cpus = jobs[j]
+        placed = []
+        while tasks:
+            i = tasks.pop(0)
+            node = next((n for n, (cpu, pods) in enumerate(free) if cpu >= cpus[i] and pods >= 1), None)
+            if node is None:
+                if minimum >= len(cpus):
+                    break
+                continue
+            free[node][0] -= cpus[i]
+            free[node][1] -= 1
+            placed.append((i, node))
+            if ready[j] + len(placed) >= minimum:
+                break
+        if ready[j] + len(placed) < minimum:
+            for i, node in placed:
+                free[node][0] += cpus[i]
+                free[node][1] += 1
+            continue
+        ready[j] += len(placed)
+        binds |= {f"j{j}-p-{i}": f"n{node}" for i, node in placed}
+        if tasks:
+            entry[1] = True
+            queue.append(entry)
+    return binds
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(clusters())
+def test_same_as_placing_pod_by_pod(cluster):
+    nodes, jobs = cluster
+    _, binds = cycle(fill(nodes, jobs), PLAIN)
+    assert binds == naive(nodes, jobs)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(clusters())
+def test_no_node_has_too_much_and_no_gang_too_little(cluster):
+    nodes, jobs = cluster
+    cache = fill(nodes, jobs, phase="Pending")
+    for _ in range(2):
+        _, binds = cycle(cache, FULL)
+        for name, node in binds.items():
+            assert cache.assume(f"t-{name}", node) is None, name
+    load, count = Counter(), Counter()
+    members = Counter()
+    for task in cache.tasks.values():
+        if task.node:
+            load[task.node] += task.shape.request["cpu"]
+            count[task.node] += 1
+            members[task.job] += 1
+    for i, (cpu, pods) in enumerate(nodes):
+        assert load[f"n{i}"] <= cpu * 1000
+        assert count[f"n{i}"] <= pods
+    for j, (minimum, _, _) in enumerate(jobs):
+        assert members[f"t/j{j}"] == 0 or members[f"t/j{j}"] >= minimum
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(clusters())
+def test_deciding_twice_on_the_same_facts_gives_the_same(cluster):
+    assert cycle(fill(*cluster), FULL)[1] == cycle(fill(*cluster), FULL)[1]
+
+
+def test_a_group_that_cannot_be_placed_leaves_no_trace_and_says_why():
+    cache = fill([(4, 10)], [(3, 0, [2, 2, 2])])
+    outcome, binds = cycle(cache, PLAIN)
+    assert binds == {}
+    (condition,) = outcome.statuses["t/j0"].conditions
+    assert (condition.type, condition.reason) == ("Unschedulable", "NotEnoughResources")
+    assert condition.message == (
+        "1/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; Pending: 1 Unschedulable, "
+        "2 Schedulable. Origin reason is j0-p-2: 0/1 nodes are unavailable: 1 Insufficient cpu."
+    )
+    assert cycle(cache, PLAIN)[1] == {}
+
+
+def test_half_a_gang_that_cannot_be_completed_is_reported():
+    cache = fill([(2, 10)], [(2, 0, [2, 2])])
+    assert cache.assume("t-j0-p-0", "n0") is None
+    outcome, _ = cycle(cache, PLAIN)
+    assert outcome.incomplete == ["t/j0"]
+
+
+def test_a_status_that_is_right_already_is_not_written():
+    cache = fill([(4, 10)], [(2, 0, [2, 2])])
+    first, _ = cycle(cache, PLAIN)
+    for key, status in first.statuses.items():
+        cache.believe(key, status)
+    second, _ = cycle(cache, PLAIN)
+    assert second.statuses == {}
+
+
+@pytest.mark.parametrize("size", [1000])
+def test_a_large_gang_is_placed_quickly(size):
+    """A guard against a slow path, not a measurement: a hundred times the aim."""
+    cache = fill([(32, 110)] * 200, [(size, 0, [1] * size)])
+    start = time.process_time()
+    _, binds = cycle(cache, FULL)
+    assert len(binds) == size
+    assert time.process_time() - start < 2.0

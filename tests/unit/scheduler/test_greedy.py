@@ -1,0 +1,55 @@
+"""Placing k equal pods at once must be what placing them one after another would be."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyroclast_scheduler.placement.greedy import NEVER, greedy
+
+
+def one_by_one(scores, room, count):
+    """The naive reference: always the best node, the lowest row on ties."""
+    taken = [0] * len(scores)
+    picks = []
+    for _ in range(count):
+        open_rows = [row for row in range(len(scores)) if taken[row] < room[row]]
+        if not open_rows:
+            break
+        best = max(open_rows, key=lambda row: (scores[row][taken[row]], -row))
+        picks.append(best)
+        taken[best] += 1
+    return picks
+
+
+@st.composite
+def clusters(draw):
+    nodes = draw(st.integers(1, 12))
+    depth = 12
+    room = draw(st.lists(st.integers(0, depth), min_size=nodes, max_size=nodes))
+    score = st.integers(0, 5).map(float)
+    scores = draw(st.lists(st.lists(score, min_size=depth, max_size=depth), min_size=nodes, max_size=nodes))
+    return scores, room, draw(st.integers(1, 40))
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(clusters())
+def test_same_as_one_after_another(cluster):
+    scores, room, count = cluster
+    grid, limits = np.array(scores), np.array(room)
+    first = np.where(limits > 0, grid[:, 0], NEVER)
+    picks = greedy(first, count, lambda rows: limits[rows], lambda rows, depth: grid[rows, :depth])
+    assert picks.tolist() == one_by_one(scores, room, count)
+
+
+def test_deep_nodes_are_looked_at_as_deep_as_needed():
+    """A node that gets better as it fills takes all, however many that are."""
+    grid = np.arange(3000.0)[None, :].repeat(2, axis=0)
+    picks = greedy(grid[:, 0], 2500, lambda rows: np.full(len(rows), 3000), lambda rows, depth: grid[rows, :depth])
+    assert picks.tolist() == [0] * 2500
+
+
+def test_nothing_fits():
+    nowhere = np.full(3, NEVER)
+    assert greedy(nowhere, 1, lambda rows: rows, lambda rows, depth: nowhere).tolist() == []
+    assert greedy(nowhere, 5, lambda rows: rows, lambda rows, depth: nowhere).tolist() == []
+    assert greedy(np.zeros(0), 1, lambda rows: rows, lambda rows, depth: nowhere).tolist() == []

@@ -1,0 +1,99 @@
+"""What a pod asks for, and how amounts are read."""
+
+import msgspec
+import pytest
+
+from pyroclast.api import records
+from pyroclast_scheduler.model.dimensions import Dimensions, amounts_of
+from pyroclast_scheduler.model.requests import non_zero, pod_request
+
+CPU = "cpu"
+
+
+def container(cpu):
+    return {"resources": {"requests": {CPU: str(cpu)}}}
+
+
+def sidecar(cpu):
+    return {**container(cpu), "restartPolicy": "Always"}
+
+
+def spec(**fields):
+    return msgspec.convert(fields, records.PodSpec)
+
+
+@pytest.mark.parametrize(
+    ("fields", "want"),
+    [
+        pytest.param({"containers": [container(1), container(2)]}, 3000, id="sum"),
+        pytest.param({"containers": [container(1)], "initContainers": [container(5)]}, 5000, id="init-alone"),
+        pytest.param(
+            {"containers": [container(1)], "initContainers": [container(5), sidecar(1), sidecar(2), sidecar(3)]},
+            7000,
+            id="sidecars-stay",
+        ),
+        pytest.param(
+            {
+                "containers": [container(1)],
+                "initContainers": [
+                    container(1, sidecar=True),
+                    container(2, sidecar=True),
+                    container(5),
+                    container(3, sidecar=True),
+                ],
+            },
+            8000,
+            id="init-beside-sidecars",
+        ),
+        pytest.param({"containers": [container(100)], "initContainers": [sidecar(10), container(200)]}, 210000, id="large"),
+        pytest.param(
+            {"containers": [container(1)], "resources": {"requests": {CPU: "250m"}}, "overhead": {CPU: "250m"}},
+            500,
+            id="pod-level",
+        ),
+    ],
+)
+def test_request(fields, want):
+    assert pod_request(spec(**fields)) == {"cpu": want, "memory": 0, "pods": 1}
+
+
+def test_a_container_without_request_counts_something_in_scores():
+    assert non_zero(spec(containers=[{}, container(2)])) == (2100, 2 * 200 * 2**20)
+
+
+def test_amounts():
+    found = amounts_of(
+        {
+            "cpu": "1500m",
+            "memory": "1Gi",
+            "pods": "110",
+            "nvidia.com/gpu": 2,
+            "ephemeral-storage": "1k",
+            "hugepages-2Mi": "4Mi",
+            "storage": "1Gi",
+            "count/jobs.batch": "5",
+            "requests.nvidia.com/gpu": "1",
+        }
+    )
+    assert found == {
+        "cpu": 1500,
+        "memory": 2**30,
+        "pods": 110,
+        "nvidia.com/gpu": 2000,
+        "ephemeral-storage": 10**6,
+        "hugepages-2Mi": 4 * 2**20 * 1000,
+    }
+
+
+@pytest.mark.parametrize("text", ["-1", "lots", "1e30"])
+def test_nonsense_is_refused_by_name(text):
+    with pytest.raises(ValueError, match="cpu"):
+        amounts_of({"cpu": text})
+
+
+def test_dimensions_grow_and_a_frozen_copy_does_not():
+    dimensions = Dimensions()
+    before = dimensions.frozen()
+    assert dimensions.vector({"cpu": 1, "x/gpu": 2}).tolist() == [1, 0, 0, 2]
+    assert len(before) == 3
+    assert before.find("x/gpu") is None

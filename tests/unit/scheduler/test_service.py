@@ -1,0 +1,155 @@
+"""The service against an API server: what it writes, how often, and what it does when things go wrong."""
+
+import asyncio
+from collections import Counter
+
+from pyroclast.api.types import EVENTS, POD_GROUPS, PODS, QUEUES, Key
+from pyroclast.kube.client import PatchKind
+
+
+def all_bound(cluster, prefix):
+    async def look():
+        places = await cluster.places(prefix)
+        return places if places and all(places.values()) else None
+
+    return look
+
+
+def phase_is(cluster, name, phase):
+    async def look():
+        group = await cluster.group(name)
+        return group if (group.get("status") or {}).get("phase") == phase else None
+
+    return look
+
+
+async def test_queues_are_made_a_gang_is_bound_and_little_is_written(cluster):
+    await cluster.node("n1")
+    await cluster.node("n2")
+    async with cluster.scheduler():
+        queues = await cluster.until(lambda: queues_of(cluster))
+        assert {"root": False, "default": True}.items() <= queues.items()
+        cluster.server.forget_requests()
+        await cluster.gang("g", 4, cpu="2")
+        places = await cluster.until(all_bound(cluster, "g-"))
+        assert Counter(places.values()) == {"n1": 2, "n2": 2}
+        await cluster.until(phase_is(cluster, "g", "Running"))
+        await asyncio.sleep(1.5)
+        requests = cluster.server.requests()
+        assert requests["create", "pods"] == 4 + 4  # ours to make them, one bind each
+        assert requests["patch", "podgroups"] <= 3
+        assert requests["patch", "pods"] == 0
+        group = await cluster.group("g")
+        (condition,) = group["status"]["conditions"]
+        assert (condition["type"], condition["status"], condition["reason"]) == (
+            "Scheduled",
+            "True",
+            "tasks in gang are ready to be scheduled",
+        )
+        queue = await cluster.client.get(QUEUES, Key("", "default"))
+        assert queue["status"]["allocated"] == {"cpu": "8", "memory": "4Gi", "pods": "4"}
+        idle = Counter(requests)
+        await asyncio.sleep(1.5)
+        assert {key: n for key, n in (cluster.server.requests() - idle).items() if key[0] not in {"get", "list", "watch"}} == {}
+
+
+async def queues_of(cluster):
+    queues, _ = await cluster.client.list(QUEUES)
+    found = {queue["metadata"]["name"]: queue["spec"].get("reclaimable") for queue in queues}
+    return found if len(found) >= 2 else None
+
+
+async def test_a_gang_that_does_not_fit_says_why_once_and_starts_when_there_is_room(cluster):
+    await cluster.node("n1")
+    await cluster.node("n2")
+    async with cluster.scheduler():
+        await cluster.gang("g", 3, cpu="2500m")
+
+        async def told():
+            conditions = (await cluster.group("g")).get("status", {}).get("conditions")
+            pods, _ = await cluster.client.list(PODS)
+            says = [each for pod in pods for each in pod["status"].get("conditions", []) if each["type"] == "PodScheduled"]
+            return (conditions, says) if conditions and len(says) == 3 else None
+
+        conditions, says = await cluster.until(told)
+        assert conditions[0]["type"] == "Unschedulable"
+        assert "0/2 nodes are unavailable: 2 Insufficient cpu." in conditions[0]["message"]
+        assert Counter(each["reason"] for each in says) == {"Schedulable": 2, "Unschedulable": 1}
+        assert not any((await cluster.places()).values())
+        patches = cluster.server.requests()["patch", "pods"]
+        await asyncio.sleep(2.0)
+        assert cluster.server.requests()["patch", "pods"] == patches
+        await cluster.node("n3")
+        await cluster.until(all_bound(cluster, "g-"))
+        events, _ = await cluster.client.list(EVENTS)
+        reasons = {(event["involvedObject"]["kind"], event["type"], event["reason"]) for event in events}
+        assert {("Pod", "Warning", "FailedScheduling"), ("PodGroup", "Warning", "Unschedulable")} <= reasons
+
+
+async def test_a_refused_bind_is_tried_again_until_the_gang_is_whole(cluster):
+    await cluster.node("n1", cpu="8")
+    async with cluster.scheduler():
+        await cluster.until(lambda: queues_of(cluster))
+        # the binds of the gang are creates of pods/binding: some meet a server that fails, one is refused for good
+        await cluster.gang("g", 4, minimum=4)
+        for code in (409, 422, 403):
+            cluster.server.fail_next("create", "pods", code)
+        await cluster.until(all_bound(cluster, "g-"))
+
+
+async def test_half_a_gang_left_behind_is_completed_after_a_restart(cluster):
+    await cluster.node("n1", cpu="8")
+    await cluster.gang("g", 4)
+    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    for i in range(2):
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": f"g-w-{i}"}, "target": target}
+        await cluster.client.create(PODS, body, namespace="default", name=f"g-w-{i}", subresource="binding")
+    async with cluster.scheduler():
+        await cluster.until(all_bound(cluster, "g-"), within=10)
+
+
+async def test_half_a_gang_that_cannot_be_completed_is_released_within_ten_seconds(cluster):
+    await cluster.node("n1", cpu="2")
+    await cluster.gang("g", 4)
+    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    for i in range(2):
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": f"g-w-{i}"}, "target": target}
+        await cluster.client.create(PODS, body, namespace="default", name=f"g-w-{i}", subresource="binding")
+
+    async def released():  # no node is there to say that they are gone
+        pods, _ = await cluster.client.list(PODS)
+        leaving = {pod["metadata"]["name"] for pod in pods if "deletionTimestamp" in pod["metadata"]}
+        return leaving == {"g-w-0", "g-w-1"}
+
+    async with cluster.scheduler():
+        await cluster.until(released, within=10)
+        events, _ = await cluster.client.list(EVENTS)
+        assert "GangReleased" in {event["reason"] for event in events}
+
+
+async def test_one_broken_object_does_not_stop_the_others(cluster):
+    await cluster.node("n1", cpu="8")
+    await cluster.gang("lost", 1, queue="nowhere")
+    key = Key("default", "lost")
+    await cluster.client.patch(POD_GROUPS, key, {"metadata": {"annotations": {"odd": "\x07"}}}, PatchKind.MERGE)
+    async with cluster.scheduler():
+        await cluster.gang("g", 2)
+        await cluster.until(all_bound(cluster, "g-"))
+        assert (await cluster.places("lost")) == {"lost-w-0": None}
+
+
+async def test_a_configuration_that_cannot_be_used_is_passed_over(cluster, tmp_path, capsys):
+    path = tmp_path / "scheduler.conf"
+    path.write_text("actions: fly\n")
+    await cluster.node("n1")
+    async with cluster.scheduler(**{"scheduler-conf": str(path)}):
+        await cluster.gang("g", 1)
+        await cluster.until(all_bound(cluster, "g-"))
+        path.write_text("actions: enqueue\ntiers: [{plugins: [{name: gang}]}]\n")
+        await asyncio.sleep(1.2)
+        await cluster.gang("h", 1)
+        await cluster.until(phase_is(cluster, "h", "Inqueue"))
+        await asyncio.sleep(0.5)
+        assert (await cluster.places("h-")) == {"h-w-0": None}
+        path.write_text("actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n")
+        await cluster.until(all_bound(cluster, "h-"))
