@@ -29,37 +29,52 @@ __all__ = ["Display", "submit_and_follow"]
 USER_AGENT = "pyroclast-run"
 FIELD_MANAGER = "pyroclast-run"
 GONE_SECONDS = 60.0
+QUIET_SECONDS = 1.0
 
 
 class Display:
-    """Progress lines with the time since the start; on a terminal the last line of a Job is rewritten while its phase stays."""
+    """Progress lines with the time since the start.
+
+    A terminal shows each change, rewriting the line of a Job while its phase stays. Elsewhere a line is printed for each phase,
+    and within a phase at most one in `QUIET_SECONDS`.
+    """
 
     def __init__(self, out: TextIO = sys.stdout) -> None:
         self._out = out
         self._is_terminal = out.isatty()
         self._start = time.monotonic()
-        self._open_line = ""
+        self._open_line: Key | None = None
+        self._shown: dict[Key, tuple[float, following.Progress]] = {}
 
     def say(self, text: str) -> None:
         """A line that stays."""
         self._close_line()
         print(text, file=self._out, flush=True)
 
-    def show(self, job: Key, now: following.Progress, before: following.Progress | None) -> None:
-        """The progress of `job`; `before` is what was shown of it last."""
-        line = f"{time.monotonic() - self._start:6.1f} s  {job}  {now}"
+    def show(self, job: Key, now: following.Progress) -> bool:
+        """Show the progress of `job` where it is news; False when it is held back for the moment."""
+        at, before = self._shown.get(job, (-QUIET_SECONDS, None))
+        elapsed = time.monotonic() - self._start
+        if now == before:
+            return True
+        same_phase = before is not None and before.phase == now.phase
+        if same_phase and not self._is_terminal and elapsed - at < QUIET_SECONDS:
+            return False
+        self._shown[job] = (elapsed, now)
+        line = f"{elapsed:6.1f} s  {job}  {now}"
         if not self._is_terminal:
             print(line, file=self._out, flush=True)
-            return
-        if before is None or before.phase != now.phase or not self._open_line.startswith(str(job)):
+            return True
+        if not same_phase or self._open_line != job:
             self._close_line()
         print(f"\r\033[K{line}", end="", file=self._out, flush=True)
-        self._open_line = str(job)
+        self._open_line = job
+        return True
 
     def _close_line(self) -> None:
-        if self._open_line:
+        if self._open_line is not None:
             print(file=self._out, flush=True)
-            self._open_line = ""
+            self._open_line = None
 
 
 @dataclass(slots=True)
@@ -140,24 +155,23 @@ async def _follow(client: Client, jobs: dict[Key, str], display: Display) -> boo
     changed = asyncio.Event()
     namespaces = {key.namespace for key in jobs}
     views = [_View(client, namespace, changed) for namespace in sorted(namespaces)]
-    shown: dict[Key, following.Progress] = {}
+    current: dict[Key, following.Progress] = {}
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(informer.run()) for view in views for informer in view.informers]
         for view in views:
             await view.synced()
-        while not (len(shown) == len(jobs) and all(progress.is_finished for progress in shown.values())):
+        while True:
             changed.clear()
-            for view in views:
-                for key, now in view.progress(jobs):
-                    if shown.get(key) != now:
-                        display.show(key, now, shown.get(key))
-                        shown[key] = now
-            if not all(key in shown and shown[key].is_finished for key in jobs):
-                await changed.wait()
+            current.update(found for view in views for found in view.progress(jobs))
+            held_back = sum(not display.show(key, now) for key, now in current.items())
+            if all(now.is_finished for now in current.values()):
+                break
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), QUIET_SECONDS if held_back else None)
         for task in tasks:
             task.cancel()
     display.say("")
-    return all(progress.phase == JobPhase.COMPLETED for progress in shown.values())
+    return all(now.phase == JobPhase.COMPLETED for now in current.values())
 
 
 class _View:
