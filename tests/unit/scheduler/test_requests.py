@@ -36,10 +36,10 @@ def spec(**fields):
             {
                 "containers": [container(1)],
                 "initContainers": [
-                    container(1, sidecar=True),
-                    container(2, sidecar=True),
+                    sidecar(1),
+                    sidecar(2),
                     container(5),
-                    container(3, sidecar=True),
+                    sidecar(3),
                 ],
             },
             8000,
