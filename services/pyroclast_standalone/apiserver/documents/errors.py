@@ -140,7 +140,7 @@ def _shown(value: Json) -> str:
         case int() | float():
             return str(value)
         case _:
-            text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+            text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
             return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 

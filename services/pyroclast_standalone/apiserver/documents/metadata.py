@@ -8,7 +8,7 @@ from typing import Any, Final
 from . import names
 from .errors import FieldError, forbidden, go_quote, invalid, required, too_long
 
-__all__ = ["IMMUTABLE", "check_labels", "check_metadata", "check_metadata_update"]
+__all__ = ["IMMUTABLE", "STANDARD_FINALIZERS", "check_finalizer_names", "check_labels", "check_metadata", "check_metadata_update"]
 
 IMMUTABLE: Final = "field is immutable"
 _ANNOTATIONS_LIMIT: Final = 256 * 1024  # bytes of all keys and values together
@@ -57,6 +57,19 @@ def _check_finalizers(finalizers: list[str], path: str) -> list[FieldError]:
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         errors.append(invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
     return errors
+
+
+STANDARD_FINALIZERS: Final = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
+_UNQUALIFIED: Final = "name is neither a standard finalizer name nor is it fully qualified"
+
+
+def check_finalizer_names(metadata: Mapping[str, Any], path: str = "metadata.finalizers") -> list[FieldError]:
+    """Finalizers of built-in kinds must say whose they are."""
+    return [
+        invalid(f"{path}[{index}]", each, _UNQUALIFIED)
+        for index, each in enumerate(metadata.get("finalizers") or ())
+        if "/" not in each and each not in STANDARD_FINALIZERS
+    ]
 
 
 def check_metadata(

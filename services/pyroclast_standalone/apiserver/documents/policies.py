@@ -81,7 +81,7 @@ def compile_checked(source: str, environment: Environment, wanted: Type | None =
     except CompileError as error:
         raise CompileError(f"compilation failed: {error}") from None
     if wanted is not None and program.type.kind not in {wanted.kind, DYN.kind}:
-        raise CompileError(f"must evaluate to {wanted}")
+        raise CompileError(f"must evaluate to {wanted} but got {program.type}")
     return program
 
 

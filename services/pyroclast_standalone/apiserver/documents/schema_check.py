@@ -81,15 +81,15 @@ def _check_list(schema: Mapping[str, Json], path: str) -> list[FieldError]:
 
 
 def _check_map_keys(schema: Mapping[str, Json], keys: list[str], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     if not keys:
-        return [required(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")]
+        errors.append(required(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map"))
     items = schema.get("items")
     if not isinstance(items, Mapping):
-        return [required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")]
-    errors: list[FieldError] = []
+        return [*errors, required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")]
     if items.get("type") != "object":
         text = "must be object if parent array's x-kubernetes-list-type is map"
-        errors.append(invalid(f"{path}.items.type", items.get("type", ""), text))
+        return [*errors, invalid(f"{path}.items.type", items.get("type", ""), text)]
     properties = items.get("properties") or {}
     for key in keys:
         if key not in properties:
@@ -127,7 +127,7 @@ def _check_own(schema: Mapping[str, Json], path: str) -> list[FieldError]:
     if schema.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         errors.append(forbidden(f"{path}.uniqueItems", text))
-    if schema.get("properties") and schema.get("additionalProperties") not in (None, False):
+    if schema.get("properties") and schema.get("additionalProperties") not in (None, True):
         errors.append(forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive"))
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         errors.append(invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined"))

@@ -194,7 +194,7 @@ def _places(schema: Mapping[str, Json], path: str, *, is_root: bool) -> Iterator
             yield from _places(schema[field], f"{path}.{field}", is_root=False)
 
 
-def _check_rule(rule: Mapping[str, Json], own: Type, path: str) -> list[FieldError]:
+def _check_rule(rule: Mapping[str, Json], path: str) -> list[FieldError]:
     text, message = str(rule.get("rule", "")), rule.get("message")
     errors: list[FieldError] = []
     if not text.strip():
@@ -209,7 +209,7 @@ def _check_rule(rule: Mapping[str, Json], own: Type, path: str) -> list[FieldErr
         errors.append(required(f"{path}.messageExpression", "messageExpression must be non-empty if specified"))
     if (reason := rule.get("reason")) is not None and reason not in _REASONS:
         errors.append(unsupported(f"{path}.reason", reason, sorted(_REASONS)))
-    return errors or _check_expressions(rule, own, path)
+    return errors
 
 
 def _check_expressions(rule: Mapping[str, Json], own: Type, path: str) -> list[FieldError]:
@@ -235,9 +235,10 @@ def _check_expressions(rule: Mapping[str, Json], own: Type, path: str) -> list[F
 
 def check_rules(schema: Mapping[str, Json], path: str) -> list[FieldError]:
     """What is wrong with the rules of `schema` themselves."""
-    errors: list[FieldError] = []
-    for place, own, is_root in _places(schema, path, is_root=True):
-        kind = of_schema(place, is_root=is_root)
-        for index, rule in enumerate(place.get(_RULES) or ()):
-            errors += _check_rule(rule, kind, f"{own}.{_RULES}[{index}]")
-    return errors
+    found = [
+        (rule, of_schema(place, is_root=is_root), f"{own}.{_RULES}[{index}]")
+        for place, own, is_root in _places(schema, path, is_root=True)
+        for index, rule in enumerate(place.get(_RULES) or ())
+    ]
+    errors = [error for rule, _, own in found for error in _check_rule(rule, own)]
+    return errors or [error for rule, kind, own in found for error in _check_expressions(rule, kind, own)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyroclast_standalone.apiserver.builtins import Builtin
 from pyroclast_standalone.apiserver.documents import schema
-from pyroclast_standalone.apiserver.documents.metadata import check_metadata, check_metadata_update
+from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names, check_metadata, check_metadata_update
 from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.documents.typed import codec_of
 
@@ -90,6 +90,7 @@ class BuiltinStrategy(Strategy):
         """All violations of a new object."""
         rules = self.rules
         errors = check_metadata(document["metadata"], namespaced=self.namespaced, name_rule=rules.name)
+        errors += check_finalizer_names(document["metadata"])
         return Verdict([*errors, *rules.check(document)])
 
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:

@@ -17,7 +17,7 @@ from pyroclast_standalone.apiserver.documents.errors import (
     unsupported,
 )
 
-__all__ = ["check_containers", "check_images", "check_init_containers", "check_label", "check_resources"]
+__all__ = ["check_containers", "check_ids", "check_images", "check_init_containers", "check_label", "check_resources"]
 
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
@@ -86,8 +86,8 @@ def _check_source(variable: Mapping[str, Any], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for kind in ("configMapKeyRef", "secretKeyRef"):
         if (reference := source.get(kind)) is not None:
-            if not reference.get("name"):
-                errors.append(required(f"{path}.{kind}.name"))
+            name = reference.get("name", "")
+            errors += [invalid(f"{path}.{kind}.name", name, sentence) for sentence in names.dns_subdomain(name)]
             key = reference.get("key", "")
             if not key:
                 errors.append(required(f"{path}.{kind}.key"))
@@ -173,7 +173,7 @@ def check_resources(resources: Mapping[str, Any], path: str) -> list[FieldError]
     for field, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
             own = f"{path}.{field}"
-            errors += _check_resource_name(name, own)
+            errors += _check_resource_name(name, f"{own}[{name}]")
             errors += _check_amount(name, amount, f"{own}[{name}]")
     for name, amount in requests.items():
         limit = limits.get(name)
@@ -257,7 +257,7 @@ def _check_common(container: Mapping[str, Any], volumes: Collection[str], path: 
     errors += _choice(container.get("imagePullPolicy"), _PULL_POLICIES, f"{path}.imagePullPolicy")
     if resources := container.get("resources"):
         errors += check_resources(resources, f"{path}.resources")
-    return errors
+    return [*errors, *check_ids(container.get("securityContext"), f"{path}.securityContext")]
 
 
 def check_containers(containers: list[dict[str, Any]] | None, volumes: Collection[str], path: str) -> list[FieldError]:
@@ -277,6 +277,15 @@ def check_containers(containers: list[dict[str, Any]] | None, volumes: Collectio
             errors += _check_probe(container, probe, own)
     errors += _host_port_conflicts(containers, path)
     return errors
+
+
+def check_ids(context: Mapping[str, Any] | None, path: str) -> list[FieldError]:
+    """Ids of users and groups in a security context."""
+    return [
+        invalid(f"{path}.{field}", value, "must be between 0 and 2147483647, inclusive")
+        for field in ("runAsUser", "runAsGroup", "fsGroup")
+        if (value := (context or {}).get(field)) is not None and not 0 <= value < 2**31
+    ]
 
 
 def check_images(containers: list[dict[str, Any]] | None, path: str) -> list[FieldError]:

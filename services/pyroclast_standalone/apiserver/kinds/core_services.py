@@ -94,6 +94,11 @@ def _prepare_service_update(new: dict[str, Any], old: Mapping[str, Any]) -> None
     _allocate(new)
 
 
+def _identity(protocol: str, port: int) -> dict[str, Any]:
+    """What two ports may not share, as the API shows it."""
+    return {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": port, "TargetPort": 0, "NodePort": 0}
+
+
 def _check_ports(ports: list[dict[str, Any]], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen_names: set[str] = set()
@@ -120,7 +125,7 @@ def _check_ports(ports: list[dict[str, Any]], path: str) -> list[FieldError]:
     for index, port in enumerate(ports):
         key = (port.get("protocol"), port.get("port"))
         if key in seen:
-            errors.append(duplicate(f"{path}[{index}]", {"protocol": key[0], "port": key[1]}))
+            errors.append(duplicate(f"{path}[{index}]", _identity(*key)))
         seen.add(key)
     return errors
 
@@ -197,7 +202,7 @@ def _service_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 SERVICE: Final = Rules(
-    name=names.dns_service_label,
+    name=names.dns_label,
     default=_default_service,
     check=_check_service,
     check_update=_update_service,

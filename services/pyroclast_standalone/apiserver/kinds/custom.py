@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyroclast_standalone.apiserver.documents import jsonpath, names, tables
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
 from pyroclast_standalone.apiserver.documents.go_text import go_quote
-from pyroclast_standalone.apiserver.documents.metadata import check_metadata, check_metadata_update
+from pyroclast_standalone.apiserver.documents.metadata import STANDARD_FINALIZERS, check_metadata, check_metadata_update
 from pyroclast_standalone.apiserver.documents.schema import Node
 from pyroclast_standalone.apiserver.documents.structural import Structural, Verdict
 
@@ -17,7 +17,6 @@ from .strategy import Strategy, Subresource
 __all__ = ["CustomStrategy"]
 
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-_STANDARD_FINALIZERS: Final = {"orphan", "foregroundDeletion", "kubernetes"}
 _MAX_INT32: Final = 2**31 - 1
 _UNQUALIFIED: Final = "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"
 
@@ -142,7 +141,7 @@ class CustomStrategy(Strategy):
         before = set((old or {}).get("metadata", {}).get("finalizers") or ())
         found = []
         for finalizer in document["metadata"].get("finalizers") or ():
-            if finalizer in before or "/" in finalizer or finalizer in _STANDARD_FINALIZERS:
+            if finalizer in before or "/" in finalizer or finalizer in STANDARD_FINALIZERS:
                 continue
             text = _UNQUALIFIED.format(" including a path (/)" if "." in finalizer else "")
             found.append(f"metadata.finalizers: {go_quote(finalizer)}: {text}")

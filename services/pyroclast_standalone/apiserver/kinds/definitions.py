@@ -112,34 +112,77 @@ def _check_selectable(fields: list[dict[str, Any]], path: str) -> list[FieldErro
     return errors
 
 
-def _check_version(version: Mapping[str, Any], path: str) -> list[FieldError]:
+def _part_paths(versions: list[dict[str, Any]]) -> dict[str, str]:
+    """Where errors about a part of a version are reported: parts that are equal in all versions count as the definition's."""
+    shared = {
+        "schema": "spec.validation",
+        "subresources": "spec.subresources",
+        "additionalPrinterColumns": "",
+        "selectableFields": "",
+    }
+    return {
+        part: path or f"spec.{part}"
+        for part, path in shared.items()
+        if all(version.get(part) == versions[0].get(part) for version in versions)
+    }
+
+
+def _check_version(version: Mapping[str, Any], path: str, shared: Mapping[str, str]) -> list[FieldError]:
     errors: list[FieldError] = []
+
+    def where(part: str) -> str:
+        return shared.get(part, f"{path}.{part}")
+
     name = version.get("name", "")
     if wrong := names.dns_service_label(name):
         errors.append(invalid(f"{path}.name", name, ",".join(wrong)))
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    own = f"{path}.schema.openAPIV3Schema"
     if schema is None:
-        errors.append(required(own, "schemas are required"))
+        errors.append(required(f"{path}.schema.openAPIV3Schema"))
     else:
-        found = check_schema(schema, own)
-        errors += found or check_rules(schema, own)
+        own = f"{where('schema')}.openAPIV3Schema"
+        errors += check_schema(schema, own) or check_rules(schema, own)
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        errors += _check_column(column, f"{path}.additionalPrinterColumns[{index}]")
+        errors += _check_column(column, f"{where('additionalPrinterColumns')}[{index}]")
     if scale := (version.get("subresources") or {}).get("scale"):
-        errors += _check_scale(scale, f"{path}.subresources")
-    return [*errors, *_check_selectable(version.get("selectableFields") or [], f"{path}.selectableFields")]
+        errors += _check_scale(scale, where("subresources"))
+    return [*errors, *_check_selectable(version.get("selectableFields") or [], where("selectableFields"))]
+
+
+_INTERNAL: Final = (
+    ("Name", "name", ""),
+    ("Served", "served", False),
+    ("Storage", "storage", False),
+    ("Deprecated", "deprecated", False),
+    ("DeprecationWarning", "deprecationWarning", None),
+)
+_INTERNAL_PARTS: Final = ("Schema", "Subresources", "AdditionalPrinterColumns", "SelectableFields")
+
+
+def _shown(versions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The versions as the API shows them in a text: their parts count as the definition's."""
+    return [
+        {**{name: version.get(field, empty) for name, field, empty in _INTERNAL}, **dict.fromkeys(_INTERNAL_PARTS)}
+        for version in versions
+    ]
 
 
 def _check_versions(versions: list[dict[str, Any]]) -> list[FieldError]:
     errors: list[FieldError] = []
+    shared = _part_paths(versions)
+    seen: set[tuple[str, str]] = set()
     for index, version in enumerate(versions):
-        errors += _check_version(version, f"spec.versions[{index}]")
+        for error in _check_version(version, f"spec.versions[{index}]", shared):
+            if (error.path, str(error)) not in seen:
+                errors.append(error)
+            seen.add((error.path, str(error)))
     own = [version.get("name") for version in versions]
     if len(set(own)) < len(own):
-        errors.append(invalid("spec.versions", versions, "must contain unique version names"))
+        errors.append(invalid("spec.versions", _shown(versions), "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        errors.append(invalid("spec.versions", versions, "must have exactly one version marked as storage version"))
+        errors.append(invalid("spec.versions", _shown(versions), "must have exactly one version marked as storage version"))
+        if not any(version.get("storage") for version in versions):
+            errors.append(invalid("status.storedVersions", None, "must have at least one stored version"))
     return errors
 
 

@@ -91,13 +91,13 @@ def check_rule(rule: Mapping[str, Any], path: str) -> list[FieldError]:
 def _check_url(url: str, path: str) -> list[FieldError]:
     form = "; desired format: https://host[/path]"
     parts = urlsplit(url)
-    if parts.scheme != "https":
-        return [invalid(path, url, f"'https' is the only allowed URL scheme{form}")]
-    if not parts.netloc:
-        return [invalid(path, url, f"host must be specified{form}")]
     errors = []
+    if parts.scheme != "https":
+        errors.append(invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{form}"))
+    if not parts.netloc:
+        errors.append(invalid(path, parts.netloc, f"host must be specified{form}"))
     if parts.username is not None:
-        errors.append(invalid(path, url, "user information is not permitted in the URL"))
+        errors.append(invalid(path, parts.username, "user information is not permitted in the URL"))
     if parts.fragment:
         errors.append(invalid(path, parts.fragment, "fragments are not permitted in the URL"))
     if parts.query:

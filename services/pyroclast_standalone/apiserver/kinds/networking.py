@@ -53,7 +53,7 @@ def _check_ingress(document: dict[str, Any]) -> list[FieldError]:
     spec = document["spec"]
     errors: list[FieldError] = []
     if not spec.get("rules") and not spec.get("defaultBackend"):
-        errors.append(invalid("spec", spec, "either `defaultBackend` or `rules` must be specified"))
+        errors.append(invalid("spec", None, "either `defaultBackend` or `rules` must be specified"))
     for index, rule in enumerate(spec.get("rules") or ()):
         for at, path in enumerate((rule.get("http") or {}).get("paths") or ()):
             if not path.get("pathType"):

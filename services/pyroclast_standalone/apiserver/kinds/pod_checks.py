@@ -16,7 +16,7 @@ from pyroclast_standalone.apiserver.documents.errors import (
 )
 from pyroclast_standalone.apiserver.documents.metadata import check_labels
 
-from .container_checks import check_containers, check_images, check_init_containers, check_label
+from .container_checks import check_containers, check_ids, check_images, check_init_containers, check_label
 
 __all__ = ["check_new_pod", "check_pod", "check_pod_spec", "check_selector", "check_template"]
 
@@ -24,6 +24,7 @@ _RESTART: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MAX_INT32: Final = 2**31 - 1
+_SAME_PORT: Final = "must match `containerPort` when `hostNetwork` is true"
 _SPREAD: Final = ("DoNotSchedule", "ScheduleAnyway")
 
 
@@ -234,6 +235,16 @@ def _check_names(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     return errors
 
 
+def _check_host_ports(spec: Mapping[str, Any], path: str) -> list[FieldError]:
+    return [
+        invalid(f"{path}.{field}[{index}].ports[{at}].hostPort", port["hostPort"], _SAME_PORT)
+        for field in ("containers", "initContainers")
+        for index, container in enumerate(spec.get(field) or ())
+        for at, port in enumerate(container.get("ports") or ())
+        if port.get("hostPort") and port["hostPort"] != port.get("containerPort")
+    ]
+
+
 def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     """What is wrong with the spec of a pod, wherever it stands."""
     volumes, errors = _check_volumes(spec.get("volumes") or [], f"{path}.volumes")
@@ -242,10 +253,13 @@ def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     if initial := spec.get("initContainers"):
         regular = {container.get("name", "") for container in containers}
         errors += check_init_containers(initial, regular, volumes, f"{path}.initContainers")
+    if spec.get("hostNetwork"):
+        errors += _check_host_ports(spec, path)
     errors += _check_choice(spec, "restartPolicy", _RESTART, path)
     errors += _check_choice(spec, "dnsPolicy", _DNS, path)
     if selector := spec.get("nodeSelector"):
         errors += check_labels(selector, f"{path}.nodeSelector")
+    errors += check_ids(spec.get("securityContext"), f"{path}.securityContext")
     if affinity := spec.get("affinity"):
         errors += _check_affinity(affinity, f"{path}.affinity")
     if gates := spec.get("schedulingGates"):

@@ -107,7 +107,13 @@ def _check_budget(document: dict[str, Any]) -> list[FieldError]:
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     errors: list[FieldError] = []
     if least is not None and most is not None:
-        errors.append(invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+        shown = {
+            "MinAvailable": least,
+            "Selector": spec.get("selector"),
+            "MaxUnavailable": most,
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
+        errors.append(invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
     errors += _check_amount(least, "spec.minAvailable")
     errors += _check_amount(most, "spec.maxUnavailable")
     errors += optional_choice(spec, "unhealthyPodEvictionPolicy", ("AlwaysAllow", "IfHealthyBudget"), "spec")

@@ -125,7 +125,7 @@ def _check_spec(kind: str, empty: str) -> Callable[[dict[str, Any]], list[FieldE
             if not selector.get("matchLabels") and not selector.get("matchExpressions"):
                 errors.append(invalid("spec.selector", selector, f"empty selector is invalid for {empty}"))
         labels = template["metadata"].get("labels") or {}
-        if selector and not errors and not from_label_selector(selector).matches(labels):
+        if selector is None or (selector and not errors and not from_label_selector(selector).matches(labels)):
             text = "`selector` does not match template `labels`"
             errors.append(invalid("spec.template.metadata.labels", labels, text))
         errors += check_template(template, "spec.template")

@@ -111,6 +111,7 @@ _BINARY: Final = (
     ("*", "/", "%"),
 )
 _CONSTANTS: Final = {"true": True, "false": False, "null": None}
+_STARTS: Final = "'.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
 _MAX_DEPTH: Final = 200  # nesting that the reader follows
 
 
@@ -192,6 +193,13 @@ class _Parser:
 
     def _refusal(self, text: str) -> CompileError:
         return CompileError(located(self._source, self._now.at, f"Syntax error: {text}"))
+
+    def _expected(self) -> str:
+        """What may begin an expression; after an opening parenthesis of a call also its end."""
+        before = self._tokens[self._at - 1].text if self._at else ""
+        is_call = before == "(" and self._at > 1 and self._tokens[self._at - 2].kind == "name"
+        closing = "')', " if is_call else ""
+        return "{'[', '{', '(', " + closing + _STARTS + "}"
 
     def whole(self) -> Node:
         node = self._expression()
@@ -322,7 +330,7 @@ class _Parser:
                 return self._map(token.at)
             case _:
                 self._at -= 1
-                raise self._refusal(f"mismatched input '{token.text}' expecting an expression")
+                raise self._refusal(f"mismatched input '{token.text}' expecting {self._expected()}")
 
     def _integer(self, text: str, at: int) -> Literal:
         value = int(text.rstrip("uU"), 0) if text.startswith("0x") else int(text.rstrip("uU"))
