@@ -22,7 +22,7 @@ from tests.e2e.conformance.cases import Case, Step, path_of
 from tests.e2e.conformance.hooks import HookServer
 from tests.e2e.conformance.normal import Normaliser, without_prose
 
-__all__ = ["Server", "Transcript", "connect"]
+__all__ = ["Run", "Server", "Transcript", "connect"]
 
 _WATCH_SECONDS = 4.0  # after which an event that has not come does not come
 _WAIT_SECONDS = 20.0
@@ -42,13 +42,18 @@ class Server:
 
     async def run(self, case: Case) -> Transcript:
         """The answers to the steps of `case`, in a namespace of its own."""
+        async with self.opened() as run, asyncio.timeout(90):
+            return [result for step in case.steps if (result := await run.step(step)) is not None]
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator[Run]:
+        """A namespace of its own to carry out steps in, one by one."""
         namespace = f"conf-{secrets.token_hex(3)}"
-        run = _Run(self, namespace)
+        run = Run(self, namespace)
         await self.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         try:
             await self._default_account(namespace)
-            async with asyncio.timeout(90):
-                return [result for step in case.steps if (result := await run.step(step)) is not None]
+            yield run
         finally:
             await run.close()
             await self.request("DELETE", f"/api/v1/namespaces/{namespace}")
@@ -79,7 +84,9 @@ class Server:
 
 
 @dataclass(slots=True)
-class _Run:
+class Run:
+    """The steps that are carried out in one namespace of one server, what they saved and the watches they opened."""
+
     server: Server
     namespace: str
     saved: dict[str, str] = field(default_factory=dict)
@@ -92,6 +99,7 @@ class _Run:
         self.normal = Normaliser(self.namespace)
 
     async def step(self, step: Step) -> dict[str, Any] | None:
+        """Carry out one step; what is to be compared of its answer, normalised."""
         match step.kind:
             case "watch":
                 await self._open_watch(step)
@@ -120,8 +128,8 @@ class _Run:
     async def _request(self, step: Step) -> dict[str, Any] | None:
         path = self._filled(path_of(step.target, self.namespace))
         body = self._filled(step.body)
-        if isinstance(body, dict) and "raw" in body and len(body) == 1:
-            body = body["raw"]
+        if isinstance(body, dict) and len(body) == 1:
+            body = base64.b64decode(body["raw64"]) if "raw64" in body else body.get("raw", body)
         retried = step.options.get("retry") or ()
         for _ in range(100):
             status, headers, content = await self.server.request(step.kind, path, body, self._headers(step))
@@ -134,7 +142,7 @@ class _Run:
                 self.cleanup.append(f"{path.partition('?')[0]}/{created['metadata']['name']}")
         answer = _parsed(headers, content)
         for name, where in (step.options.get("save") or {}).items():
-            self.saved[name] = str(_find(answer, where))
+            self.saved[name] = headers.get(where[7:], "") if where.startswith("header.") else str(_find(answer, where))
         if step.options.get("quiet"):
             if status >= 300:
                 return {"request": f"{step.kind} {step.target}", "status": status, "body": self.normal.value(answer)}

@@ -16,6 +16,7 @@ _AGE = re.compile(r"\d+(s|m|h|d)(\d+(s|m|h))?|<invalid>")
 _CLUSTER_ADDRESS = re.compile(r"\b10\.\d+\.\d+\.\d+\b")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _CURRENT = re.compile(r"(?<=current: )\d+")
+_GO_DIFFERENCE = re.compile(r"\n@@ -\d+.*", re.DOTALL)  # two objects as Go prints them
 _NOISE = frozenset({"kube-root-ca.crt"})  # made by kube-controller-manager in each namespace
 _FREE = frozenset({"storageVersionHash"})  # says nothing to a client but that it changed
 
@@ -27,6 +28,10 @@ class Normaliser:
         self._namespace = namespace
         self._versions: dict[str, str] = {}
         self._uids: dict[str, str] = {}
+
+    def versions(self) -> list[str]:
+        """The names of the resourceVersions seen so far, the oldest version first."""
+        return [name for _, name in sorted((int(version), name) for version, name in self._versions.items() if version.isdigit())]
 
     def value(self, value: Any, key: str = "", parent: str = "") -> Any:
         """A JSON value without what may differ."""
@@ -46,6 +51,7 @@ class Normaliser:
     def text(self, text: str) -> str:
         """A text without what may differ."""
         text = text.replace(self._namespace, "<ns>")
+        text = _GO_DIFFERENCE.sub("<difference>", text)
         text = _UID.sub(lambda found: self._uid(found[0]), text)
         text = _TIME.sub("<time>", text)
         text = _ADDRESS.sub("<server>", text)
