@@ -1,0 +1,404 @@
+"""The rules of Jobs in CEL."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast.api.types import JOBS
+from pyroclast.rules.jobs.plugins import PLUGINS
+from pyroclast.rules.jobs.policies import ACTIONS, EVENTS
+from pyroclast.rules.policies.cel import is_whole, listed, matches
+from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation
+from pyroclast.rules.topology import BOTH_TIERS
+
+__all__ = ["JOB_DEFAULTS", "JOB_POLICY"]
+
+_DURATION: Final = r"[-+]?(0|(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|ms|s|m|h))+)"
+_EVENTS_OF: Final = "({0}.?events.orValue([]) + ({0}.?event.orValue('') != '' ? [{0}.event] : []))"
+_P: Final = _EVENTS_OF.format("p")
+_Q: Final = _EVENTS_OF.format("q")
+_ALL: Final = "variables.policyLists.all(l, {})"
+_TASK: Final = "t.?name.orValue('')"
+_JOB: Final = "object.metadata.name"
+_NOT_A_GRAPH: Final = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);"
+_FIXED: Final = (
+    "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
+)
+_CREATE: Final = ("CREATE",)
+_UPDATE: Final = ("UPDATE",)
+
+
+def _first(condition: str) -> str:
+    """Name of the first task for which `condition` (on `t`) does not hold."""
+    return f"variables.tasks.filter(t, !({condition}))[0].?name.orValue('')"
+
+
+def _of_tasks(rule: str, condition: str, before: str, after: str, operations: tuple[str, ...] = _CREATE) -> Validation:
+    said = f'"{before}" + {_first(condition)} + "{after.replace("{job}", chr(34) + " + " + _JOB + " + " + chr(34))}"'
+    return Validation(rule, f"variables.tasks.all(t, {condition})", before + after.replace("{job}", ""), said, operations)
+
+
+_TIERS = (
+    "!(has({0}.networkTopology) && has({0}.networkTopology.highestTierAllowed) && "
+    "{0}.networkTopology.?highestTierName.orValue('') != '')"
+)
+_PRODUCT = (
+    "!has(t.partitionPolicy) || !has(t.partitionPolicy.totalPartitions) || "
+    "t.?replicas.orValue(0) == t.partitionPolicy.totalPartitions * t.partitionPolicy.partitionSize"
+)
+_MINIMUM = (
+    "!has(t.partitionPolicy) || !has(t.minAvailable) || t.partitionPolicy.?minPartitions.orValue(0) <= 0 || "
+    "t.minAvailable == t.partitionPolicy.minPartitions * t.partitionPolicy.partitionSize"
+)
+_WITHIN = "t.?minAvailable.orValue(0) <= t.?replicas.orValue(0)"
+_CORES = (
+    "(c.?resources.?{0}[?'cpu'].hasValue() && "
+    + is_whole("c.resources.{0}['cpu']")
+    + " && quantity(string(c.resources.{0}['cpu'])).isGreaterThan(quantity('0')))"
+)
+_SUM = "variables.tasks.map(t, t.?replicas.orValue(0)).sum()"
+_LAST_POD = f"{_JOB} + '-' + {_TASK} + '-' + string(t.?replicas.orValue(0) > 0 ? t.replicas - 1 : 0)"
+_SAME_FIELDS = (
+    "schedulerName",
+    "queue",
+    "policies",
+    "plugins",
+    "runningEstimate",
+    "maxRetry",
+    "ttlSecondsAfterFinished",
+    "minSuccess",
+    "networkTopology",
+)
+_SAME_TASK_FIELDS = (
+    "name",
+    "template",
+    "policies",
+    "topologyPolicy",
+    "maxRetry",
+    "dependsOn",
+    "partitionPolicy",
+)
+
+_VALIDATIONS: Final = (
+    Validation("a job has tasks", "variables.tasks.size() > 0", "No task specified in job spec", operations=_CREATE),
+    _of_tasks(
+        "names of tasks are unique",
+        f"variables.tasks.filter(u, u.?name.orValue('') == {_TASK}).size() == 1",
+        "duplicated task name ",
+        ";",
+    ),
+    _of_tasks(
+        "a task has at least as many replicas as its minimum",
+        _WITHIN,
+        "'minAvailable' is greater than 'replicas' in task: ",
+        ", job: {job};",
+    ),
+    Validation(
+        "the minimum of a job is not above its replicas",
+        f"{_SUM} >= object.?spec.?minAvailable.orValue(0)",
+        "job 'minAvailable' should not be greater than total replicas in tasks;",
+        operations=_CREATE,
+    ),
+    Validation(
+        "the topology of a job tells its limit once",
+        f"!has(object.spec) || {_TIERS.format('object.spec')}",
+        BOTH_TIERS,
+    ),
+    Validation(
+        "the topology of a partition tells its limit once",
+        f"variables.tasks.all(t, !has(t.partitionPolicy) || {_TIERS.format('t.partitionPolicy')})",
+        BOTH_TIERS,
+    ),
+    _of_tasks(
+        "partitions are as many as the replicas",
+        _PRODUCT,
+        "'Replicas' are not equal to TotalPartitions*PartitionSize in task: ",
+        ", job: {job}",
+        (),
+    ),
+    _of_tasks(
+        "the minimum of a task is a number of whole partitions",
+        _MINIMUM,
+        "'MinAvailable' is not equal to MinPartitions*PartitionSize in task: ",
+        ", job: {job}",
+        (),
+    ),
+    Validation(
+        "a policy has either events or an exit code",
+        _ALL.format(f"l.all(p, !({_P}.size() > 0 && has(p.exitCode)))"),
+        "must not specify event and exitCode simultaneously",
+        operations=_CREATE,
+    ),
+    Validation(
+        "a policy has events or an exit code",
+        _ALL.format(f"l.all(p, {_P}.size() > 0 || has(p.exitCode))"),
+        "either event and exitCode should be specified",
+        operations=_CREATE,
+    ),
+    Validation(
+        "events of policies are public",
+        _ALL.format(f"l.all(p, {_P}.all(e, e in {listed(EVENTS)}))"),
+        "invalid policy event",
+        operations=_CREATE,
+    ),
+    Validation(
+        "actions of policies are public",
+        _ALL.format(f"l.all(p, p.?action.orValue('') in {listed(ACTIONS)})"),
+        "invalid policy action",
+        operations=_CREATE,
+    ),
+    Validation(
+        "an event has one policy in a list",
+        _ALL.format(f"l.all(p, {_P}.all(e, l.filter(q, e in {_Q}).size() == 1))"),
+        "duplicate policy event: duplicate event across different policy",
+        operations=_CREATE,
+    ),
+    Validation(
+        "exit code 0 has no policy",
+        _ALL.format("l.all(p, p.?exitCode.orValue(1) != 0)"),
+        "0 is not a valid error code",
+        operations=_CREATE,
+    ),
+    Validation(
+        "an exit code has one policy in a list",
+        _ALL.format("l.all(p, !has(p.exitCode) || l.filter(q, has(q.exitCode) && q.exitCode == p.exitCode).size() == 1)"),
+        "duplicate exitCode",
+        operations=_CREATE,
+    ),
+    Validation(
+        "* is the only event in a list",
+        _ALL.format(f"!l.exists(p, '*' in {_P}) || l.all(p, {_P}.all(e, e == '*'))"),
+        "if there's * here, no other policy should be here",
+        operations=_CREATE,
+    ),
+    Validation(
+        "timeouts of policies are durations",
+        _ALL.format(f"l.all(p, {matches('p.?timeout.orValue(' + chr(39) + '1s' + chr(39) + ')', _DURATION)})"),
+        "time: invalid duration in the timeout of a policy",
+        operations=_CREATE,
+    ),
+    Validation(
+        "the estimate is a duration",
+        matches("object.?spec.?runningEstimate.orValue('1s')", _DURATION),
+        "time: invalid duration in runningEstimate",
+        operations=_CREATE,
+    ),
+    Validation(
+        "the queue is not the root",
+        "object.?spec.?queue.orValue('default') != 'root'",
+        "can not submit job to root queue;",
+        operations=_CREATE,
+    ),
+    Validation(
+        "a pod has containers",
+        "variables.tasks.all(t, t.?template.?spec.?containers.orValue([]).size() > 0)",
+        "template.spec.containers: Required value",
+        operations=_CREATE,
+    ),
+    Validation(
+        "a container has an image",
+        "variables.tasks.all(t, t.?template.?spec.?containers.orValue([]).all(c, c.?image.orValue('') != ''))",
+        "image: Required value",
+        operations=_CREATE,
+    ),
+    Validation(
+        "a task with a NUMA policy asks for whole cores",
+        (
+            "variables.tasks.all(t, t.?topologyPolicy.orValue('none') in ['', 'none'] || "
+            f"t.?template.?spec.?containers.orValue([]).all(c, {_CORES.format('requests')} || "
+            f"(!c.?resources.?requests.hasValue() && {_CORES.format('limits')})))"
+        ),
+        "the cpu request isn't an integer",
+        operations=_CREATE,
+    ),
+    Validation(
+        "plugins exist",
+        f"!has(object.spec) || !has(object.spec.plugins) || object.spec.plugins.all(k, k in {listed(PLUGINS)})",
+        "unable to find job plugin",
+        f"'unable to find job plugin: ' + object.spec.plugins.map(k, k).filter(k, !(k in {listed(PLUGINS)}))[0] + ';'",
+        _CREATE,
+    ),
+    Validation(
+        "mount paths of volumes are unique",
+        "variables.volumes.all(v, variables.volumes.filter(w, w.mountPath == v.mountPath).size() == 1)",
+        "duplicated mountPath",
+        (
+            "'duplicated mountPath: ' + variables.volumes.filter(v, "
+            "variables.volumes.filter(w, w.mountPath == v.mountPath).size() > 1)[0].mountPath + ';'"
+        ),
+        _CREATE,
+    ),
+    Validation(
+        "a volume has a claim or the name of one, not both",
+        "variables.volumes.all(v, !(v.?volumeClaimName.orValue('') != '' && has(v.volumeClaim)))",
+        (
+            "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
+            "If you want to create a new PVC, you do not need to specify VolumeClaimName"
+        ),
+        operations=_CREATE,
+    ),
+    Validation(
+        "names of claims are DNS subdomains",
+        (
+            "variables.volumes.all(v, v.?volumeClaimName.orValue('') == '' || "
+            "!format.dns1123Subdomain().validate(v.volumeClaimName).hasValue())"
+        ),
+        "invalid VolumeClaimName",
+        operations=_CREATE,
+    ),
+    Validation(
+        "dependencies name tasks of the job, and no task waits for itself",
+        (
+            "variables.tasks.all(t, t.?dependsOn.?name.orValue([]).all(n, "
+            f"n != {_TASK} && variables.tasks.exists(u, u.?name.orValue('') == n)))"
+        ),
+        _NOT_A_GRAPH,
+        operations=_CREATE,
+    ),
+    Validation(
+        "no two tasks wait for each other",
+        (
+            "variables.tasks.all(t, t.?dependsOn.?name.orValue([]).all(n, "
+            f"!variables.tasks.exists(u, u.?name.orValue('') == n && {_TASK} in u.?dependsOn.?name.orValue([]))))"
+        ),
+        _NOT_A_GRAPH,
+        operations=_CREATE,
+    ),
+    Validation(
+        "names of pods are not too long",
+        f"variables.tasks.all(t, ({_LAST_POD}).size() <= 63)",
+        "create pod with name validate failed [name part must be no more than 63 bytes];",
+        operations=_CREATE,
+    ),
+    Validation(
+        "the name of a job is not too long",
+        f"{_JOB}.size() <= 63",
+        "create job with name validate failed [name part must be no more than 63 bytes]",
+        operations=_CREATE,
+    ),
+    _of_tasks(
+        "a task keeps at least as many replicas as its minimum",
+        _WITHIN,
+        "'minAvailable' must be <= 'replicas' in task: ",
+        "",
+        _UPDATE,
+    ),
+    Validation(
+        "the minimum stays within the replicas",
+        f"object.?spec.?minAvailable.orValue(0) <= {_SUM}",
+        "job 'minAvailable' must not be greater than total replicas",
+        operations=_UPDATE,
+    ),
+    Validation(
+        "the minimum stays above 0",
+        f"object.?spec.?minAvailable.orValue(0) > 0 || {_SUM} == 0 || oldObject.?spec.?minAvailable.orValue(0) == 0",
+        "job 'minAvailable' must be > 0 unless all replicas are 0",
+        operations=_UPDATE,
+    ),
+    Validation(
+        "tasks are neither added nor removed",
+        "variables.tasks.size() == oldObject.?spec.?tasks.orValue([]).size()",
+        "job updates may not add or remove tasks",
+        operations=_UPDATE,
+    ),
+    Validation(
+        "fields of the job are not changed",
+        " && ".join(f"object.?spec.?{field} == oldObject.?spec.?{field}" for field in _SAME_FIELDS),
+        _FIXED,
+        operations=_UPDATE,
+    ),
+    Validation(
+        "fields of tasks are not changed",
+        (
+            "variables.tasks.size() != oldObject.?spec.?tasks.orValue([]).size() || variables.tasks.all(i, t, "
+            + " && ".join(f"t.?{field} == oldObject.spec.tasks[i].?{field}" for field in _SAME_TASK_FIELDS)
+            + ")"
+        ),
+        _FIXED,
+        operations=_UPDATE,
+    ),
+)
+
+JOB_POLICY: Final = ValidatingPolicy(
+    "job-validation-policy",
+    JOBS,
+    ("CREATE", "UPDATE"),
+    _VALIDATIONS,
+    variables=(
+        ("tasks", "object.?spec.?tasks.orValue([])"),
+        ("volumes", "object.?spec.?volumes.orValue([])"),
+        ("policyLists", "[object.?spec.?policies.orValue([])] + variables.tasks.map(t, t.?policies.orValue([]))"),
+    ),
+    conditions=(
+        ("spec-changed", "request.operation != 'UPDATE' || object.metadata.generation != oldObject.metadata.generation"),
+    ),
+)
+
+_MINIMUM_OF = (
+    "(has(t.minAvailable) ? t.minAvailable : t.?partitionPolicy.?minPartitions.orValue(0) > 0 "
+    "? t.partitionPolicy.minPartitions * t.partitionPolicy.partitionSize : t.?replicas.orValue(0))"
+)
+
+
+def _when(condition: str, path: str, value: str) -> str:
+    return f'{condition} ? [JSONPatch{{op: "add", path: "{path}", value: {value}}}] : []'
+
+
+def _each_task(condition: str, key: str, value: str) -> str:
+    return (
+        f"object.?spec.?tasks.orValue([]).transformList(i, t, {condition}, "
+        f'JSONPatch{{op: "add", path: "/spec/tasks/" + string(i) + "/{key}", value: {value}}})'
+    )
+
+
+_FRAMEWORKS = "['tensorflow', 'mpi', 'pytorch', 'ray']"
+
+JOB_DEFAULTS: Final = MutatingPolicy(
+    "volcano-job-mutation-policy",
+    "volcano-job-mutation-binding",
+    JOBS,
+    (
+        Mutation("queue `default`", _when("object.spec.?queue.orValue('') == ''", "/spec/queue", '"default"')),
+        Mutation("the scheduler", _when("object.spec.?schedulerName.orValue('') == ''", "/spec/schedulerName", '"SCHEDULER"')),
+        Mutation("3 retries", _when("object.spec.?maxRetry.orValue(0) == 0", "/spec/maxRetry", "3")),
+        Mutation("names of tasks", _each_task("t.?name.orValue('') == ''", "name", "'default' + string(i)")),
+        Mutation("minima of tasks", _each_task("!has(t.minAvailable)", "minAvailable", _MINIMUM_OF)),
+        Mutation("3 retries of tasks", _each_task("t.?maxRetry.orValue(0) == 0", "maxRetry", "3")),
+        Mutation(
+            "the DNS policy of pods in the network of their host",
+            _each_task(
+                "t.?template.?spec.?hostNetwork.orValue(false) && t.?template.?spec.?dnsPolicy.orValue('') == ''",
+                "template/spec/dnsPolicy",
+                "'ClusterFirstWithHostNet'",
+            ),
+        ),
+        Mutation(
+            "the minimum of the job",
+            _when(
+                "object.spec.?minAvailable.orValue(0) == 0",
+                "/spec/minAvailable",
+                f"object.spec.?tasks.orValue([]).map(t, {_MINIMUM_OF}).sum()",
+            ),
+        ),
+        Mutation(
+            "plugin svc for frameworks",
+            _when(
+                (
+                    "has(object.spec.plugins) && !('svc' in object.spec.plugins) && "
+                    f"object.spec.plugins.exists(k, k in {_FRAMEWORKS})"
+                ),
+                "/spec/plugins/svc",
+                "[]",
+            ),
+        ),
+        Mutation(
+            "plugin ssh for mpi",
+            _when(
+                "has(object.spec.plugins) && !('ssh' in object.spec.plugins) && 'mpi' in object.spec.plugins",
+                "/spec/plugins/ssh",
+                "[]",
+            ),
+        ),
+    ),
+    conditions=(("has-spec", "has(object.spec)"),),
+)

@@ -1,0 +1,89 @@
+"""Manifests of the policies, with their bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyroclast.api.types import ResourceType
+from pyroclast.rules.policies.model import ValidatingPolicy, Validation
+from pyroclast.rules.policies.mutating import MUTATING
+from pyroclast.rules.policies.validating import VALIDATING
+
+__all__ = ["GROUP", "mutating_manifests", "validating_manifests"]
+
+GROUP = "admissionregistration.k8s.io"
+
+
+def validating_manifests(
+    *, schedulers: Sequence[str] = ("volcano",), exempt: Sequence[str] = (), version: str = "v1"
+) -> list[dict[str, Any]]:
+    """ValidatingAdmissionPolicies and their bindings. Namespaces in `exempt` are left out."""
+    names = ", ".join(f"'{name}'" for name in schedulers)
+    objects = []
+    for policy in VALIDATING:
+        conditions = [(name, expression.replace("SCHEDULERS", names)) for name, expression in policy.conditions]
+        spec = {
+            "failurePolicy": "Fail",
+            "matchConstraints": _constraints(policy.resource, policy.operations, exempt),
+            **_named("variables", policy.variables),
+            **_named("matchConditions", conditions),
+            "validations": [_validation(validation, policy) for validation in policy.validations],
+        }
+        objects.append(_object("ValidatingAdmissionPolicy", version, policy.name, spec))
+        binding = {"policyName": policy.name, "validationActions": ["Deny"]}
+        objects.append(_object("ValidatingAdmissionPolicyBinding", version, f"{policy.name}-binding", binding))
+    return objects
+
+
+def mutating_manifests(
+    *, scheduler: str = "volcano", exempt: Sequence[str] = (), version: str = "v1beta1"
+) -> list[dict[str, Any]]:
+    """MutatingAdmissionPolicies and their bindings. Namespaces in `exempt` are left out."""
+    objects = []
+    for policy in MUTATING:
+        spec = {
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": _constraints(policy.resource, ("CREATE",), exempt),
+            **_named("matchConditions", policy.conditions),
+            "mutations": [
+                {"patchType": "JSONPatch", "jsonPatch": {"expression": mutation.expression.replace("SCHEDULER", scheduler)}}
+                for mutation in policy.mutations
+            ],
+        }
+        objects.append(_object("MutatingAdmissionPolicy", version, policy.name, spec))
+        objects.append(_object("MutatingAdmissionPolicyBinding", version, policy.binding, {"policyName": policy.name}))
+    return objects
+
+
+def _object(kind: str, version: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _constraints(resource: ResourceType, operations: Sequence[str], exempt: Sequence[str]) -> dict[str, Any]:
+    rule = {
+        "apiGroups": [resource.group],
+        "apiVersions": [resource.version],
+        "resources": [resource.plural],
+        "operations": list(operations),
+    }
+    constraints: dict[str, Any] = {"resourceRules": [rule]}
+    if resource.namespaced and exempt:
+        expression = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
+        constraints["namespaceSelector"] = {"matchExpressions": [expression]}
+    return constraints
+
+
+def _named(key: str, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    return {key: [{"name": name, "expression": expression} for name, expression in pairs]} if pairs else {}
+
+
+def _validation(validation: Validation, policy: ValidatingPolicy) -> dict[str, Any]:
+    expression = validation.expression
+    others = [operation for operation in policy.operations if validation.operations and operation not in validation.operations]
+    if others:
+        elsewhere = " || ".join(f"request.operation == '{operation}'" for operation in others)
+        expression = f"{elsewhere} || ({expression})"
+    said = {"messageExpression": validation.said} if validation.said else {}
+    return {"expression": expression, "message": validation.message, **said, "reason": "Invalid"}

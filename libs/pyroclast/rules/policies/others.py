@@ -1,0 +1,305 @@
+"""The rules of the other kinds in CEL."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast.api.types import CRON_JOBS, HYPER_NODES, JOB_FLOWS, POD_GROUPS, PODS, QUEUES
+from pyroclast.rules.podtemplates.requirements import COUNTED
+from pyroclast.rules.policies.cel import is_whole, listed
+from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation
+from pyroclast.rules.topology import BOTH_TIERS
+
+__all__ = ["OTHER_DEFAULTS", "OTHER_POLICIES"]
+
+_SPEC_CHANGED: Final = (
+    "spec-changed",
+    "request.operation != 'UPDATE' || object.metadata.generation != oldObject.metadata.generation",
+)
+_WRITE: Final = ("CREATE", "UPDATE")
+_HIERARCHY: Final = "object.metadata.?annotations[?'volcano.sh/hierarchy'].orValue('')"
+_WEIGHTS: Final = "object.metadata.?annotations[?'volcano.sh/hierarchy-weights'].orValue('')"
+_TIERS: Final = (
+    "!(has({0}.networkTopology) && has({0}.networkTopology.highestTierAllowed) && "
+    "{0}.networkTopology.?highestTierName.orValue('') != '')"
+)
+_COUNTED: Final = f"r in {listed(COUNTED)} || (r.contains('/') && !r.contains('kubernetes.io/'))"
+
+
+def _lists(check: str) -> str:
+    """`check` on `{0}` for each resource list of a queue."""
+    parts = []
+    for path in ("capability", "deserved", "guarantee.resource"):
+        found = f"object.?spec.?{path.replace('.', '.?')}.hasValue()"
+        parts.append(f"(!{found} || object.spec.{path}.all(r, {check.format(f'object.spec.{path}')}))")
+    return " && ".join(parts)
+
+
+_AMOUNT: Final = "quantity(string({0}[r]))"
+
+_QUEUES: Final = ValidatingPolicy(
+    "queue-validation-policy",
+    QUEUES,
+    ("CREATE", "UPDATE", "DELETE"),
+    (
+        Validation(
+            "amounts are not negative",
+            _lists(f"!{_AMOUNT}.isLessThan(quantity('0'))"),
+            "must be greater than or equal to 0",
+            operations=_WRITE,
+        ),
+        Validation(
+            "what is counted is counted in whole numbers",
+            _lists(f"!({_COUNTED}) || {is_whole('{0}[r]')}"),
+            "must be an integer",
+            operations=_WRITE,
+        ),
+        Validation(
+            "deserved is not below the guarantee",
+            (
+                "!object.?spec.?guarantee.?resource.hasValue() || object.spec.guarantee.resource.all(r, "
+                "object.?spec.?deserved[?r].hasValue() && !quantity(string(object.spec.deserved[r]))"
+                ".isLessThan(quantity(string(object.spec.guarantee.resource[r]))))"
+            ),
+            "deserved must be >= guarantee",
+            operations=_WRITE,
+        ),
+        Validation(
+            "deserved is not above the capability",
+            (
+                "!object.?spec.?deserved.hasValue() || object.spec.deserved.all(r, !object.?spec.?capability[?r].hasValue() || "
+                "!quantity(string(object.spec.deserved[r])).isGreaterThan(quantity(string(object.spec.capability[r]))))"
+            ),
+            "deserved must be <= capability",
+            operations=_WRITE,
+        ),
+        Validation(
+            "a hierarchy has as many weights as steps",
+            f"({_HIERARCHY} == '' && {_WEIGHTS} == '') || {_HIERARCHY}.split('/').size() == {_WEIGHTS}.split('/').size()",
+            "volcano.sh/hierarchy must have the same length with volcano.sh/hierarchy-weights",
+            operations=_WRITE,
+        ),
+        Validation(
+            "weights of a hierarchy are numbers above 0",
+            (
+                f"({_HIERARCHY} == '' && {_WEIGHTS} == '') || {_WEIGHTS}.split('/').all(w, "
+                "w.matches('^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)(e[-+]?[0-9]+)?$') && double(w) > 0.0)"
+            ),
+            "weights in volcano.sh/hierarchy-weights must be larger than 0",
+            operations=_WRITE,
+        ),
+        Validation(
+            "a queue is not its own parent",
+            "object.?spec.?parent.orValue('') != object.metadata.name",
+            "queue cannot use itself as parent",
+            "'queue ' + object.metadata.name + ' cannot use itself as parent'",
+            _WRITE,
+        ),
+        Validation(
+            "the resources of the root queue stay",
+            (
+                "object.metadata.name != 'root' || (object.?spec.?capability == oldObject.?spec.?capability && "
+                "object.?spec.?deserved == oldObject.?spec.?deserved && object.?spec.?guarantee.?resource == "
+                "oldObject.?spec.?guarantee.?resource)"
+            ),
+            "root queue's resource attributes (capability, deserved, guarantee) cannot be modified",
+            operations=("UPDATE",),
+        ),
+        Validation(
+            "queue default stays",
+            "request.name != 'default'",
+            "`default` queue can not be deleted",
+            operations=("DELETE",),
+        ),
+        Validation("queue root stays", "request.name != 'root'", "`root` queue can not be deleted", operations=("DELETE",)),
+    ),
+)
+
+_POD_GROUPS: Final = ValidatingPolicy(
+    "podgroup-validation-policy",
+    POD_GROUPS,
+    ("CREATE",),
+    (
+        Validation("the topology tells its limit once", f"!has(object.spec) || {_TIERS.format('object.spec')}", BOTH_TIERS + "."),
+        Validation(
+            "the topology of a subgroup tells its limit once",
+            f"object.?spec.?subGroupPolicy.orValue([]).all(s, {_TIERS.format('s')})",
+            BOTH_TIERS + ".",
+        ),
+    ),
+)
+
+_MIN: Final = "volcano.sh/jdb-min-available"
+_MAX: Final = "volcano.sh/jdb-max-unavailable"
+_ONE_BUDGET: Final = (
+    "not allow configure multiple annotations <[volcano.sh/jdb-min-available volcano.sh/jdb-max-unavailable]> at same time"
+)
+
+
+def _budget(key: str) -> Validation:
+    value = f"object.metadata.annotations['{key}']"
+    return Validation(
+        f"{key} is a count or a percentage",
+        f"!object.metadata.?annotations[?'{key}'].hasValue() || {value}.matches('^[+]?0*([1-9][0-9]{{0,8}}|[1-9][0-9]?%)$')",
+        f"invalid value for {key}, it must be a positive integer or a valid percentage which between 1% ~ 99%",
+    )
+
+
+_PODS: Final = ValidatingPolicy(
+    "pod-validation-policy",
+    PODS,
+    ("CREATE",),
+    (
+        _budget(_MIN),
+        _budget(_MAX),
+        Validation(
+            "one budget is enough",
+            f"!object.metadata.?annotations[?'{_MIN}'].hasValue() || !object.metadata.?annotations[?'{_MAX}'].hasValue()",
+            _ONE_BUDGET,
+        ),
+    ),
+    conditions=(("our-scheduler", "object.spec.?schedulerName.orValue('') in [SCHEDULERS]"),),
+)
+
+_HYPER_NODES: Final = ValidatingPolicy(
+    "hypernode-validation-policy",
+    HYPER_NODES,
+    _WRITE,
+    (
+        Validation(
+            "a hyper node has members",
+            "object.?spec.?members.orValue([]).size() > 0",
+            "member must have at least one member",
+        ),
+    ),
+    conditions=(_SPEC_CHANGED,),
+)
+
+_FLOWS: Final = ValidatingPolicy(
+    "jobflow-validation-policy",
+    JOB_FLOWS,
+    _WRITE,
+    (
+        Validation(
+            "targets are entries of the flow",
+            "variables.flows.all(f, f.?dependsOn.?targets.orValue([]).all(n, variables.flows.exists(g, g.name == n)))",
+            "jobflow Flow is not DAG: vertex is not defined",
+        ),
+        Validation(
+            "no entry waits for itself",
+            "variables.flows.all(f, !(f.name in f.?dependsOn.?targets.orValue([])))",
+            "jobflow Flow is not DAG",
+        ),
+        Validation(
+            "no two entries wait for each other",
+            (
+                "variables.flows.all(f, f.?dependsOn.?targets.orValue([]).all(n, "
+                "!variables.flows.exists(g, g.name == n && f.name in g.?dependsOn.?targets.orValue([]))))"
+            ),
+            "jobflow Flow is not DAG",
+        ),
+        Validation(
+            "entries of one name are equal",
+            "variables.flows.all(f, variables.flows.all(g, g.name != f.name || g == f))",
+            "two flows have the same name, but differ",
+        ),
+    ),
+    variables=(("flows", "object.?spec.?flows.orValue([])"),),
+    conditions=(_SPEC_CHANGED,),
+)
+
+_ZONE: Final = "object.?spec.?timeZone.orValue('UTC')"
+_CRON_JOBS: Final = ValidatingPolicy(
+    "cronjob-validation-policy",
+    CRON_JOBS,
+    _WRITE,
+    (
+        Validation("there is a schedule", "object.?spec.?schedule.orValue('') != ''", "schedule is required, but got empty"),
+        Validation(
+            "the schedule names no zone",
+            "!object.?spec.?schedule.orValue('').contains('TZ')",
+            "schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field",
+        ),
+        Validation(
+            "the schedule has five fields or is a descriptor",
+            (
+                "object.?spec.?schedule.orValue('') == '' || object.spec.schedule.contains('TZ') || object.spec.schedule.matches("
+                "'^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every .+|"
+                "\\\\s*[0-9A-Za-z*?,/+-]+(\\\\s+[0-9A-Za-z*?,/+-]+){4}\\\\s*)$')"
+            ),
+            "schedule is not a valid cron expression",
+        ),
+        Validation("the zone is not empty", f"{_ZONE} != ''", "timeZone must be nil or non-empty string, got empty string"),
+        Validation(
+            "the zone is made of names",
+            (
+                f"{_ZONE} == '' || {_ZONE}.split('/').all(z, z != '.' && z != '..' && "
+                "z.matches('^[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}$'))"
+            ),
+            "unknown timeZone",
+        ),
+        Validation(
+            "the zone is not Local",
+            f"{_ZONE}.lowerAscii() != 'local'",
+            "timeZone can't be Local, and must be defined in https://www.iana.org/time-zones",
+        ),
+        Validation(
+            "the name leaves room for the names of jobs",
+            "object.metadata.name.size() <= 52",
+            "cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)",
+        ),
+    ),
+    conditions=(_SPEC_CHANGED,),
+)
+
+OTHER_POLICIES: Final = (_CRON_JOBS, _QUEUES, _POD_GROUPS, _PODS, _HYPER_NODES, _FLOWS)
+
+_NAMESPACE_QUEUE: Final = "namespaceObject.metadata.?annotations[?'scheduling.volcano.sh/queue-name']"
+_ROOTED: Final = f"{_HIERARCHY} != '' && {_WEIGHTS} != '' && {_HIERARCHY}.split('/')[0] != 'root'"
+
+OTHER_DEFAULTS: Final = (
+    MutatingPolicy(
+        "volcano-queue-mutation-policy",
+        "volcano-queue-mutation-binding",
+        QUEUES,
+        (
+            Mutation(
+                "a spec",
+                (
+                    '!has(object.spec) ? [JSONPatch{op: "add", path: "/spec", '
+                    'value: {"reclaimable": dyn(true), "weight": dyn(1)}}] : []'
+                ),
+            ),
+            Mutation(
+                "a hierarchy that starts at the root",
+                (
+                    f'{_ROOTED} ? [JSONPatch{{op: "add", path: "/metadata/annotations/volcano.sh~1hierarchy", '
+                    f'value: "root/" + {_HIERARCHY}}}, JSONPatch{{op: "add", '
+                    f'path: "/metadata/annotations/volcano.sh~1hierarchy-weights", value: "1/" + {_WEIGHTS}}}] : []'
+                ),
+            ),
+            Mutation(
+                "reclaimable",
+                '!has(object.spec.reclaimable) ? [JSONPatch{op: "add", path: "/spec/reclaimable", value: true}] : []',
+            ),
+            Mutation(
+                "weight 1", 'object.spec.?weight.orValue(0) == 0 ? [JSONPatch{op: "add", path: "/spec/weight", value: 1}] : []'
+            ),
+        ),
+    ),
+    MutatingPolicy(
+        "volcano-podgroup-mutation-policy",
+        "volcano-podgroup-mutation-binding",
+        POD_GROUPS,
+        (
+            Mutation(
+                "the queue of the namespace",
+                (
+                    f"{_NAMESPACE_QUEUE}.hasValue() ? "
+                    f'[JSONPatch{{op: "add", path: "/spec/queue", value: {_NAMESPACE_QUEUE}.value()}}] : []'
+                ),
+            ),
+        ),
+        conditions=(("has-no-queue-of-its-own", "object.?spec.?queue.orValue('') == 'default'"),),
+    ),
+)

@@ -1,0 +1,36 @@
+"""The page that tells which rules the policies cover and which not."""
+
+from __future__ import annotations
+
+from pyroclast.rules.policies.mutating import MUTATING
+from pyroclast.rules.policies.uncovered import UNCOVERED
+from pyroclast.rules.policies.validating import VALIDATING
+
+__all__ = ["coverage_page"]
+
+_HEAD = """# Admission policies instead of webhooks
+
+<!-- made by `python -m pyroclast_admission.policies`; do not edit -->
+
+Clusters that want no webhook for our kinds can have the rules that CEL can express as policies: set `custom.vap_enable` (checks)
+and `custom.map_enable` (defaults) in the chart, and `custom.admission_enable: false` to go without the webhooks. Both can be
+on together. The policies need Kubernetes 1.33; the API version is the newest that the server serves.
+"""
+
+
+def coverage_page() -> str:
+    """The page in Markdown."""
+    lines = [_HEAD, "## Checks\n", "| Kind | Rule | When | Message |", "|---|---|---|---|"]
+    for policy in VALIDATING:
+        for validation in policy.validations:
+            when = ", ".join(validation.operations or policy.operations)
+            lines.append(f"| {policy.resource.kind} | {validation.rule} | {when} | {_code(validation.message)} |")
+    lines += ["\n## Defaults on creation\n", "| Kind | Default |", "|---|---|"]
+    lines += [f"| {policy.resource.kind} | {mutation.rule} |" for policy in MUTATING for mutation in policy.mutations]
+    lines += ["\n## What only the webhooks check\n", "| Kind | Rule | Why |", "|---|---|---|"]
+    lines += [f"| {kind} | {rule} | {why} |" for kind, rule, why in UNCOVERED]
+    return "\n".join(lines) + "\n"
+
+
+def _code(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"

@@ -1,0 +1,58 @@
+"""Writes what is made from the policies: `python -m pyroclast_admission.policies` in a checkout."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pyroclast.rules.policies import mutating_manifests, validating_manifests
+from pyroclast.rules.policies.page import coverage_page
+
+__all__ = ["files", "main"]
+
+SCHEDULER = '{{ default "volcano" .Values.custom.scheduler_name }}'
+NAMESPACE = "{{ .Release.Namespace }}"
+VERSION = (
+    '{{ if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" }}v1{{ else }}v1beta1{{ end }}'
+)
+NOTE = "{{- /* made by `python -m pyroclast_admission.policies`; do not edit */}}"
+
+
+def files() -> dict[str, str]:
+    """What belongs into which file, by path from the root of a checkout."""
+    exempt = (NAMESPACE, "kube-system")
+    checks = validating_manifests(schedulers=(SCHEDULER,), exempt=exempt)
+    defaults = mutating_manifests(scheduler=SCHEDULER, exempt=exempt, version="VERSION")
+    return {
+        "charts/pyroclast/templates/policies.yaml": "\n".join(
+            [NOTE, _switched("vap_enable", checks), _switched("map_enable", defaults), ""]
+        ),
+        "docs/admission-policies.md": coverage_page(),
+    }
+
+
+def main() -> int:
+    """Write the files below the current directory; the exit status."""
+    for path, content in files().items():
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content, encoding="utf-8")
+    return 0
+
+
+def _switched(value: str, objects: list[dict[str, Any]]) -> str:
+    documents = "".join(f"---\n{_dumped(document)}" for document in objects)
+    return f"{{{{- if .Values.custom.{value} }}}}\n{documents}{{{{- end }}}}"
+
+
+def _dumped(document: dict[str, Any]) -> str:
+    text = yaml.safe_dump(document, sort_keys=False, width=10_000, allow_unicode=True)
+    version = text.replace("admissionregistration.k8s.io/VERSION", f"admissionregistration.k8s.io/{VERSION}")
+    return version.replace("metadata:\n", 'metadata:\n  labels: {{- include "pyroclast.labels" . | nindent 4 }}\n', 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
