@@ -190,7 +190,7 @@ def _plane_options(options: argparse.Namespace) -> control_plane.Options:
     if nodes is None:
         nodes = 0 if options.kubeconfig is not None else 4
     return control_plane.Options(
-        _directory(options), options.kubeconfig, options.port, nodes, options.node_mode, options.audit_log
+        _directory(options), options.kubeconfig, options.port, nodes, options.node_mode, options.node_prefix, options.audit_log
     )
 
 
@@ -222,6 +222,7 @@ def _parser() -> argparse.ArgumentParser:
         default="simulated",
         help="simulate pods, or run their commands as local processes",
     )
+    up.add_argument("--node-prefix", default="node-", metavar="TEXT", help="nodes are named this and a number from 0")
     up.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write each request to the embedded API server there, as JSON lines"
     )

@@ -22,6 +22,7 @@ from .accounts import Accounts
 from .directory import DataDirectory
 from .errors import CommandError
 from .processes import Program, Supervisor
+from .removal import remove
 
 __all__ = ["Options", "Plane", "purge", "running"]
 
@@ -39,6 +40,7 @@ class Options:
     port: int = 0
     nodes: int = 4
     node_mode: str = "simulated"
+    node_prefix: str = "node-"
     audit_log: Path | None = None
 
 
@@ -83,7 +85,7 @@ async def running(options: Options, say: Callable[[str], None]) -> AsyncIterator
 async def purge(kubeconfig: Path) -> None:
     """Take away from a cluster all that `running` installed there, and with the CRDs all objects of our kinds."""
     async with Client(load_config(str(kubeconfig)), user_agent=USER_AGENT) as client:
-        await installation.remove(client, installation.objects(""))
+        await remove(client, installation.objects(""))
 
 
 async def _start_api_server(supervisor: Supervisor, options: Options) -> Path:
@@ -152,7 +154,16 @@ def _services(options: Options, webhook_port: int) -> list[_Service]:
     if not scheduler_configuration.exists():  # a user may have changed it
         scheduler_configuration.write_text(installation.scheduler_configuration())
     lease = ("--leader-elect-resource-namespace", installation.NAMESPACE)
-    nodes = ("--nodes", str(options.nodes), "--mode", options.node_mode, "--data-dir", str(root / "nodes"))
+    nodes = (
+        "--nodes",
+        str(options.nodes),
+        "--mode",
+        options.node_mode,
+        "--name-prefix",
+        options.node_prefix,
+        "--data-dir",
+        str(root / "nodes"),
+    )
     webhooks = (
         *("--listen-address", "127.0.0.1", "--port", str(webhook_port)),
         *("--webhook-url", f"https://127.0.0.1:{webhook_port}", "--webhook-namespace", installation.NAMESPACE),

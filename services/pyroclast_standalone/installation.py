@@ -1,4 +1,4 @@
-"""What a cluster needs before the services can work there: installed from the rendered chart, and taken away again.
+"""What a cluster needs before the services can work there, installed from the rendered chart.
 
 The services themselves are not installed: they run as local processes, which the webhook configurations reach by URL.
 """
@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
 import yaml
 
-from pyroclast.api.types import CRDS, Key, ResourceType
+from pyroclast.api.types import CRDS, Key
 from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import NotFound
 
 from .errors import CommandError
 from .manifests import Catalogue, Manifest, key_of
 
-__all__ = ["NAMESPACE", "RELEASE", "apply", "objects", "remove", "scheduler_configuration"]
+__all__ = ["NAMESPACE", "RELEASE", "apply", "objects", "scheduler_configuration"]
 
 RELEASE = "pyroclast"
 NAMESPACE = "pyroclast-system"
@@ -64,48 +64,19 @@ async def apply(client: Client, manifests: Sequence[Manifest]) -> None:
     """Bring the objects to what `manifests` say, by server-side apply; CRDs are waited for until they are served."""
     catalogue = Catalogue(client)
     crds = [manifest for manifest in manifests if manifest["kind"] == "CustomResourceDefinition"]
-    for manifest in manifests:
+
+    async def apply_one(manifest: Manifest) -> None:
         kind = await catalogue.type_of(manifest)
         await client.patch(kind, key_of(manifest, kind), manifest, PatchKind.APPLY, field_manager=FIELD_MANAGER, force=True)
+
+    for _, alike in itertools.groupby(manifests, lambda manifest: manifest["kind"]):
+        async with asyncio.TaskGroup() as group:
+            for manifest in alike:
+                group.create_task(apply_one(manifest))
     async with asyncio.timeout(ESTABLISHED_SECONDS):
         for manifest in crds:
             while not _is_established(await client.get(CRDS, Key("", manifest["metadata"]["name"]))):
                 await asyncio.sleep(0.1)
-
-
-async def remove(client: Client, manifests: Sequence[Manifest]) -> None:
-    """Delete the objects, in reverse order; finalizers of objects of our kinds are lifted, as nothing is left to honour them."""
-    catalogue = Catalogue(client)
-    for manifest in reversed(manifests):
-        if manifest["kind"] == "CustomResourceDefinition":
-            await _lift_finalizers(client, _served_type(manifest))
-        kind = await catalogue.type_of(manifest)
-        try:
-            await client.delete(kind, key_of(manifest, kind))
-        except NotFound:
-            continue
-
-
-async def _lift_finalizers(client: Client, kind: ResourceType) -> None:
-    try:
-        items, _ = await client.list(kind)
-    except NotFound:
-        return
-    for item in items:
-        metadata = item["metadata"]
-        if metadata.get("finalizers"):
-            key = Key(metadata.get("namespace", ""), metadata["name"])
-            try:
-                await client.patch(kind, key, {"metadata": {"finalizers": None}}, PatchKind.MERGE)
-            except NotFound:
-                continue
-
-
-def _served_type(crd: Manifest) -> ResourceType:
-    spec = crd["spec"]
-    names = spec["names"]
-    version = next(version["name"] for version in spec["versions"] if version["served"])
-    return ResourceType(spec["group"], version, names["plural"], names["kind"], spec["scope"] == "Namespaced")
 
 
 def _is_established(crd: dict[str, Any]) -> bool:
