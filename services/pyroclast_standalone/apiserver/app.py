@@ -24,14 +24,15 @@ from .discovery import Discovery
 from .dispatch import Dispatcher
 from .disruption import DisruptionController
 from .endpoints import Endpoints
+from .expressions import Expressions
 from .gc import GarbageCollector
 from .http import Faults, Front
 from .kinds import builtin_strategies
 from .logs import Logs
-from .match_conditions import MatchConditions
 from .namespaces import NamespaceController
 from .persist import SqliteJournal
 from .plugins import Plugins
+from .policies import Policies
 from .quotas import Quotas
 from .registry import Registry
 from .reviews import Reviews
@@ -70,13 +71,15 @@ class Server:
         self.definitions = crds.Definitions(self.store, self.registry, now)
         self.store.listeners.append(self.definitions.on_change)
         plugins = Plugins(self.store, self.registry)
-        self.webhooks = Webhooks(self.store, self.registry, MatchConditions())
+        self.authorizer = Authorizer(self.store)
+        expressions = Expressions(self.store, self.authorizer)
+        policies = Policies(self.store, self.registry, expressions)
+        self.webhooks = Webhooks(self.store, self.registry, expressions)
         self.admission.early += plugins.mutating
-        self.admission.mutating.append(self.webhooks.mutate)
-        self.admission.validating.append(self.webhooks.validate)
+        self.admission.mutating += [policies.mutate, self.webhooks.mutate]
+        self.admission.validating += [policies.validate, self.webhooks.validate]
         self.quotas = Quotas(self.store, self.registry)
         self.admission.guards += [plugins.require_namespace, self.quotas.guard]
-        self.authorizer = Authorizer(self.store)
         signer = TokenSigner(identity.token_key.read_bytes())
         self.authenticator = Authenticator(self.store, signer, now)
         self.writer = Writer(self.store, self.admission, now=now)

@@ -16,6 +16,7 @@ import aiohttp
 import orjson
 
 from .admission import Review
+from .expressions import request_of
 from .hooks import Matched
 from .store import Store
 
@@ -143,42 +144,13 @@ def _refusal(code: int, text: bytes) -> str:
 
 
 def _review(uid: str, matched: Matched, review: Review, body: Mapping[str, Any] | None) -> bytes:
-    asked, seen = review.resource, matched.resource
-    kind = review.kind or (seen.group, seen.version, seen.kind)
-    request_kind = review.kind or (asked.group, asked.version, asked.kind)
     old: Mapping[str, Any] | None = review.old
     if review.show is not None:
         old = review.show(review.old) if review.old is not None else None
-    elif old is not None and seen is not asked:
-        old = {**old, "apiVersion": seen.api_version}
-    request: dict[str, Any] = {
-        "uid": uid,
-        "kind": _kind(*kind),
-        "resource": {"group": seen.group, "version": seen.version, "resource": seen.plural},
-        "requestKind": _kind(*request_kind),
-        "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.plural},
-    }
-    if review.subresource:
-        request["subResource"] = request["requestSubResource"] = review.subresource
-    if review.name:
-        request["name"] = review.name
-    if review.namespace:
-        request["namespace"] = review.namespace
-    elif asked.qualified == "namespaces" and review.name:
-        request["namespace"] = review.name
-    request |= {
-        "operation": review.operation,
-        "userInfo": review.context.user.wire(),
-        "object": body,
-        "oldObject": old,
-        "dryRun": review.dry_run,
-        "options": review.options or None,
-    }
+    elif old is not None and matched.resource is not review.resource:
+        old = {**old, "apiVersion": matched.resource.api_version}
+    request = {"uid": uid, **request_of(review, matched.resource), "object": body, "oldObject": old}
     return orjson.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
-
-
-def _kind(group: str, version: str, kind: str) -> dict[str, str]:
-    return {"group": group, "version": version, "kind": kind}
 
 
 def _checked(answer: Any, uid: str, *, mutating: bool) -> Response:  # noqa: ANN401 - any JSON

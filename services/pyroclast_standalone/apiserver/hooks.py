@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .admission import Review
+from .documents.policies import Conditions
 from .documents.selectors import LabelSelector, from_label_selector
 from .registry import Registry, Resource
 from .store import Change, Collection, Store
@@ -32,7 +33,7 @@ class Hook:
     is_exact: bool  # whether only the very version asked for counts
     namespaces: LabelSelector
     objects: LabelSelector
-    conditions: tuple[Mapping[str, str], ...]
+    conditions: Conditions | None
     dry_run: bool
     timeout: int
     reinvoked: bool
@@ -154,7 +155,7 @@ def _hooks_of(body: dict[str, Any]) -> list[Hook]:
             entry.get("matchPolicy") == "Exact",
             from_label_selector(entry.get("namespaceSelector") or {}),
             from_label_selector(entry.get("objectSelector") or {}),
-            tuple(entry.get("matchConditions") or ()),
+            Conditions(entry["matchConditions"]) if entry.get("matchConditions") else None,
             entry.get("sideEffects") in {"None", "NoneOnDryRun"},
             int(entry.get("timeoutSeconds") or 10),
             entry.get("reinvocationPolicy") == "IfNeeded",

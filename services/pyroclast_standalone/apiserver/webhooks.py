@@ -15,9 +15,10 @@ from . import status
 from .admission import Review
 from .documents import json_patch
 from .documents.errors import DocumentError
+from .documents.policies import ConditionError
+from .expressions import Expressions
 from .hook_client import CallFailed, HookClient, Response
 from .hooks import Hook, Hooks, Matched
-from .match_conditions import MatchConditions
 from .registry import Registry
 from .store import Store
 
@@ -29,11 +30,11 @@ _log = logging.getLogger(__name__)
 class Webhooks:
     """The two admission steps that ask other servers."""
 
-    def __init__(self, store: Store, registry: Registry, conditions: MatchConditions) -> None:
+    def __init__(self, store: Store, registry: Registry, expressions: Expressions) -> None:
         self._mutating = Hooks(store, registry, "mutating")
         self._validating = Hooks(store, registry, "validating")
         self._client = HookClient(store)
-        self._conditions = conditions
+        self._expressions = expressions
 
     async def close(self) -> None:
         """Drop the connections to the hooks."""
@@ -49,13 +50,13 @@ class Webhooks:
         overtaken: list[Matched] = []
         called: list[Matched] = []
         for matched in hooks:
-            if not self._is_wanted(matched.hook, review):
+            if not self._is_wanted(matched, review):
                 continue
             if await self._mutate_by(matched, review):
                 overtaken += [each for each in called if each.hook.reinvoked and each not in overtaken]
             called.append(matched)
         for matched in overtaken:
-            if self._is_wanted(matched.hook, review):
+            if self._is_wanted(matched, review):
                 await self._mutate_by(matched, review)
 
     async def validate(self, review: Review) -> None:
@@ -64,7 +65,7 @@ class Webhooks:
         Raises:
             StatusError: one refuses, or fails and may not.
         """
-        hooks = [each for each in self._validating.matching(review) if self._is_wanted(each.hook, review)]
+        hooks = [each for each in self._validating.matching(review) if self._is_wanted(each, review)]
         if not hooks:
             return
         if len(hooks) == 1:
@@ -75,17 +76,25 @@ class Webhooks:
             if isinstance(result, BaseException):
                 raise result
 
-    def _is_wanted(self, hook: Hook, review: Review) -> bool:
+    def _is_wanted(self, matched: Matched, review: Review) -> bool:
         """Whether the match conditions let the hook see this, and it may be called at all."""
-        if not self._conditions.hold(hook, review):
-            return False
+        hook = matched.hook
+        if hook.conditions is not None:
+            try:
+                if not hook.conditions.hold(self._expressions.variables(review, matched.resource)):
+                    return False
+            except ConditionError as error:
+                if not hook.is_strict:
+                    return False
+                resource = review.resource
+                raise status.forbidden(resource.group, resource.plural, review.name, str(error)) from None
         if review.dry_run and not hook.dry_run:
             raise status.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         return True
 
     async def _mutate_by(self, matched: Matched, review: Review) -> bool:
         """Call one mutating hook; whether it changed the object."""
-        body = _seen(matched, review)
+        body = self._expressions.shown(review, review.body, matched.resource)
         response = await self._call(matched, review, body, mutating=True)
         patch = response.get("patch") if response is not None else None
         if not patch or review.body is None or review.show is not None:
@@ -106,7 +115,8 @@ class Webhooks:
         return True
 
     async def _validate_by(self, matched: Matched, review: Review) -> None:
-        await self._call(matched, review, _seen(matched, review), mutating=False)
+        body = self._expressions.shown(review, review.body, matched.resource)
+        await self._call(matched, review, body, mutating=False)
 
     async def _call(self, matched: Matched, review: Review, body: Mapping[str, Any] | None, *, mutating: bool) -> Response | None:
         """The response of a hook that allows it; None where the hook failed and may fail."""
@@ -125,16 +135,6 @@ class Webhooks:
         if not response.get("allowed"):
             raise status.admission_denied(hook.name, response.get("status") or {})
         return response
-
-
-def _seen(matched: Matched, review: Review) -> dict[str, Any] | None:
-    """The object in the version that the hook asked for."""
-    body = review.body
-    if body is None:
-        return None
-    if review.show is not None:
-        return review.show(body)
-    return body if matched.resource is review.resource else {**body, "apiVersion": matched.resource.api_version}
 
 
 def _patched(hook: Hook, body: Mapping[str, Any] | None, patch: object) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class BuiltinStrategy(Strategy):
             return
         if self.has_status:
             _restore(new, old, "status")
-        if self.rules.prepare_update is not None:
+        if self.rules.prepare_update is not None and subresource != "finalize":
             self.rules.prepare_update(new, old)
         if self.has_generation:
             generation = old["metadata"].get("generation") or 0
