@@ -38,11 +38,12 @@ _BY_NODE = "node"
 
 @dataclass(slots=True)
 class Entry:
-    """A pod that a node has taken. `published` is the digest of the status that was last written."""
+    """A pod that a node has taken. `published` is the digest of the status that was last written, as `version` of the object."""
 
     life: PodLife
     node: str
     published: int = 0
+    version: str = ""
     is_deleted: bool = False
 
 
@@ -93,7 +94,12 @@ class PodKeeper:
 
     def _on_change(self, old: records.Pod | None, new: records.Pod | None) -> None:
         pod = new or old
-        if pod is not None and (pod.key in self._entries or (self.fleet and self.fleet.get(pod.spec.node_name))):
+        if pod is None:
+            return
+        entry = self._entries.get(pod.key)
+        if entry is not None and new is not None and entry.version == new.metadata.resource_version:
+            return  # what we wrote ourselves
+        if entry is not None or (self.fleet and self.fleet.get(pod.spec.node_name)):
             self._queue.add(pod.key)
 
     async def reconcile(self, key: Key) -> None:
@@ -210,7 +216,7 @@ class PodKeeper:
             return
         body = {"metadata": {"uid": entry.life.uid}, "status": status}
         try:
-            await self._client.patch(PODS, pod.key, body, PatchKind.STRATEGIC, subresource="status")
+            written = await self._client.patch(PODS, pod.key, body, PatchKind.STRATEGIC, subresource="status")
         except (NotFound, Conflict):
             log.info("pod.gone", pod=str(pod.key))  # the watch will tell
             return
@@ -218,7 +224,7 @@ class PodKeeper:
             if "metadata.uid" not in error.message:
                 raise
             return  # another pod has its name by now: the watch will tell
-        entry.published = digest
+        entry.published, entry.version = digest, written["metadata"]["resourceVersion"]
         log.debug("pod.status", pod=str(pod.key), phase=str(entry.life.phase))
 
     async def _delete(self, pod: records.Pod) -> None:
