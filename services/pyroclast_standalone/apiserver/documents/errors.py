@@ -5,6 +5,7 @@ Two forms. A `FieldError` is a value: validation collects all of them, so that a
 
     DocumentError            400 BadRequest
     ├── Undecodable          400 BadRequest: the body is no document of this kind
+    │   └── MalformedYaml    400 BadRequest: the body is no YAML at all
     ├── MalformedPatch       400 BadRequest: the patch itself cannot be read
     ├── MalformedSelector    400 BadRequest
     ├── Unprocessable        422 Invalid: a readable patch that does not apply
@@ -32,6 +33,7 @@ __all__ = [
     "FieldError",
     "MalformedPatch",
     "MalformedSelector",
+    "MalformedYaml",
     "PatchFailure",
     "Undecodable",
     "Unprocessable",
@@ -230,6 +232,10 @@ class DocumentError(Exception):
 
 class Undecodable(DocumentError):
     """The body is not a document of the kind it claims to be."""
+
+
+class MalformedYaml(Undecodable):
+    """The body is no YAML at all."""
 
 
 class MalformedPatch(DocumentError):

@@ -259,14 +259,10 @@ def without(fields: FieldSet, path: tuple[str, ...]) -> FieldSet:
 
 def members(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The paths of all members, in the order in which the API tells them."""
-    for key in sorted(fields, key=_order):
-        if key == _SELF:
-            continue
-        child = fields[key]
-        own = (*path, key)
-        if _is_member(child):
-            yield own
-        yield from members(child, own)
+    keys = sorted((key for key in fields if key != _SELF), key=_order)
+    yield from ((*path, key) for key in keys if _is_member(fields[key]))
+    for key in keys:
+        yield from members(fields[key], (*path, key))
 
 
 def _order(key: str) -> tuple[int, str]:

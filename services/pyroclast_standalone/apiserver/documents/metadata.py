@@ -8,7 +8,15 @@ from typing import Any, Final
 from . import names
 from .errors import FieldError, forbidden, go_quote, invalid, required, too_long
 
-__all__ = ["IMMUTABLE", "STANDARD_FINALIZERS", "check_finalizer_names", "check_labels", "check_metadata", "check_metadata_update"]
+__all__ = [
+    "IMMUTABLE",
+    "STANDARD_FINALIZERS",
+    "check_embedded_metadata",
+    "check_finalizer_names",
+    "check_labels",
+    "check_metadata",
+    "check_metadata_update",
+]
 
 IMMUTABLE: Final = "field is immutable"
 _ANNOTATIONS_LIMIT: Final = 256 * 1024  # bytes of all keys and values together
@@ -107,6 +115,11 @@ def _check_common(metadata: Mapping[str, Any], path: str) -> list[FieldError]:
     if finalizers := metadata.get("finalizers"):
         errors += _check_finalizers(finalizers, f"{path}.finalizers")
     return errors
+
+
+def check_embedded_metadata(metadata: Mapping[str, Any], path: str) -> list[FieldError]:
+    """What is wrong with the metadata of an object inside of another."""
+    return _check_common(metadata, path)
 
 
 def _masked(prefix: str) -> str:

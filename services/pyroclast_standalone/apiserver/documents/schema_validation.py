@@ -112,7 +112,11 @@ def _number_checks(schema: Mapping[str, Json]) -> list[Validator]:
     if (factor := schema.get("multipleOf")) is not None:
 
         def check_factor(value: float, path: str, _old: Json, errors: Errors) -> None:
-            if value % factor:
+            own = int(factor) if value.__class__ is int else factor  # whole numbers are held against the whole part
+            if own <= 0:
+                text = f"factor MultipleOf declared for {path} must be positive: {_number(own)}"
+                errors.append(invalid(path, own, text))
+            elif value % own:
                 errors.append(invalid(path, value, f"{path} in body should be a multiple of {_number(factor)}"))
 
         checks.append(check_factor)

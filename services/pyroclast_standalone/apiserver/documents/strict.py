@@ -64,6 +64,9 @@ def _decoding_text(body: bytes, error: orjson.JSONDecodeError) -> str:
     if at >= len(text.rstrip()) or "unexpected end of data" in str(error):
         return "unexpected end of JSON input"
     character = text[at]
+    if character == "," and (following := text[at + 1 :].lstrip()[:1]) in {"}", "]"}:
+        wanted = "object key string" if following == "}" else "value"
+        return f"invalid character {_quoted(following)} looking for beginning of {wanted}"
     return f"invalid character {_quoted(character)} {_place(text, at)}"
 
 
@@ -124,4 +127,7 @@ def _is_key(text: str) -> bool:
 
 def strict_message(problems: list[str]) -> str:
     """The text of a strict refusal that lists `problems` (unknown and duplicate fields)."""
-    return "strict decoding error: " + ", ".join(problems)
+    texts = [problem for problem in problems if not problem.startswith("line ")]
+    if lines := [problem for problem in problems if problem.startswith("line ")]:
+        texts.insert(0, "yaml: unmarshal errors:\n" + "\n".join(f"  {line}" for line in lines))
+    return "strict decoding error: " + ", ".join(texts)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .errors import ErrorType, FieldError, invalid
+from .embedded import check_embedded, has_embedded
+from .errors import ErrorType, FieldError, Undecodable, invalid
 from .list_types import check_lists
 from .schema import Node, of_openapi
 from .schema_rules import Rules, compile_rules
@@ -39,10 +40,19 @@ class Verdict:
     warnings: list[str] = field(default_factory=list)
 
 
+def _coerce(metadata: Json, path: str) -> list[str]:
+    """Brings metadata into form, in place; returns the names of the fields that it does not have."""
+    try:
+        problems = codec_of(_META).decode(metadata)
+    except Undecodable as error:
+        raise Undecodable(str(invalid(path, metadata, error.message))) from None
+    return [problem.removeprefix('unknown field "').rstrip('"') for problem in problems]
+
+
 class _Pruner:
     """Removes fields that a schema does not declare."""
 
-    __slots__ = ("_item", "_keeps", "_others", "_properties", "_spared")
+    __slots__ = ("_is_embedded", "_item", "_keeps", "_others", "_properties", "_spared")
 
     def __init__(self, schema: Mapping[str, Json], *, is_root: bool = False) -> None:
         extra, items = schema.get("additionalProperties"), schema.get("items")
@@ -50,12 +60,18 @@ class _Pruner:
         self._others = _Pruner(extra) if isinstance(extra, Mapping) else None
         self._item = _Pruner(items) if isinstance(items, Mapping) else None
         self._keeps = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or extra is True
-        has_identity = is_root or schema.get("x-kubernetes-embedded-resource")
-        self._spared = frozenset(_IDENTITY if has_identity else ())
+        self._is_embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+        self._spared = frozenset(_IDENTITY if is_root or self._is_embedded else ())
 
     def __call__(self, value: Json, path: str, dropped: list[str]) -> None:
-        """Adds the paths of what it removes to `dropped`."""
+        """Adds the paths of what it removes to `dropped`; those in metadata of embedded objects begin with a NUL: they go last.
+
+        Raises:
+            Undecodable: metadata of a wrong form.
+        """
         if value.__class__ is dict:
+            if self._is_embedded and value.get("metadata") is not None:
+                dropped += [f"\0{path}.metadata.{field}" for field in _coerce(value["metadata"], f"{path}.metadata")]
             self._prune_fields(value, path, dropped)
         elif value.__class__ is list and self._item is not None:
             for index, each in enumerate(value):
@@ -155,8 +171,8 @@ class Structural:
         status = (self.source.get("properties") or {}).get("status")
         self._validate_status: Validator | None = compile_schema(status) if status else None
         self._rules: Rules = compile_rules(self.source)
-        self._meta = codec_of(_META)
         self._node: Node | None = None
+        self._has_embedded = has_embedded(self.source)
 
     @property
     def node(self) -> Node:
@@ -173,12 +189,10 @@ class Structural:
         """
         dropped: list[str] = []
         self._prune(document, "", dropped)
-        dropped.sort(key=lambda path: ("." in path or "[" in path, path))
-        metadata = document.get("metadata")
-        if metadata is not None:
-            problems = self._meta.decode(metadata)
-            dropped += [problem.removeprefix('unknown field "').rstrip('"').join(("metadata.", "")) for problem in problems]
-        return dropped
+        own = sorted((path for path in dropped if path[0] != "\0"), key=lambda path: ("." in path or "[" in path, path))
+        if document.get("metadata") is not None:
+            own += [f"metadata.{field}" for field in _coerce(document["metadata"], "metadata")]
+        return own + [path[1:] for path in dropped if path[0] == "\0"]
 
     def default(self, document: Object) -> None:
         """Fills in defaults, in place; nulls of fields that may not be null give way to them."""
@@ -187,6 +201,8 @@ class Structural:
     def validate(self, document: Object, old: Object | None = None, *, subresource: str = "") -> Verdict:
         """All violations of the schema, of list types and of CEL rules; with `old`, unchanged values may stay as they are."""
         verdict = Verdict()
+        if self._has_embedded:
+            verdict.errors += check_embedded(document, self.source, "", is_root=True)
         if subresource == "status":
             self._check_status(document, old, verdict)
         else:

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import yaml as pyyaml
 
-from .errors import Undecodable
+from .errors import MalformedYaml
 from .go_text import go_value
 from .values import Json
 
 __all__ = ["parse_yaml"]
 
 _BOOL: Final = "tag:yaml.org,2002:bool"
+_STR: Final = "tag:yaml.org,2002:str"
 _INT: Final = "tag:yaml.org,2002:int"
 _FLOAT: Final = "tag:yaml.org,2002:float"
 _TRUE: Final = {"y", "yes", "on", "true"}
@@ -36,7 +37,8 @@ class _Loader(pyyaml.SafeLoader):
         for key_node, value_node in node.value:
             key = _key(self.construct_object(key_node, deep=True))
             if key in seen:
-                self.duplicates.append(f'line {key_node.start_mark.line + 1}: key "{key}" already set in map')
+                shown = f'"{key}"' if key_node.tag == _STR else key
+                self.duplicates.append(f"line {key_node.start_mark.line + 1}: key {shown} already set in map")
             seen.add(key)
             result[key] = self.construct_object(value_node, deep=deep)
         return result
@@ -106,13 +108,13 @@ def _key(value: Hashable) -> str:
         return "null"
     if isinstance(value, bool | int | float):
         return go_value(value)
-    raise Undecodable("error converting YAML to JSON: yaml: invalid map key")
+    raise MalformedYaml("yaml: invalid map key")
 
 
 def _json(value: Json) -> Json:
     """`value` as JSON can hold it."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise Undecodable(f"error converting YAML to JSON: json: unsupported value: {value}")
+        raise MalformedYaml(f"json: unsupported value: {value}")
     if isinstance(value, dict):
         return {name: _json(child) for name, child in value.items()}
     if isinstance(value, list | tuple | set):
@@ -126,22 +128,42 @@ def parse_yaml(body: bytes, *, duplicates: bool = True) -> tuple[Json, list[str]
     """The value of `body` as JSON would have it, and a sentence for each key that is given twice.
 
     Raises:
-        Undecodable: no YAML.
+        MalformedYaml: no YAML.
     """
     try:
         loader = _Loader(body)
     except (pyyaml.YAMLError, UnicodeDecodeError) as error:
-        raise Undecodable(f"error converting YAML to JSON: yaml: {_why(error)}") from None
+        raise MalformedYaml(f"yaml: {_why(error)}") from None
     try:
         value = loader.get_single_data()
     except (pyyaml.YAMLError, ValueError, RecursionError) as error:
-        raise Undecodable(f"error converting YAML to JSON: yaml: {_why(error)}") from None
+        raise MalformedYaml(f"yaml: {_why(error)}") from None
     finally:
         loader.dispose()
     return _json(value), list(loader.duplicates) if duplicates else []
 
 
+_WORDS: Final = (
+    (re.compile(r"expected <block end>, but found .*"), "did not find expected key"),
+    (re.compile(r"expected the node content, but found .*"), "did not find expected node content"),
+    (re.compile(r"expected ',' or '(.)', but got .*"), r"did not find expected ',' or '\1'"),
+    (re.compile(r"mapping values are not allowed here"), "mapping values are not allowed in this context"),
+    (re.compile(r"found character '.*' that cannot start any token"), "found character that cannot start any token"),
+    (re.compile(r"found undefined alias '(.*)'"), r"unknown anchor '\1' referenced"),
+)
+
+
 def _why(error: Exception) -> str:
+    """The mistake in the words of the API's reader, which counts lines from zero and leaves the first one out."""
+    found = str(getattr(error, "problem", None) or error)
+    in_sequence = "block collection" in str(getattr(error, "context", "") or "")
+    problem = found
+    for pattern, words in _WORDS:
+        if pattern.fullmatch(found):
+            problem = "did not find expected '-' indicator" if in_sequence and "key" in words else pattern.sub(words, found)
+            break
     mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error)
-    return f"line {mark.line + 1}: {problem}" if mark is not None else problem
+    line = mark.line if mark is not None else 0
+    if found.endswith("'<stream end>'") or (isinstance(error, pyyaml.scanner.ScannerError) and line):
+        line += 1
+    return f"line {line}: {problem}" if line else problem

@@ -87,6 +87,8 @@ def _prepare_service_update(new: dict[str, Any], old: Mapping[str, Any]) -> None
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if not spec.get(field) and before.get(field):
                 spec[field] = before[field]
+        if spec["clusterIP"] != before.get("clusterIP") and spec["clusterIPs"] == before.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
     ports = {(each.get("protocol"), each.get("port")): each.get("nodePort") for each in before.get("ports") or ()}
     for port in spec.get("ports") or () if spec["type"] in _EXTERNAL else ():
         if not port.get("nodePort") and (known := ports.get((port.get("protocol"), port.get("port")))):

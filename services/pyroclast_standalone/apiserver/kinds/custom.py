@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents import jsonpath, names, tables
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
-from pyroclast_standalone.apiserver.documents.go_text import go_quote
+from pyroclast_standalone.apiserver.documents.go_text import go_quote, go_value
 from pyroclast_standalone.apiserver.documents.metadata import STANDARD_FINALIZERS, check_metadata, check_metadata_update
 from pyroclast_standalone.apiserver.documents.schema import Node
 from pyroclast_standalone.apiserver.documents.structural import Structural, Verdict
@@ -19,6 +19,23 @@ __all__ = ["CustomStrategy"]
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _MAX_INT32: Final = 2**31 - 1
 _UNQUALIFIED: Final = "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"
+
+
+_GO_TYPES: Final = {str: "string", float: "float64", bool: "bool", dict: "map[string]interface{}", list: "[]interface {}"}
+
+
+def _nested(path: str, document: Mapping[str, Any]) -> tuple[int | None, str]:
+    """The whole number at a dotted path; or what is wrong with what stands there."""
+    value: Any = document
+    for step in path.lstrip(".").split("."):
+        if not isinstance(value, Mapping):
+            return None, f"{value} is of the type {_GO_TYPES.get(type(value), 'int64')}, expected map[string]interface{{}}"
+        value = value.get(step)
+        if value is None:
+            return None, ""
+    if value.__class__ is not int:
+        return None, f"{go_value(value)} is of the type {_GO_TYPES.get(type(value), 'int64')}, expected int64"
+    return value, ""
 
 
 class CustomStrategy(Strategy):
@@ -129,10 +146,12 @@ class CustomStrategy(Strategy):
         errors = []
         for path in paths:
             at = str((self.scale or {}).get(path) or "")
-            found = jsonpath.find(at, document) if at else None
-            if isinstance(found, int) and found < 0:
+            found, wrong = _nested(at, document) if at else (None, "")
+            if wrong:
+                errors.append(invalid(at, 0, f"{at} accessor error: {wrong}"))
+            elif found is not None and found < 0:
                 errors.append(invalid(at, found, "should be a non-negative integer"))
-            elif isinstance(found, int) and found > _MAX_INT32:
+            elif found is not None and found > _MAX_INT32:
                 errors.append(invalid(at, found, f"should be less than or equal to {_MAX_INT32}"))
         return errors
 
@@ -140,7 +159,7 @@ class CustomStrategy(Strategy):
         """Finalizers that others might use too."""
         before = set((old or {}).get("metadata", {}).get("finalizers") or ())
         found = []
-        for finalizer in document["metadata"].get("finalizers") or ():
+        for finalizer in sorted(set(document["metadata"].get("finalizers") or ())):
             if finalizer in before or "/" in finalizer or finalizer in STANDARD_FINALIZERS:
                 continue
             text = _UNQUALIFIED.format(" including a path (/)" if "." in finalizer else "")
