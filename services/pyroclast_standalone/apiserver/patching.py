@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,7 +12,6 @@ from . import status
 from .context import Context
 from .documents import apply as server_side
 from .documents import json_patch, merge_patch, strategic, strict
-from .documents import yaml as yaml_body
 from .documents.errors import DocumentError, FieldError, forbidden, invalid, required
 from .documents.go_text import go_kind, go_value
 from .registry import Resource
@@ -115,6 +115,16 @@ def _decoded(context: Context, resource: Resource, document: Any, *, shown: str 
     return result
 
 
+def _configuration(body: bytes) -> tuple[Any, list[str]]:
+    """The applied configuration: YAML, which most clients write as JSON."""
+    if body.lstrip()[:1] == b"{":
+        with contextlib.suppress(DocumentError):
+            return strict.parse_json(body)
+    from .documents import yaml  # noqa: PLC0415 - few send it
+
+    return yaml.parse_yaml(body)
+
+
 def _shown(data: bytes, resource: Resource) -> str:
     """The object as an error shows it: sorted as the server's own maps are."""
     document = orjson.loads(data)
@@ -125,9 +135,9 @@ def _shown(data: bytes, resource: Resource) -> str:
 
 def _apply(context: Context, resource: Resource, now: str, subresource: str) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
     try:
-        configuration, problems = yaml_body.parse_yaml(context.body)
+        configuration, problems = _configuration(context.body)
     except DocumentError as error:
-        raise status.bad_request(f"error decoding YAML: {error.message}") from None
+        raise status.bad_request(f"error decoding YAML: error converting YAML to JSON: {error.message}") from None
     if not isinstance(configuration, dict):
         raise status.bad_request("error decoding YAML: json: cannot unmarshal into Go value of type map[string]interface {}")
     if problems and context.field_validation == "Strict":
