@@ -13,7 +13,7 @@ from pyroclast_job_controller.plugins.base import JobPlugin
 from pyroclast_job_controller.plugins.env import EnvPlugin
 from pyroclast_job_controller.plugins.svc import SvcPlugin
 
-__all__ = ["ENTRY_POINTS", "UnknownPlugin", "marks_of", "plugins_of"]
+__all__ = ["ENTRY_POINTS", "UnknownPlugin", "known", "marks_of", "plugins_of"]
 
 ENTRY_POINTS: Final = "pyroclast.job_plugins"
 
@@ -40,18 +40,18 @@ def marks_of(job: Job) -> dict[str, str]:
     """What the plugins of `job` leave in `status.controlledResources`; one that is not there is never marked, so it is asked
     for again.
     """
-    return {f"{PLUGIN_MARK}{name}": name for name in job.spec.plugins if name not in _known() or _known()[name].mark}
+    return {f"{PLUGIN_MARK}{name}": name for name in job.spec.plugins if name not in known() or known()[name].mark}
 
 
 def _find(name: str) -> type[JobPlugin]:
     try:
-        return _known()[name]
+        return known()[name]
     except KeyError:
         raise UnknownPlugin(f"failed to get plugin {name}") from None
 
 
 @cache
-def _known() -> Mapping[str, type[JobPlugin]]:
-    """Ours go before others of the same name."""
+def known() -> Mapping[str, type[JobPlugin]]:
+    """All plugins by name; ours go before others of the same name."""
     others = {point.name: point.load() for point in metadata.entry_points(group=ENTRY_POINTS)}
     return {**others, **_BUILT_IN}

@@ -1,0 +1,182 @@
+"""The job controller on an embedded API server, with the least of a scheduler and of nodes beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from pyroclast.api.crds import custom_resource_definitions
+from pyroclast.api.types import CRDS, JOBS, POD_GROUPS, PODS, QUEUES, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.config import load_config
+from pyroclast.kube.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.workers import run_workers
+from pyroclast.runtime.service import Service
+from pyroclast_job_controller.app import COMPONENT, build, make_shared
+from pyroclast_job_controller.settings import ControllerSettings
+from pyroclast_standalone.apiserver.running import RunningServer, running_server
+
+STEP = 0.03
+NS = "default"
+
+
+class Cluster:
+    def __init__(self, server: RunningServer, client: Client) -> None:
+        self.server, self.client = server, client
+        self.holding: set[str] = set()
+        """Pods that do not end by themselves."""
+        self.admitting = True
+        self._controller: asyncio.Task[None] | None = None
+        self.service: Service | None = None
+
+    # the controller
+
+    async def start(self) -> None:
+        ready = asyncio.Event()
+        self._controller = asyncio.get_running_loop().create_task(self._run(ready))
+        await ready.wait()
+
+    async def kill(self) -> None:
+        """Stop it in the middle of whatever it does."""
+        if self._controller is not None:
+            self._controller.cancel()
+            await asyncio.wait([self._controller])
+            self._controller = None
+
+    async def _run(self, ready: asyncio.Event) -> None:
+        settings = ControllerSettings(kubeconfig=str(self.server.kubeconfig), leader_elect=False)
+        self.service = Service("test", settings)
+        async with Client(load_config(settings.kubeconfig)) as client, asyncio.TaskGroup() as group:
+            recorder = EventRecorder(client, COMPONENT)
+            shared = make_shared(self.service, client, recorder, settings)
+            controllers = build(self.service, settings, shared)
+            for informer in shared.caches.informers:
+                group.create_task(informer.run())
+            group.create_task(recorder.run())
+            for informer in shared.caches.informers:
+                await informer.synced()
+            shared.shards.take(0)
+            for controller in controllers:
+                group.create_task(run_workers(controller.queue, controller.reconcile, controller.workers))
+                controller.look_at_all()
+            ready.set()
+
+    # scheduler and nodes
+
+    async def drive(self) -> None:
+        while True:
+            for group in (await self.client.list(POD_GROUPS))[0]:
+                if self.admitting and (group.get("status") or {}).get("phase", "Pending") == "Pending":
+                    await self._try(
+                        self.client.patch(POD_GROUPS, key_of(group), {"status": {"phase": "Inqueue"}}, PatchKind.MERGE)
+                    )
+            for pod in (await self.client.list(PODS))[0]:
+                if pod["metadata"].get("deletionTimestamp"):
+                    await self._try(self.client.delete(PODS, key_of(pod), grace_seconds=0))
+                    continue
+                following = self._following(pod)
+                if following:
+                    await self._try(self.set_phase(pod["metadata"]["name"], following, namespace=pod["metadata"]["namespace"]))
+            await asyncio.sleep(STEP)
+
+    def _following(self, pod: dict[str, Any]) -> str | None:
+        match pod["status"].get("phase", "Pending"):
+            case "Pending":
+                return "Running"
+            case "Running" if pod["metadata"]["name"] not in self.holding and "all" not in self.holding:
+                return "Succeeded"
+            case _:
+                return None
+
+    async def set_phase(self, name: str, phase: str, *, namespace: str = NS, exit_code: int = 1) -> None:
+        state = {"terminated": {"exitCode": exit_code if phase == "Failed" else 0}} if phase in ("Failed", "Succeeded") else {}
+        container = {"name": "c", "ready": phase == "Running", "restartCount": 0, "image": "b", "imageID": "", "state": state}
+        status = {"phase": phase, "containerStatuses": [container]}
+        await self.client.patch(PODS, Key(namespace, name), {"status": status}, PatchKind.MERGE, subresource="status")
+
+    async def _try(self, what: Awaitable[object]) -> None:
+        with contextlib.suppress(NotFound, Conflict):
+            await what
+
+    # what users do
+
+    async def job(self, name: str, *tasks: dict[str, Any], **spec: Any) -> None:
+        rows = tasks or (task(),)
+        body = {
+            "apiVersion": JOBS.api_version,
+            "kind": "Job",
+            "metadata": {"name": name, "namespace": spec.pop("namespace", NS)},
+            "spec": {
+                "minAvailable": sum(row["replicas"] for row in rows),
+                "queue": "default",
+                "schedulerName": "volcano",
+                "tasks": list(rows),
+                **spec,
+            },
+        }
+        await self.client.create(JOBS, body)
+
+    async def phase(self, name: str) -> str:
+        job = await self.client.get(JOBS, Key(NS, name))
+        return str((job.get("status") or {}).get("state", {}).get("phase", ""))
+
+    async def until(self, what: Callable[[], Awaitable[object]], within: float = 20.0) -> None:
+        async with asyncio.timeout(within):
+            while not await what():
+                await asyncio.sleep(STEP)
+
+    async def reaches(self, name: str, *phases: str) -> None:
+        async def there() -> bool:
+            return await self.phase(name) in phases
+
+        await self.until(there)
+
+    async def names(self, kind: Any, namespace: str = NS) -> list[str]:
+        return sorted(item["metadata"]["name"] for item in (await self.client.list(kind, namespace))[0])
+
+
+def task(name: str = "a", replicas: int = 1, **more: Any) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "busybox"}]
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": containers}
+    return {"name": name, "replicas": replicas, "minAvailable": replicas, "template": {"spec": spec}, **more}
+
+
+def key_of(item: dict[str, Any]) -> Key:
+    return Key(item["metadata"].get("namespace", ""), item["metadata"]["name"])
+
+
+@contextlib.asynccontextmanager
+async def running_cluster() -> AsyncIterator[Cluster]:
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        for crd in custom_resource_definitions():
+            await client.create(CRDS, crd)
+        await server.settle()
+        for name in ("root", "default"):
+            body = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": {"weight": 1}}
+            await _established(client, body)
+        cluster = Cluster(server, client)
+        driving = asyncio.get_running_loop().create_task(cluster.drive())
+        try:
+            await cluster.start()
+            yield cluster
+            if driving.done():
+                driving.result()
+        finally:
+            await cluster.kill()
+            driving.cancel()
+            await asyncio.wait([driving])
+
+
+async def _established(client: Client, body: dict[str, Any]) -> None:
+    """Create an object of a kind that may not be served yet."""
+    for _ in range(100):
+        try:
+            await client.create(QUEUES, body)
+        except NotFound:
+            await asyncio.sleep(STEP)
+        else:
+            return
+    raise KubeError("queues are not served")

@@ -1,0 +1,263 @@
+"""The whole controller against the embedded API server."""
+
+import asyncio
+
+import pytest
+
+from pyroclast.api.types import (
+    COMMANDS,
+    CONFIG_MAPS,
+    EVENTS,
+    JOBS,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+    RESOURCE_QUOTAS,
+    SERVICES,
+    Key,
+)
+from pyroclast.kube.client import PatchKind
+
+from .cluster import NS, running_cluster, task
+
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
+
+
+@pytest.fixture
+async def cluster():
+    async with running_cluster() as running:
+        yield running
+
+
+async def plugin_objects(cluster):
+    found = [await cluster.names(kind) for kind in (CONFIG_MAPS, SERVICES, NETWORK_POLICIES)]
+    return [[name for name in names if name.startswith("j")] for names in found]
+
+
+async def told(cluster, name="j"):
+    events = (await cluster.client.list(EVENTS, NS))[0]
+    return [f"{event['reason']}: {event['message']}" for event in events if event["involvedObject"]["name"] == name]
+
+
+async def command(cluster, action, kind=JOBS, name="j"):
+    target = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": "x"}
+    meta = {"generateName": "c-", "namespace": NS}
+    body = {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": meta, "action": action, "target": target}
+    await cluster.client.create(COMMANDS, body)
+
+
+async def test_a_job_runs_and_leaves_nothing_behind_but_its_pods(cluster):
+    cluster.holding.add("all")
+    cluster.server.forget_requests()
+    await cluster.job("j", task("l", 1), task("w", 3), plugins={"svc": [], "env": []})
+    await cluster.reaches("j", "Running")
+    assert await plugin_objects(cluster) == [["j-svc"], ["j"], ["j"]]
+    pod = await cluster.client.get(PODS, Key(NS, "j-w-2"))
+    assert {each["name"] for each in pod["spec"]["containers"][0]["env"]} >= {"VC_TASK_INDEX", "VC_W_HOSTS", "VC_L_NUM"}
+    cluster.holding.clear()
+    await cluster.reaches("j", "Completed")
+
+    async def cleaned():
+        return await plugin_objects(cluster) == [[], [], []] and await cluster.names(POD_GROUPS) == []
+
+    await cluster.until(cleaned)
+    job = await cluster.client.get(JOBS, Key(NS, "j"))
+    assert (job["status"]["succeeded"], job["status"]["version"]) == (4, 1)
+    requests = cluster.server.requests()
+    assert requests["create", "pods"] == 4
+    assert requests["patch", "jobs"] <= 7
+
+
+async def test_deleting_a_job_cleans_up(cluster):
+    cluster.holding.add("all")
+    await cluster.job("j", task(replicas=2), plugins={"svc": []})
+    await cluster.reaches("j", "Running")
+    await cluster.client.delete(JOBS, Key(NS, "j"), propagation="Background")
+
+    async def gone():
+        return [await cluster.names(kind) for kind in (PODS, POD_GROUPS)] + await plugin_objects(cluster) == [[]] * 5
+
+    await cluster.until(gone)
+
+
+async def test_a_controller_that_is_killed_again_and_again_loses_and_doubles_nothing(cluster):
+    for number in range(50):
+        await cluster.job(f"j{number}", task(replicas=2))
+        if number % 10 == 5:
+            await cluster.kill()
+            await cluster.start()
+
+    async def all_done():
+        jobs = (await cluster.client.list(JOBS, NS))[0]
+        return all((job.get("status") or {}).get("state", {}).get("phase") == "Completed" for job in jobs)
+
+    for _ in range(3):
+        await asyncio.sleep(0.2)
+        await cluster.kill()
+        await cluster.start()
+    await cluster.until(all_done, within=60)
+    assert cluster.server.requests()["create", "pods"] == 100
+
+
+async def test_what_belongs_to_others_is_not_touched_and_stops_only_the_job_in_question(cluster):
+    theirs = {**CONFIG, "metadata": {"name": "j-svc", "namespace": NS}, "data": {"mine": "1"}}
+    await cluster.client.create(CONFIG_MAPS, theirs)
+    await cluster.job("j", plugins={"svc": []})
+    await cluster.job("k", plugins={"svc": []})
+    await cluster.reaches("k", "Completed")
+    assert await cluster.phase("j") == "Pending"
+    assert (await cluster.client.get(CONFIG_MAPS, Key(NS, "j-svc")))["data"] == {"mine": "1"}
+    text = "Execute plugin when job add failed, err: ConfigMap default/j-svc exists and does not belong to this job"
+    assert f"PluginError: {text}" in await told(cluster)
+    await cluster.client.delete(CONFIG_MAPS, Key(NS, "j-svc"))
+    await cluster.reaches("j", "Completed")
+
+
+async def test_a_pod_of_somebody_else_is_in_the_way(cluster):
+    meta = {"name": "j-a-0", "namespace": NS}
+    spec = {"containers": [{"name": "c", "image": "b"}], "terminationGracePeriodSeconds": 0}
+    await cluster.client.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    await cluster.job("j", task(replicas=2))
+
+    async def complained():
+        return any("does not belong to this job" in line for line in await told(cluster))
+
+    await cluster.until(complained)
+    await cluster.client.delete(PODS, Key(NS, "j-a-0"), grace_seconds=0)
+    await cluster.reaches("j", "Completed")
+
+
+async def test_a_quota_that_refuses_half_of_the_pods_is_named_and_waited_for(cluster):
+    cluster.holding.add("all")
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": NS}}
+    await cluster.client.create(RESOURCE_QUOTAS, {**quota, "spec": {"hard": {"pods": "2"}}})
+    await asyncio.sleep(0.3)
+    await cluster.job("j", task(replicas=4))
+
+    async def complained():
+        return any(line.startswith("FailedCreate: Error creating pods: [") for line in await told(cluster))
+
+    await cluster.until(complained)
+    assert len(await cluster.names(PODS)) == 2
+    await cluster.client.patch(RESOURCE_QUOTAS, Key(NS, "q"), {"spec": {"hard": {"pods": "9"}}}, PatchKind.MERGE)
+    await cluster.reaches("j", "Running")
+
+
+async def test_an_unknown_plugin_and_a_missing_queue_are_given_up_in_the_end(cluster):
+    await cluster.job("j", plugins={"nobody": []})
+    await cluster.job("k", queue="nowhere")
+
+    async def told_of_both():
+        return "PluginError" in "".join(await told(cluster)) and "PodGroupError" in "".join(await told(cluster, "k"))
+
+    await cluster.until(told_of_both)
+    assert "PluginError: Execute plugin when job add failed, err: failed to get plugin nobody" in await told(cluster)
+    assert 'PodGroupError: Failed to create PodGroup, err: queue "nowhere" not found' in await told(cluster, "k")
+    assert (await cluster.phase("j"), await cluster.phase("k")) == ("Pending", "Pending")
+
+
+async def test_commands_abort_and_resume(cluster):
+    cluster.holding.add("all")
+    await cluster.job("j", task(replicas=2), plugins={"svc": []})
+    await cluster.reaches("j", "Running")
+    await command(cluster, "AbortJob")
+    await cluster.reaches("j", "Aborted")
+    assert await cluster.names(PODS) == []
+    await command(cluster, "ResumeJob")
+    await cluster.reaches("j", "Running")
+    assert await cluster.names(COMMANDS) == []
+    lines = await told(cluster)
+    assert "ExecuteAction: Start to execute action AbortJob " in lines
+    assert "CommandIssued: Start to execute command ResumeJob, and clean it up to make sure executed not more than once." in lines
+
+
+async def test_a_failed_pod_restarts_the_job_as_often_as_allowed(cluster):
+    cluster.holding.add("all")
+    await cluster.job("j", task(replicas=2), maxRetry=2, policies=[{"event": "PodFailed", "action": "RestartJob"}])
+    for version in (0, 1):
+        await cluster.reaches("j", "Running")
+
+        async def runs(version=str(version)):
+            pods = (await cluster.client.list(PODS, NS))[0]
+            return len(pods) == 2 and all(
+                pod["metadata"]["annotations"]["volcano.sh/job-version"] == version and pod["status"]["phase"] == "Running"
+                for pod in pods
+            )
+
+        await cluster.until(runs)
+        await cluster.set_phase("j-a-1", "Failed")
+    await cluster.reaches("j", "Failed")
+    job = await cluster.client.get(JOBS, Key(NS, "j"))
+    assert (job["status"]["retryCount"], job["status"]["state"]["reason"]) == (2, "MaxRetryReached")
+
+    async def only_the_failed_pod_is_left():
+        return await cluster.names(PODS) == ["j-a-1"]
+
+    await cluster.until(only_the_failed_pod_is_left)
+
+
+async def test_scaling_up_and_down_follows_in_pods_podgroup_and_hosts(cluster):
+    cluster.holding.add("all")
+    await cluster.job("j", task(replicas=1), plugins={"svc": []})
+    await cluster.reaches("j", "Running")
+    for size in (4, 2):
+        patch = [
+            {"op": "add", "path": "/spec/minAvailable", "value": size},
+            {"op": "add", "path": "/spec/tasks/0/replicas", "value": size},
+            {"op": "add", "path": "/spec/tasks/0/minAvailable", "value": size},
+        ]
+        await cluster.client.patch(JOBS, Key(NS, "j"), patch, PatchKind.JSON)
+
+        async def followed(size=size):
+            group = (await cluster.client.list(POD_GROUPS, NS))[0][0]
+            hosts = (await cluster.client.get(CONFIG_MAPS, Key(NS, "j-svc")))["data"]["VC_A_NUM"]
+            names = await cluster.names(PODS)
+            return (names, group["spec"]["minMember"], hosts) == ([f"j-a-{i}" for i in range(size)], size, str(size))
+
+        await cluster.until(followed)
+    await cluster.reaches("j", "Running")
+
+
+async def test_a_finished_job_expires(cluster):
+    await cluster.job("j", ttlSecondsAfterFinished=0)
+
+    async def gone():
+        return await cluster.names(JOBS) == []
+
+    await cluster.until(gone)
+
+
+async def test_queues_close_with_their_parent_and_open_with_it(cluster):
+    async def state(name):
+        return ((await cluster.client.get(QUEUES, Key("", name))).get("status") or {}).get("state")
+
+    async def states(parent, child):
+        return (await state("p"), await state("c")) == (parent, child)
+
+    for name, parent in (("p", ""), ("c", "p")):
+        spec = {"weight": 1, **({"parent": parent} if parent else {})}
+        body = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+        await cluster.client.create(QUEUES, body)
+    await cluster.until(lambda: states("Open", "Open"))
+    assert (await cluster.client.get(QUEUES, Key("", "p")))["spec"]["parent"] == "root"
+    await command(cluster, "CloseQueue", QUEUES, "p")
+    await cluster.until(lambda: states("Closed", "Closed"))
+    await command(cluster, "OpenQueue", QUEUES, "p")
+    await cluster.until(lambda: states("Open", "Open"))
+
+
+async def test_a_namespace_that_is_being_deleted_hurts_nobody(cluster):
+    cluster.holding.add("all")
+    await cluster.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}})
+    await cluster.job("j", task(replicas=3), plugins={"svc": []}, namespace="t")
+    await cluster.client.delete(NAMESPACES, Key("", "t"))
+    await cluster.job("j")
+
+    async def gone():
+        return "t" not in await cluster.names(NAMESPACES, "")
+
+    cluster.holding.clear()
+    await cluster.until(gone)
+    await cluster.reaches("j", "Completed")

@@ -1,0 +1,132 @@
+"""Small parts of the controller: pace, selection, batches, settings, and what the process costs."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from pyroclast.kube.errors import Forbidden, ServerError
+from pyroclast.runtime.settings import parse
+from pyroclast_job_controller.batches import FIRST_BATCH, at_once, slow_start
+from pyroclast_job_controller.pacing import LONGEST, SHORTEST, Pace
+from pyroclast_job_controller.refusal import is_terminating_namespace, is_transient
+from pyroclast_job_controller.selection import is_enabled
+from pyroclast_job_controller.settings import ControllerSettings
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_the_first_write_goes_out_at_once_and_the_next_waits():
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.wait() == 0
+    pace.written()
+    assert pace.wait() == pytest.approx(SHORTEST)
+
+
+def test_a_status_that_changes_all_the_time_is_written_ever_more_rarely():
+    clock = Clock()
+    pace = Pace(clock)
+    pace.written()
+    waits = []
+    for _ in range(6):
+        waits.append(pace.wait())
+        clock.now += pace.wait()
+        pace.written()
+    assert waits == pytest.approx([0.2, 0.4, 0.8, 1.6, LONGEST, LONGEST])
+    clock.now += 3 * LONGEST
+    assert pace.wait() == 0
+    pace.written()
+    assert pace.wait() == pytest.approx(SHORTEST)
+
+
+@pytest.mark.parametrize(
+    ("selection", "want"),
+    [
+        ((), True),
+        (("*",), True),
+        (("*", "-job-controller"), False),
+        (("-job-controller", "+job-controller"), False),
+        (("+job-controller",), True),
+        (("job-controller",), True),
+        (("gc-controller",), False),
+        (("*, -job-controller",), False),
+    ],
+)
+def test_selection(selection, want):
+    assert is_enabled("job-controller", selection) is want
+
+
+def test_settings_take_the_flags_of_the_original():
+    flags = ["--worker_threads=4", "--controllers=*,-gc-controller", "--max-requeue-num=-1", "--v=4"]
+    settings = parse(ControllerSettings, flags, "test")
+    assert (settings.worker_threads, settings.controllers, settings.max_requeue_num) == (4, ("*", "-gc-controller"), -1)
+    assert (settings.leader_elect_resource_name, settings.scheduler_name) == ("vc-controller-manager", ("volcano",))
+
+
+def test_a_controller_that_is_named_twice_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        parse(ControllerSettings, ["--controllers=gc-controller,-gc-controller"], "test")
+    assert "controllers option gc-controller cannot have both '-' and '+' prefixes" in capsys.readouterr().err
+
+
+async def test_a_batch_that_fails_is_the_last():
+    tried = []
+
+    async def action(number):
+        tried.append(number)
+        if number == 10:
+            raise Forbidden(403, "Forbidden", "exceeded quota")
+
+    errors = await slow_start(range(100), action)
+    assert [error.message for error in errors] == ["exceeded quota"]
+    assert len(tried) == FIRST_BATCH + 2 * FIRST_BATCH
+
+
+async def test_all_at_once_and_other_errors_are_not_hidden():
+    running = asyncio.Event()
+
+    async def wait(number):
+        if number == 1:
+            running.set()
+        await running.wait()
+
+    assert await at_once([0, 1], wait) == []
+
+    async def crash(_):
+        raise ValueError("a mistake of ours")
+
+    with pytest.raises(ValueError, match="a mistake of ours"):
+        await at_once([0], crash)
+
+
+def test_what_may_pass_and_what_will_not():
+    assert is_transient(ServerError(500, "InternalError", "x"))
+    assert not is_transient(Forbidden(403, "Forbidden", "x"))
+    ending = Forbidden(403, "Forbidden", "x", details={"causes": [{"reason": "NamespaceTerminating"}]})
+    assert is_terminating_namespace(ending)
+    assert not is_terminating_namespace(Forbidden(403, "Forbidden", "x"))
+
+
+@pytest.mark.parametrize("module", ["pyroclast_job_controller", "pyroclast_jobflow_controller"])
+def test_a_wrong_flag_is_one_line(module):
+    result = subprocess.run(
+        [sys.executable, "-m", module, "--worker-threadz=3"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "--worker-threadz" in result.stderr
+
+
+@pytest.mark.parametrize("module", ["pyroclast_job_controller", "pyroclast_jobflow_controller"])
+def test_a_service_imports_neither_slow_nor_heavy_packages(module):
+    heavy = ("kubernetes_asyncio", "numpy", "opentelemetry", "cryptography")
+    code = f"import sys, {module}.__main__; print(*(name for name in {heavy} if name in sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.strip() == ""

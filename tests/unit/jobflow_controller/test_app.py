@@ -1,0 +1,61 @@
+"""The jobflow controller as a process: it starts, leads, says that it is well, and gives its Lease back when it stops."""
+
+import asyncio
+import contextlib
+import socket
+import sys
+
+import aiohttp
+
+from pyroclast.api.crds import custom_resource_definitions
+from pyroclast.api.types import CRDS, LEASES, NAMESPACES, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import load_config
+from pyroclast.kube.errors import NotFound
+from pyroclast_standalone.apiserver.running import running_server
+
+LEASE = Key("volcano-system", "pyroclast-jobflow-controller")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+async def ready(url):
+    async with aiohttp.ClientSession() as session:
+        while True:
+            with contextlib.suppress(aiohttp.ClientConnectionError):
+                async with session.get(url) as answer:
+                    if answer.status == 200:
+                        return
+            await asyncio.sleep(0.1)
+
+
+async def holder(client):
+    with contextlib.suppress(NotFound):
+        return (await client.get(LEASES, LEASE))["spec"].get("holderIdentity") or ""
+    return ""
+
+
+async def test_it_starts_leads_and_stops():
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        for crd in custom_resource_definitions():
+            await client.create(CRDS, crd)
+        await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE.namespace}})
+        address = f"127.0.0.1:{free_port()}"
+        flags = (f"--kubeconfig={server.kubeconfig}", "--enable-healthz", f"--healthz-address={address}", "--log-level=error")
+        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "pyroclast_jobflow_controller", *flags)
+        try:
+            async with asyncio.timeout(30):
+                await ready(f"http://{address}/readyz")
+                while not await holder(client):
+                    await asyncio.sleep(0.05)
+                process.terminate()
+                assert await process.wait() == 0
+            assert await holder(client) == ""
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
