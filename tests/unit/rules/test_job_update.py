@@ -11,7 +11,11 @@ from pyroclast.rules import jobs
 from tests.unit.rules.builders import job, task, template
 
 FIXED = "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
-OLD = job(task(replicas=5, minAvailable=5, maxRetry=3), minAvailable=5, policies=[{"event": "PodFailed", "timeout": "1m"}])
+OLD = job(
+    task(replicas=5, minAvailable=5, maxRetry=3),
+    minAvailable=5,
+    policies=[{"event": "PodFailed", "action": "AbortJob", "timeout": "1m"}],
+)
 
 
 def changed(**spec: Any) -> dict[str, Any]:
@@ -32,7 +36,7 @@ ALLOWED = {
         tasks=of_task(template=template(resources={"requests": {"cpu": "1000m"}})),
     )
     | {"old": changed(tasks=of_task(template=template(resources={"requests": {"cpu": 1}})))},
-    "the same duration in other words": changed(policies=[{"event": "PodFailed", "timeout": "60s"}]),
+    "the same duration in other words": changed(policies=[{"event": "PodFailed", "action": "AbortJob", "timeout": "60s"}]),
     "an empty list where none was": changed(volumes=[], plugins={}),
     "the claim name that was made": changed(volumes=[{"mountPath": "/d", "volumeClaim": {}, "volumeClaimName": "x"}])
     | {"old": changed(volumes=[{"mountPath": "/d", "volumeClaim": {}}])},

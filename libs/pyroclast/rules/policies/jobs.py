@@ -308,6 +308,16 @@ _VALIDATIONS: Final = (
         operations=_UPDATE,
     ),
     Validation(
+        "volumes are not changed, but for the claim names that are filled in",
+        (
+            "variables.volumes.size() == oldObject.?spec.?volumes.orValue([]).size() && variables.volumes.all(i, v, "
+            "v.mountPath == oldObject.spec.volumes[i].mountPath && v.?volumeClaim == oldObject.spec.volumes[i].?volumeClaim && "
+            "(has(v.volumeClaim) || v.?volumeClaimName == oldObject.spec.volumes[i].?volumeClaimName))"
+        ),
+        _FIXED,
+        operations=_UPDATE,
+    ),
+    Validation(
         "fields of tasks are not changed",
         (
             "variables.tasks.size() != oldObject.?spec.?tasks.orValue([]).size() || variables.tasks.all(i, t, "
