@@ -120,17 +120,21 @@ def _number_checks(schema: Mapping[str, Json]) -> list[Validator]:
                 errors.append(invalid(path, value, f"{path} in body should be a multiple of {_number(factor)}"))
 
         checks.append(check_factor)
-    if limits := _INTEGER_LIMITS.get(schema.get("format", "")):
-        lowest, highest = limits
-
-        def check_range(value: float, _path: str, _old: Json, errors: Errors) -> None:
-            if not lowest <= value <= highest:
-                form = schema["format"]
-                text = f"Checked value must be of type integer with format {form} (got: {_number(value)})"
-                errors.append(invalid("<nil>", "", text))
-
-        checks.append(check_range)
+    if schema.get("type") == "integer":
+        checks.append(_range(schema.get("format", "")))
     return checks
+
+
+def _range(form: str) -> Validator:
+    """Whole numbers, as many digits as their format holds."""
+    lowest, highest = _INTEGER_LIMITS.get(form, _INTEGER_LIMITS["int64"])
+    known = f"with format {form}" if form else "(default format)"
+
+    def check(value: float, path: str, _old: Json, errors: Errors) -> None:
+        if not lowest <= value <= highest or int(value) != value:
+            errors.append(invalid("<nil>", "", f"Checked value must be of type integer {known} in {path}"))
+
+    return check
 
 
 def _bound(limit: float, words: str, fails: Callable[[float, float], bool], *, is_exclusive: bool) -> Validator:

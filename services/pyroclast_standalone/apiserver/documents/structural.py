@@ -45,6 +45,8 @@ def _coerce(metadata: Json, path: str) -> list[str]:
     try:
         problems = codec_of(_META).decode(metadata)
     except Undecodable as error:
+        if path == "metadata":
+            raise
         raise Undecodable(str(invalid(path, metadata, error.message))) from None
     return [problem.removeprefix('unknown field "').rstrip('"') for problem in problems]
 
