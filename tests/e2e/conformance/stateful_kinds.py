@@ -82,7 +82,9 @@ _LEASE = st.fixed_dictionaries(
                 "holderIdentity": st.sampled_from(["one", "two", ""]),
                 "leaseDurationSeconds": st.sampled_from([1, 5, 0, -1, "5"]),
                 "leaseTransitions": st.sampled_from([0, 3, -1]),
-                "renewTime": st.sampled_from(["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.000000Z", "2024-01-01T00:00:01.5Z", "x"]),
+                "renewTime": st.sampled_from(
+                    ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.000000Z", "2024-01-01T00:00:01.5Z", "x"]
+                ),
                 "strategy": st.sampled_from(["OldestEmulationVersion"]),
             }
         )
@@ -125,7 +127,9 @@ _POD_STATUS = _present(
     {
         "phase": st.sampled_from(["Pending", "Running", "Succeeded", "Failed"]),
         "conditions": st.lists(
-            st.fixed_dictionaries({"type": st.sampled_from(["Ready", "example.org/c"]), "status": st.sampled_from(["True", "False"])}),
+            st.fixed_dictionaries(
+                {"type": st.sampled_from(["Ready", "example.org/c"]), "status": st.sampled_from(["True", "False"])}
+            ),
             max_size=2,
             unique_by=lambda condition: condition["type"],
         ),
@@ -134,8 +138,12 @@ _POD_STATUS = _present(
         "nominatedNodeName": st.just("n"),
     }
 )
-_TEMPLATE = st.fixed_dictionaries({"template": st.fixed_dictionaries({"metadata": _present({"labels": LABELS}), "spec": _POD_SPEC})})
-_ITEM = st.fixed_dictionaries({"name": st.sampled_from(["c", "d"])}, optional={"image": st.just("k"), "env": _ENV, "$patch": st.just("delete")})
+_TEMPLATE = st.fixed_dictionaries(
+    {"template": st.fixed_dictionaries({"metadata": _present({"labels": LABELS}), "spec": _POD_SPEC})}
+)
+_ITEM = st.fixed_dictionaries(
+    {"name": st.sampled_from(["c", "d"])}, optional={"image": st.just("k"), "env": _ENV, "$patch": st.just("delete")}
+)
 _STRATEGIC_SPEC = st.fixed_dictionaries(
     {},
     optional={
@@ -144,12 +152,15 @@ _STRATEGIC_SPEC = st.fixed_dictionaries(
         "tolerations": st.just([{"key": "z", "operator": "Exists"}]),
         "nodeSelector": st.sampled_from([None, {"a": None}, {"$patch": "replace", "b": "2"}]),
         "activeDeadlineSeconds": st.sampled_from([None, 4]),
-        "volumes": st.sampled_from([[{"$patch": "delete", "name": "v"}], [{"name": "v", "$retainKeys": ["name", "emptyDir"], "emptyDir": {}}]]),
+        "volumes": st.sampled_from(
+            [[{"$patch": "delete", "name": "v"}], [{"name": "v", "$retainKeys": ["name", "emptyDir"], "emptyDir": {}}]]
+        ),
     },
 )
 
 _PARTS = st.lists(
-    st.fixed_dictionaries({"name": st.sampled_from(["m", "n"])}, optional={"count": st.integers(1, 3), "note": _DIGIT}), max_size=2
+    st.fixed_dictionaries({"name": st.sampled_from(["m", "n"])}, optional={"count": st.integers(1, 3), "note": _DIGIT}),
+    max_size=2,
 )
 _GAUGE = st.fixed_dictionaries(
     {
@@ -180,7 +191,8 @@ _GAUGE_STATUS = _present(
         "replicas": st.integers(0, 3),
         "selector": st.sampled_from(["x=1", ""]),
         "conditions": st.lists(
-            st.fixed_dictionaries({"type": st.sampled_from(["A", "B"])}, optional={"status": st.sampled_from(["True", "False"])}), max_size=2
+            st.fixed_dictionaries({"type": st.sampled_from(["A", "B"])}, optional={"status": st.sampled_from(["True", "False"])}),
+            max_size=2,
         ),
         "nope": st.just(1),
     }
@@ -197,7 +209,9 @@ KINDS: Mapping[str, Kind] = {
             _CONFIG,
             {},
             {"/data": st.just({"p": "3"}), "/data/p": _DIGIT, "/data/q": _DIGIT, "/immutable": st.booleans()},
-            strategic=_present({"data": st.sampled_from([{"$patch": "replace", "q": "3"}, {"p": None}, None, {"$patch": "delete"}])}),
+            strategic=_present(
+                {"data": st.sampled_from([{"$patch": "replace", "q": "3"}, {"p": None}, None, {"$patch": "delete"}])}
+            ),
         ),
         Kind(
             "secrets",
@@ -214,7 +228,11 @@ KINDS: Mapping[str, Kind] = {
             "Lease",
             _LEASE,
             {},
-            {"/spec": st.just({"holderIdentity": "three"}), "/spec/holderIdentity": st.just("four"), "/spec/leaseTransitions": st.integers(1, 3)},
+            {
+                "/spec": st.just({"holderIdentity": "three"}),
+                "/spec/holderIdentity": st.just("four"),
+                "/spec/leaseTransitions": st.integers(1, 3),
+            },
         ),
         Kind(
             "pods",
@@ -230,7 +248,11 @@ KINDS: Mapping[str, Kind] = {
                 "/spec/schedulingGates": st.just([]),
             },
             status=_POD_STATUS,
-            selectors=("labelSelector=x%3D1", "fieldSelector=spec.nodeName%3D", "fieldSelector=status.phase%3DPending,spec.nodeName!%3Dm"),
+            selectors=(
+                "labelSelector=x%3D1",
+                "fieldSelector=spec.nodeName%3D",
+                "fieldSelector=status.phase%3DPending,spec.nodeName!%3Dm",
+            ),
             strategic=st.fixed_dictionaries({"spec": _STRATEGIC_SPEC}),
             is_bound=True,
         ),

@@ -1,0 +1,53 @@
+"""Random sequences of writes, sent to a real kube-apiserver and to ours, are answered the same and leave the same behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.e2e.conformance.conftest import Pair, pair  # noqa: F401 - a fixture of the tests beside
+from tests.e2e.conformance.driver import connect
+from tests.e2e.conformance.hooks import hook_server
+from tests.e2e.conformance.stateful_machine import machine_of
+from tests.e2e.conformance.stateful_setup import set_up
+
+ASK_SECONDS = 120.0
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("sequences", "steps"), [pytest.param(40, 20, id="few"), pytest.param(1000, 50, id="many", marks=pytest.mark.soak)]
+)
+async def test_random_writes_are_answered_the_same(
+    pair: Pair,  # noqa: F811
+    tmp_path: Path,
+    sequences: int,
+    steps: int,
+    record_property: pytest.RecordProperty,
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with contextlib.AsyncExitStack() as stack:
+        servers = []
+        for name, kubeconfig in (("real", pair.real), ("ours", pair.ours)):
+            hooks = await stack.enter_async_context(hook_server(tmp_path / f"hooks-{name}"))
+            servers.append(await stack.enter_async_context(connect(name, kubeconfig, hooks)))
+        await asyncio.gather(*map(set_up, servers))
+        machine = machine_of(*servers, lambda work: asyncio.run_coroutine_threadsafe(work, loop).result(ASK_SECONDS))
+        how = settings(
+            max_examples=sequences,
+            stateful_step_count=steps,
+            derandomize=True,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate, Phase.shrink],
+            suppress_health_check=list(HealthCheck),
+            report_multiple_bugs=False,
+        )
+        await asyncio.to_thread(run_state_machine_as_test, machine, settings=how)
+    record_property("sequences", machine.counts.sequences)
+    record_property("steps", machine.counts.steps)
