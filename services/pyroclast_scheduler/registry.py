@@ -14,7 +14,9 @@ __all__ = ["ACTION_GROUP", "PLUGIN_GROUP", "actions", "plugins"]
 ACTION_GROUP: Final = "pyroclast.scheduler.actions"
 PLUGIN_GROUP: Final = "pyroclast.scheduler.plugins"
 
-_ACTIONS: Final = {name: f"pyroclast_scheduler.actions.{name}:execute" for name in ("enqueue", "allocate", "backfill")}
+_ACTIONS: Final = {
+    name: f"pyroclast_scheduler.actions.{name}:execute" for name in ("enqueue", "allocate", "backfill", "preempt", "reclaim")
+}
 _PLUGINS: Final = {
     "binpack": "pyroclast_scheduler.plugins.binpack:Binpack",
     "conformance": "pyroclast_scheduler.plugins.conformance:Conformance",

@@ -23,6 +23,7 @@ from pyroclast_scheduler.shell import debug
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.bootstrap import ensure_queues
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
+from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
@@ -49,6 +50,7 @@ async def main(service: Service) -> None:
     recorder = EventRecorder(client, settings.scheduler_name[0] if len(settings.scheduler_name) == 1 else "volcano")
     cache = Cache(settings.scheduler_name, default_queue=settings.default_queue)
     binder = Binder(client, cache, recorder, metrics)
+    evictor = Evictor(client, cache, recorder, metrics)
     writer = Writer(client, cache, recorder)
     binder.refused = writer.bind_refused
     loop = Loop(
@@ -57,6 +59,7 @@ async def main(service: Service) -> None:
         actions=actions,
         plugins=plugins,
         binder=binder,
+        evictor=evictor,
         writer=writer,
         keeper=GangKeeper(client, cache, recorder),
         metrics=metrics,
@@ -75,6 +78,7 @@ async def main(service: Service) -> None:
         log.info("scheduler.leading")
         async with asyncio.TaskGroup() as group:
             group.create_task(binder.run())
+            group.create_task(evictor.run())
             group.create_task(writer.run())
             group.create_task(loop.run())
 

@@ -110,6 +110,8 @@ def missing(settings: Configuration, case: Mapping[str, Any]) -> list[str]:
     actions, plugins = registry.actions(), registry.plugins()
     names = [f"action {name}" for name in settings.actions if name not in actions]
     names += [f"plugin {entry.name}" for tier in settings.tiers for entry in tier if entry.name not in plugins]
+    if settings.action_arguments.get("preempt", {}).get("enableTopologyAwarePreemption"):
+        names.append("topology-aware preemption")
     names += [f"table of {key}" for key in case if key not in UNDERSTOOD]
     groups = (row for row in case.get("podgroups") or [] if len(row) > 3)
     if any(row[3].get("sub") or row[3].get("topo") for row in groups):
@@ -193,14 +195,13 @@ def judge(expect: Mapping[str, Any], seen: Seen, case: Mapping[str, Any]) -> lis
 
     if "bind" in expect or not {*expect} & {"binds", "bound", "oneOf", "sameZone", "atLeastOneOn"}:
         compare("bind", seen.binds, expect.get("bind", {}))
+    compare("evict", sorted(seen.evicted), sorted(expect.get("evict", [])))
     for key, want in expect.items():
         match key:
-            case "bind":
+            case "bind" | "evict":
                 pass
             case "binds":
                 compare("number of binds", len(seen.binds), want)
-            case "evict":
-                compare("evict", sorted(seen.evicted), sorted(want))
             case "pipe":
                 got = {job: seen.pipelined.get(job) for job in want}
                 compare("pipelined", got, {job: sorted(nodes) for job, nodes in want.items()})

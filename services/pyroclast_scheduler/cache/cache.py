@@ -190,6 +190,13 @@ class Cache:
         if task is not None and task.status in ALLOCATED:
             self._replace(task, task.moved(TaskStatus.RELEASING, task.node))
 
+    def restore(self, uid: str) -> None:
+        """Take back that pod `uid` is on its way out; it is as the API server says again."""
+        task = self.tasks.get(uid)
+        if task is not None and task.status is TaskStatus.RELEASING:
+            self._set_pod(task.pod)
+            self._on_change()
+
     def believe(self, job: str, status: records.PodGroupStatus | None) -> None:
         """Take `status` as that of PodGroup `job` while it is being written; None: as the API server says again."""
         entry = self._jobs.get(job)

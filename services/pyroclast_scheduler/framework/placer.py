@@ -14,7 +14,7 @@ from pyroclast_scheduler.framework.session import Session
 from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.placement.greedy import NEVER, Rows
 
-__all__ = ["Batch", "explain", "find"]
+__all__ = ["Batch", "coupled_refusals", "explain", "find", "ranked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def find(session: Session, plan: Plan, task: Task, count: int, *, within: Bools 
     scores count. The caller applies the batch before asking for the next.
     """
     allowed = within
-    coupled = _coupled(session, plan, task)
+    coupled = coupled_refusals(session, plan, task)
     if coupled is not None:
         open_nodes = ~np.logical_or.reduce([refusal.nodes for refusal in coupled]) if coupled else None
         allowed = open_nodes if allowed is None else allowed if open_nodes is None else allowed & open_nodes
@@ -54,11 +54,27 @@ def find(session: Session, plan: Plan, task: Task, count: int, *, within: Bools 
 def explain(session: Session, plan: Plan, task: Task) -> FitErrors:
     """Why `task` fits on none of the session's nodes."""
     refusals: list[Refusal] = plan.refusals()
-    refusals.extend(_coupled(session, plan, task) or ())
+    refusals.extend(coupled_refusals(session, plan, task) or ())
     return count_refusals(session.usable, refusals)
 
 
-def _coupled(session: Session, plan: Plan, task: Task) -> list[Refusal] | None:
+def ranked(session: Session, plan: Plan, task: Task, nodes: Bools) -> list[int]:
+    """The rows of `nodes`, best score first, own ones before those of other schedulers; room is not asked for."""
+    rows = np.flatnonzero(nodes)
+    if not len(rows):
+        return []
+    scores = plan.score(rows, 1)[:, 0]
+    extra = _together(session, plan, task, nodes)
+    if extra is not None:
+        scores = scores + extra[rows]
+    order = np.argsort(-scores, kind="stable")
+    if session.preferred is not None:
+        order = order[np.argsort(~session.preferred[rows[order]], kind="stable")]
+    return [int(row) for row in rows[order]]
+
+
+def coupled_refusals(session: Session, plan: Plan, task: Task) -> list[Refusal] | None:
+    """Refusals that depend on where other pods are; None if that does not matter to `task`."""
     found: list[Refusal] | None = None
     for ask in session.hooks(Point.COUPLED_FILTER):
         refusals = ask(task, plan)
@@ -68,15 +84,15 @@ def _coupled(session: Session, plan: Plan, task: Task) -> list[Refusal] | None:
 
 
 def _pick(session: Session, plan: Plan, task: Task, first: Floats, count: int, *, is_promise: bool) -> Rows:
-    if session.has(Point.BATCH_NODE_ORDER):
-        candidates = first != NEVER
-        extra = np.zeros(len(first))
-        is_extra = False
-        if candidates.any():
-            for ask in session.hooks(Point.BATCH_NODE_ORDER):
-                scores = ask(task, plan, candidates)
-                if scores is not None:
-                    extra, is_extra = extra + scores, True
-        if is_extra:
+    candidates = first != NEVER
+    if session.has(Point.BATCH_NODE_ORDER) and candidates.any():
+        extra = _together(session, plan, task, candidates)
+        if extra is not None:
             return plan.place(np.where(candidates, first + extra, NEVER), 1, future=is_promise)
     return plan.place(first, count, future=is_promise)
+
+
+def _together(session: Session, plan: Plan, task: Task, candidates: Bools) -> Floats | None:
+    """The scores that depend on which nodes are candidates; None if they say nothing."""
+    found = [scores for ask in session.hooks(Point.BATCH_NODE_ORDER) if (scores := ask(task, plan, candidates)) is not None]
+    return np.sum(found, axis=0) if found else None

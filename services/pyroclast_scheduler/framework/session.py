@@ -162,7 +162,11 @@ class Session:
 
     def job_key(self, job: Job) -> tuple[Any, ...]:
         """The place of `job` among the jobs of its queue."""
-        return (*(key(job) for key in self.hooks(Point.JOB_ORDER)), job.facts.created, job.facts.uid)
+        return (*self.job_order(job), job.facts.created, job.facts.uid)
+
+    def job_order(self, job: Job) -> tuple[Any, ...]:
+        """What the plugins say of the place of `job`, without age and UID, which only break ties."""
+        return tuple(key(job) for key in self.hooks(Point.JOB_ORDER))
 
     def queue_key(self, queue: Queue) -> tuple[Any, ...]:
         """The place of `queue` among the queues."""
@@ -216,7 +220,15 @@ class Session:
         """Whether `queue` may take places from others for `amount` more."""
         return all(ask(queue, amount) for ask in self.hooks(Point.PREEMPTIVE))
 
-    def victims(self, point: Point, preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
+    def preemptable(self, preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
+        """Those of `candidates` that may go for `preemptor`, a task of `job` in the same queue."""
+        return self._victims(Point.PREEMPTABLE, preemptor, job, candidates)
+
+    def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
+        """Those of `candidates` that may go for `preemptor`, a task of `job` in another queue."""
+        return self._victims(Point.RECLAIMABLE, preemptor, job, candidates)
+
+    def _victims(self, point: Point, preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
         """The candidates that all plugins of the first tier with an answer agree on."""
         for tier in self._hooks[point]:
             chosen: list[tuple[Job, Task]] | None = None

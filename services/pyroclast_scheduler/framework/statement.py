@@ -75,6 +75,11 @@ class Statement:
         """Take `task` off its node."""
         self._do(job, plan, [task], np.array([task.row], dtype=np.intp), TaskStatus.RELEASING, reason=reason)
 
+    def merge(self, other: Statement) -> None:
+        """Take over the steps of `other`, which is empty afterwards."""
+        self.moves += other.moves
+        other.moves = []
+
     def commit(self) -> None:
         """Keep the steps: evictions and binds leave the session now."""
         for move in self.moves:

@@ -75,8 +75,6 @@ class Binder:
                     self._queue.put_nowait(_Bind(task, node, is_told=i == 0))
                     self._metrics.task.labels("Assumed").observe(max(0.0, now - task.created) * 1000)
             self._placed(binds.job, len(binds.placed), now)
-        for eviction in commit.evictions:
-            self._cache.releasing(eviction.task.uid)
         if self._queue.qsize() >= LONGEST_BACKLOG:
             self._room.clear()
 

@@ -23,6 +23,7 @@ from pyroclast_scheduler.framework.outcome import Commit, Outcome
 from pyroclast_scheduler.framework.plugin import Action, PluginFactory
 from pyroclast_scheduler.framework.session import Ports, Shard
 from pyroclast_scheduler.shell.binder import Binder
+from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.writer import Writer
@@ -47,6 +48,7 @@ class Loop:
         actions: Mapping[str, Action],
         plugins: Mapping[str, PluginFactory],
         binder: Binder,
+        evictor: Evictor,
         writer: Writer,
         keeper: GangKeeper,
         metrics: SchedulerMetrics,
@@ -58,6 +60,7 @@ class Loop:
         self._actions = actions
         self._plugins = plugins
         self._binder = binder
+        self._evictor = evictor
         self._writer = writer
         self._keeper = keeper
         self._metrics = metrics
@@ -90,6 +93,10 @@ class Loop:
         silent = time.monotonic() - self.last_cycle
         return f"no scheduling cycle ended for {silent:.0f} s" if self.cycles and silent > max(60.0, 10 * self._period) else None
 
+    def _commit(self, commit: Commit) -> None:
+        self._binder.take(commit)
+        self._evictor.take(commit)
+
     async def _until_change(self) -> None:
         try:
             async with asyncio.timeout(self._period):
@@ -110,7 +117,7 @@ class Loop:
         self._metrics.open_session.observe((time.perf_counter() - start) * 1000)
         ports = Ports(
             now=self._now(),
-            commit=lambda commit: _later(loop, self._binder.take, commit),
+            commit=lambda commit: _later(loop, self._commit, commit),
             observe=self._metrics.observe,
             shard=self.shard(),
         )

@@ -1,0 +1,91 @@
+"""Action reclaim: between queues, those that have less than they deserve take back from those that have more."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import numpy as np
+
+from pyroclast_scheduler.framework.arguments import Arguments
+from pyroclast_scheduler.framework.heaps import Heap
+from pyroclast_scheduler.framework.jobs import Job, Task
+from pyroclast_scheduler.framework.session import Queue, Session
+from pyroclast_scheduler.framework.statement import Statement
+from pyroclast_scheduler.framework.victims import Residents, first_to_go, has_enough, resolvable
+from pyroclast_scheduler.model.statuses import TaskStatus
+
+__all__ = ["execute"]
+
+_REASON: Final = "reclaim"
+
+
+def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument tunes a cache that is not needed here
+    """Each queue that is not overused lets its starving jobs take places from other queues, whole gangs or nothing."""
+    queues: Heap[Queue] = Heap(session.queue_key)
+    starving: dict[str, list[Job]] = {}
+    for job in session.jobs.values():
+        if job.is_pending or session.job_invalid(job) is not None or not session.job_starving(job):
+            continue
+        if job.facts.queue not in starving:
+            starving[job.facts.queue] = []
+            queues.push(session.queues[job.facts.queue])
+        starving[job.facts.queue].append(job)
+    if not starving:
+        return
+    residents = Residents(session)
+    while queues:
+        queue = queues.pop()
+        if session.overused(queue):
+            continue
+        for job in sorted(starving[queue.name], key=session.job_key):
+            _reclaim_for_job(session, residents, queue, job)
+
+
+def _reclaim_for_job(session: Session, residents: Residents, queue: Queue, job: Job) -> None:
+    statement = session.statement()
+    found = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
+    tasks = deque(sorted(found, key=session.task_key))
+    while tasks and session.job_starving(job):
+        task = tasks.popleft()
+        plan = session.plan(task.facts.shape)
+        if task.facts.pod.spec.preemption_policy == "Never":
+            continue
+        if session.preemptive(queue, plan.request) and session.pre_predicate(task, plan) is None:
+            _reclaim_for_task(session, residents, statement, job, task)
+    if session.job_pipelined(job):
+        statement.commit()
+    else:
+        statement.discard()
+
+
+def _reclaim_for_task(session: Session, residents: Residents, statement: Statement, job: Job, task: Task) -> None:
+    """Promise `task` the first node, own ones first, on which enough pods of other queues may go, and evict them."""
+    plan = session.plan(task.facts.shape)
+
+    def keep(owner: Job, victim: Task) -> bool:
+        if victim.status is not TaskStatus.RUNNING or not victim.facts.is_preemptable:
+            return False
+        return owner.facts.queue != job.facts.queue and session.queues[owner.facts.queue].facts.is_reclaimable
+
+    rows = np.flatnonzero(resolvable(session, plan, task))
+    if session.preferred is not None:
+        rows = rows[np.argsort(~session.preferred[rows], kind="stable")]
+    for row in rows.tolist():
+        candidates = residents.on(row, keep)
+        if not candidates:
+            continue
+        victims = session.reclaimable(task, job, candidates)
+        if not has_enough(session, plan, row, victims):
+            continue
+        attempt = session.statement()
+        ordered = deque(first_to_go(session, victims))
+        while ordered and not has_enough(session, plan, row, ()):
+            owner, victim = ordered.popleft()
+            attempt.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
+        if not has_enough(session, plan, row, ()):
+            attempt.discard()
+            continue
+        attempt.pipeline(job, plan, [task], np.array([row], dtype=np.intp), evicted_others=bool(attempt.moves))
+        statement.merge(attempt)
+        return

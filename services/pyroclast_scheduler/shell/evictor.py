@@ -1,0 +1,92 @@
+"""Evictions: a pod is told why it goes, then deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from pyroclast.api.types import POD_GROUPS, PODS, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.framework.outcome import Commit, Eviction
+from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+
+__all__ = ["Evictor"]
+
+log = structlog.get_logger()
+
+WORKERS: Final = 8
+_SECONDS: Final = 30.0
+
+
+class Evictor:
+    """Takes commits from sessions; `run` must be running. All of it belongs to the event loop's thread."""
+
+    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, metrics: SchedulerMetrics) -> None:
+        self._client = client
+        self._cache = cache
+        self._recorder = recorder
+        self._metrics = metrics
+        self._queue: asyncio.Queue[Eviction] = asyncio.Queue()
+
+    def take(self, commit: Commit) -> None:
+        """Assume that the pods go, and send them on their way."""
+        if commit.evictions:
+            self._metrics.evictions.labels(commit.evictions[0].reason).inc()
+        for eviction in commit.evictions:
+            self._cache.releasing(eviction.task.uid)
+            self._queue.put_nowait(eviction)
+
+    async def run(self) -> None:
+        """Evict, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WORKERS):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            await self._evict(await self._queue.get())
+
+    async def _evict(self, eviction: Eviction) -> None:
+        task = eviction.task
+        key = Key(task.namespace, task.name)
+        why = f"Pod is evicted, because of {eviction.reason}"
+        self._recorder.event(Reference.of(task.pod, PODS), "Warning", "Evict", why)
+        group = self._cache.group(eviction.job)
+        if group is not None:
+            self._recorder.event(Reference.of(group, POD_GROUPS), "Normal", "Evict", eviction.reason)
+        deadline = Deadline.after(_SECONDS)
+        try:
+            body = _told(why, task.pod.spec.scheduler_name) | {"metadata": {"uid": task.uid}}
+            await self._client.patch(PODS, key, body, PatchKind.STRATEGIC, subresource="status", deadline=deadline)
+            await self._client.delete(PODS, key, uid=task.uid, deadline=deadline)
+        except (NotFound, Conflict):
+            log.debug("pod.gone", pod=task.key)
+        except KubeError as error:
+            log.warning("pod.not_evicted", pod=task.key, error=str(error))
+            self._cache.restore(task.uid)
+        else:
+            log.info("pod.evicted", pod=task.key, reason=eviction.reason)
+
+
+def _told(why: str, scheduler: str) -> dict[str, Any]:
+    """A strategic merge patch with the conditions of an evicted pod."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    disruption = f"{scheduler}: preempting to accommodate a higher priority pod"
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": "Evict", "message": why, "lastTransitionTime": now},
+        {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": disruption,
+            "lastTransitionTime": now,
+        },
+    ]
+    return {"status": {"conditions": conditions}}
