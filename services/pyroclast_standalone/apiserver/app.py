@@ -7,13 +7,12 @@ import contextlib
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
 
-from . import certificates, crds, events
+from . import crds, events
 from .admission import Admission
 from .audit import AuditLog
 from .authn import Authenticator
@@ -27,6 +26,7 @@ from .endpoints import Endpoints
 from .expressions import Expressions
 from .gc import GarbageCollector
 from .http import Faults, Front
+from .identity import Identity, ensure_identity, write_kubeconfig
 from .kinds import builtin_strategies
 from .logs import Logs
 from .namespaces import NamespaceController
@@ -53,7 +53,7 @@ class Server:
 
     def __init__(
         self,
-        identity: certificates.Identity,
+        identity: Identity,
         *,
         journal: SqliteJournal | None,
         audit: AuditLog | None = None,
@@ -80,7 +80,7 @@ class Server:
         self.admission.validating += [policies.validate, self.webhooks.validate]
         self.quotas = Quotas(self.store, self.registry)
         self.admission.guards += [plugins.require_namespace, self.quotas.guard]
-        signer = TokenSigner(identity.token_key.read_bytes())
+        signer = TokenSigner(identity.token_secret.read_bytes())
         self.authenticator = Authenticator(self.store, signer, now)
         self.writer = Writer(self.store, self.admission, now=now)
         authority = identity.authority.read_text()
@@ -173,7 +173,7 @@ async def serving(
         DamagedData: the data directory cannot be used.
         OSError: the port is taken.
     """
-    identity = certificates.ensure(directory, datetime.now(UTC))
+    identity = ensure_identity(directory)
     journal = None if in_memory else SqliteJournal(directory / "state.db")
     audit = AuditLog(audit_log) if audit_log else None
     server = Server(identity, journal=journal, audit=audit, **options)
@@ -193,7 +193,7 @@ async def serving(
             bound = runner.addresses[0][1]
             server.discovery.address = f"127.0.0.1:{bound}"
             url = f"https://127.0.0.1:{bound}"
-            certificates.write_kubeconfig(directory / "kubeconfig", url, identity)
+            write_kubeconfig(directory / "kubeconfig", url, identity)
             yield server, url
         finally:
             for collection in server.store.collections():

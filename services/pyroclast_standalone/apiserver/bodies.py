@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from . import status
 from .context import Context
-from .documents import protobuf, strict
-from .documents import yaml as yaml_body
-from .documents.errors import DocumentError, UnsupportedBody, invalid
+from .documents import strict
+from .documents.errors import DocumentError, MalformedYaml, UnsupportedBody, invalid
 from .documents.go_text import go_kind
 from .negotiate import JSON, PROTOBUF, YAML
 from .registry import Resource
@@ -33,11 +32,17 @@ def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
         if content_type == JSON:
             return strict.parse_json(context.body, duplicates=duplicates)
         if content_type in {YAML, "application/x-yaml", "text/yaml"}:
-            return yaml_body.parse_yaml(context.body, duplicates=duplicates)
+            from .documents import yaml  # noqa: PLC0415 - few send it
+
+            return yaml.parse_yaml(context.body, duplicates=duplicates)
         if content_type == PROTOBUF:
+            from .documents import protobuf  # noqa: PLC0415 - 100 ms that a server without kubectl never pays
+
             return protobuf.decode(context.body, kind=kind), []
     except UnsupportedBody as error:
         raise status.of_document(error) from None
+    except MalformedYaml as error:
+        raise _unreadable(context.body, kind, error.message) from None
     except DocumentError as error:
         raise unrecognized(context.body, kind, error.message) from None
     raise status.unsupported_media_type(_ACCEPTED)

@@ -8,10 +8,7 @@ from typing import Any, Final
 from . import bodies, clock, objectmeta, status
 from .admission import Review
 from .context import Answer, Context
-from .documents import protobuf, strict
-from .documents import yaml as yaml_body
-from .documents.errors import DocumentError, FieldError, invalid, unsupported
-from .negotiate import JSON, PROTOBUF, YAML
+from .documents.errors import FieldError, invalid, unsupported
 from .present import json_answer, list_answer, object_answer
 from .registry import Resource
 from .selection import selection
@@ -84,18 +81,7 @@ def read_options(context: Context) -> DeleteOptions:
 
 
 def _body_options(context: Context) -> dict[str, Any]:
-    try:
-        match context.content_type:
-            case content_type if content_type == JSON:
-                raw, _ = strict.parse_json(context.body, duplicates=False)
-            case content_type if content_type == PROTOBUF:
-                raw = protobuf.decode(context.body, kind="DeleteOptions")
-            case content_type if content_type in {YAML, "application/x-yaml"}:
-                raw, _ = yaml_body.parse_yaml(context.body, duplicates=False)
-            case _:
-                raise status.unsupported_media_type((JSON, YAML, PROTOBUF))
-    except DocumentError as error:
-        raise bodies.unrecognized(context.body, "DeleteOptions", error.message) from None
+    raw, _ = bodies.parse(context, "DeleteOptions")
     if not isinstance(raw, dict):
         raise bodies.not_an_object(context.body, "DeleteOptions", raw)
     known = ("gracePeriodSeconds", "propagationPolicy", "orphanDependents", "preconditions", "dryRun")

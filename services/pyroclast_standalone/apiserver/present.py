@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 import orjson
-import yaml
 
 from .context import Answer, Context
 from .documents import tables
@@ -33,6 +32,8 @@ def partial(body: Mapping[str, Any], version: str = "v1") -> dict[str, Any]:
 def json_answer(wanted: Wanted, body: Mapping[str, Any], code: int = 200) -> Answer:
     """`body` as JSON or YAML."""
     if wanted.media_type == YAML:
+        import yaml  # noqa: PLC0415 - few ask for it
+
         return Answer(code, yaml.safe_dump(dict(body), sort_keys=True, allow_unicode=True).encode(), YAML)
     return Answer(code, orjson.dumps(body))
 

@@ -89,7 +89,9 @@ def allowing(_: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_mutating_hooks_change_the_object_in_the_order_of_their_names(api: Api, hooks: HookServer) -> None:
-    await hooks.register("mutating", "/b", lambda r: patching({"op": "add", "path": "/data/b", "value": r["object"]["data"]["a"]})(r))
+    await hooks.register(
+        "mutating", "/b", lambda r: patching({"op": "add", "path": "/data/b", "value": r["object"]["data"]["a"]})(r)
+    )
     await hooks.register("mutating", "/a", patching({"op": "replace", "path": "/data/a", "value": "changed"}))
     reply = await api.post(CONFIG_MAPS, config_map("x"))
     assert reply.body["data"] == {"a": "changed", "b": "changed"}
@@ -99,7 +101,9 @@ async def test_mutating_hooks_change_the_object_in_the_order_of_their_names(api:
 
 async def test_a_hook_that_was_overtaken_is_asked_once_more(api: Api, hooks: HookServer) -> None:
     await hooks.register("mutating", "/a", allowing, reinvocationPolicy="IfNeeded")
-    await hooks.register("mutating", "/b", patching({"op": "add", "path": "/data/b", "value": "1"}), reinvocationPolicy="IfNeeded")
+    await hooks.register(
+        "mutating", "/b", patching({"op": "add", "path": "/data/b", "value": "1"}), reinvocationPolicy="IfNeeded"
+    )
     await api.post(CONFIG_MAPS, config_map("x"))
     assert [path for path, _ in hooks.seen] == ["/a", "/b", "/a"]
     assert hooks.seen[-1][1]["object"]["data"] == {"a": "1", "b": "1"}
@@ -197,7 +201,7 @@ async def test_a_scale_is_reviewed_as_a_scale(api: Api, hooks: HookServer) -> No
     await api.post(path, {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 1}})
     await hooks.register("validating", "/v", allowing)
     await api.merge(f"{path}/a/scale", {"spec": {"replicas": 3}})
-    (_, request), = hooks.seen
+    ((_, request),) = hooks.seen
     assert (request["kind"]["kind"], request["subResource"], request["object"]["spec"]) == ("Scale", "scale", {"replicas": 3})
 
 

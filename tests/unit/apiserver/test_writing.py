@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 
 import pytest
@@ -91,13 +90,13 @@ async def test_refusals(api: Api, method: str, path: str, body: object, code: in
     assert message in reply.body["message"]
 
 
-async def test_bodies_of_other_types_and_sizes(api: Api) -> None:
+async def test_bodies_of_other_types_and_sizes(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     yaml = "kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: a\ndata: {n: '1'}\n"
     assert (await api.call("POST", CONFIG_MAPS, yaml, content_type="application/yaml")).code == 201
     assert (await api.call("POST", CONFIG_MAPS, "x", content_type="text/plain")).code == 415
-    huge = io.BytesIO(json.dumps(config_map("b", {"a": "x" * (3 << 20)})).encode())
-    async with api.session.post(api.server.url + CONFIG_MAPS, data=huge) as response:
-        assert response.status == 413
+    monkeypatch.setattr("pyroclast_standalone.apiserver.http.MAX_BODY", 1000)
+    huge = await api.post(CONFIG_MAPS, config_map("b", {"a": "x" * 1000}))
+    assert (huge.code, huge.reason) == (413, "RequestEntityTooLarge")
 
 
 async def test_unknown_fields_are_dropped_with_a_warning(api: Api) -> None:

@@ -1,0 +1,86 @@
+"""Who the server is and whom it trusts: the files of a data directory, and the kubeconfig of the administrator.
+
+Separate from `certificates`, which makes those files, because making keys takes a library that a second start does not need.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64encode
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Identity", "ensure_identity", "write_kubeconfig", "write_private"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The files, complete or not."""
+
+    directory: Path
+
+    @property
+    def authority(self) -> Path:
+        """Certificate of the CA."""
+        return self.directory / "ca.crt"
+
+    @property
+    def serving(self) -> tuple[Path, Path]:
+        """Certificate and key that the server shows."""
+        return self.directory / "apiserver.crt", self.directory / "apiserver.key"
+
+    @property
+    def admin(self) -> tuple[Path, Path]:
+        """Certificate and key of the administrator."""
+        return self.directory / "admin.crt", self.directory / "admin.key"
+
+    @property
+    def token_secret(self) -> Path:
+        """Secret that signs the tokens of service accounts."""
+        return self.directory / "service-accounts.key"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all files are there."""
+        return all(file.exists() for file in (self.authority, *self.serving, *self.admin, self.token_secret))
+
+
+def ensure_identity(directory: Path) -> Identity:
+    """The identity kept in `directory`, made when there is none."""
+    identity = Identity(directory)
+    if not identity.is_complete:
+        from . import certificates  # noqa: PLC0415 - 90 ms and 10 MB that only the first start pays
+
+        certificates.make(identity)
+    return identity
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace `path` at once, readable by the owner only."""
+    temporary = path.with_name(f".{path.name}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    temporary.replace(path)
+
+
+def write_kubeconfig(path: Path, url: str, identity: Identity) -> None:
+    """Write the administrator's kubeconfig for the server at `url`; it holds everything it needs."""
+    certificate, key = identity.admin
+    encoded = {
+        "certificate-authority-data": identity.authority,
+        "client-certificate-data": certificate,
+        "client-key-data": key,
+    }
+    data = {name: b64encode(file.read_bytes()).decode() for name, file in encoded.items()}
+    cluster = {"server": url, "certificate-authority-data": data.pop("certificate-authority-data")}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "pyroclast", "cluster": cluster}],
+        "users": [{"name": "kubernetes-admin", "user": data}],
+        "contexts": [{"name": "pyroclast", "context": {"cluster": "pyroclast", "user": "kubernetes-admin"}}],
+        "current-context": "pyroclast",
+    }
+    write_private(path, (json.dumps(document, indent=2) + "\n").encode())
