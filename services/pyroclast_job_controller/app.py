@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 from pyroclast.api.records import Job
 from pyroclast.api.types import JOBS, QUEUES, Key
@@ -34,8 +36,11 @@ from pyroclast_job_controller.shared import Shared
 
 __all__ = ["COMPONENT", "run"]
 
-COMPONENT = "vc-controller-manager"
+COMPONENT: Final = "vc-controller-manager"
 """The source of our Events."""
+
+_LONGEST_WORK: Final = 600.0
+"""Seconds: creating ten thousand pods against a slow API server takes less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +63,28 @@ async def run(service: Service, settings: ControllerSettings) -> None:
     for informer in shared.caches.informers:
         service.watch(informer)
     service.spawn("events", recorder.run())
-    await service.synced()
     for controller in controllers:
-        service.spawn(controller.name, run_workers(controller.queue, controller.reconcile, controller.workers))
+        service.add_check(f"work-{controller.name}", partial(_stuck, controller))
+    await service.synced()
 
     async def work(shard: int) -> None:
+        """Work until cancelled; the Lease is given back only when the last worker has stopped."""
         shared.shards.take(shard)
         try:
-            for controller in controllers:
-                controller.look_at_all()
-            await asyncio.Event().wait()
+            async with asyncio.TaskGroup() as workers:
+                for controller in controllers:
+                    workers.create_task(run_workers(controller.queue, controller.reconcile, controller.workers))
+                    controller.look_at_all()
         finally:
             shared.shards.give(shard)
 
     service.spawn("leading", lead(client, settings, work, recorder))
+
+
+def _stuck(controller: Controller) -> str | None:
+    """Why the process should be restarted: the work on one key does not end."""
+    seconds = controller.queue.longest_work()
+    return f"at work on one key for {seconds:.0f} s" if seconds > _LONGEST_WORK else None
 
 
 def make_shared(service: Service, client: Client, recorder: EventRecorder, settings: ControllerSettings) -> Shared:

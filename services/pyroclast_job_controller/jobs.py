@@ -102,6 +102,7 @@ class JobController:
             self._settle(view, memory, decision)
             self._wait(view, memory, decision)
             return
+        log.warning("job.restless", job=str(key), rounds=_ROUNDS)
         self._queue.add_rate_limited(key)
 
     def _view(self, key: Key, memory: JobMemory) -> JobView | None:

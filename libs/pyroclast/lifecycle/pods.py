@@ -27,7 +27,7 @@ def build(job: Job, task: Task, index: int, *, forwarding: bool = False) -> dict
     """
     template = template_of(task)
     meta = template.get("metadata") or {}
-    spec = template.setdefault("spec", {})
+    spec = template.get("spec") or {}
     name = members.pod_name(job.metadata.name, task.name, index)
     if not spec.get("schedulerName"):
         spec["schedulerName"] = job.spec.scheduler_name
