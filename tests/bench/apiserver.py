@@ -1,6 +1,7 @@
 """How fast the embedded API server is: `python -m tests.bench.apiserver` prints a table.
 
-Server and client run in processes of their own, each on one core where there are two. The client speaks raw HTTP over TLS with kept connections.
+Server and client run in processes of their own, each on one core where there are two. The client speaks raw HTTP over TLS with
+kept connections.
 """
 
 from __future__ import annotations

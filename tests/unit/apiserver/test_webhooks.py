@@ -19,7 +19,7 @@ Answerer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class HookServer:
-    """Answers reviews with what a test puts under a path, and remembers them. Served over TLS with the API server's own identity."""
+    """Answers reviews with what a test puts under a path, and remembers them. It shows the API server's own certificate."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
