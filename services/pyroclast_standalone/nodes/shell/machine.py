@@ -37,18 +37,30 @@ class Continued(Exception):
 
 @dataclass(slots=True)
 class Shell:
-    """State of a shell. `run_command` carries out one command with its arguments and standard input and returns its status."""
+    """State of a shell.
+
+    Attributes:
+        variables: its variables.
+        run_command: carries out one command with its arguments and standard input; its status.
+        read_file: content of a file that no command of this shell has written; None if there is none.
+        unknown_seconds: how long commands take that nobody knows.
+        started_at: its start, in seconds since the epoch.
+        clock: seconds since then.
+        background: when each command in the background ends, by that clock; infinity for never.
+    """
 
     variables: dict[str, str]
     run_command: Callable[[Shell, list[str], str], int]
     read_file: Callable[[str], str | None] = lambda _: None
-    clock: float = 0.0  # seconds since the start
+    unknown_seconds: float = 1.0
+    started_at: float = 0.0
+    clock: float = 0.0
     status: int = 0
     exit_on_error: bool = False
     traps: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     lines: list[tuple[float, str]] = field(default_factory=list)
-    background: list[float] = field(default_factory=list)  # when each command in the background ends; infinity: never
+    background: list[float] = field(default_factory=list)
     _partial: str = ""
     _captured: list[list[str]] = field(default_factory=list)
     _steps: int = 0

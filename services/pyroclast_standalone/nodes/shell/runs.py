@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .commands import Commands
+from .commands import carry_out
 from .lexer import NotUnderstood
 from .machine import Ended, Forever, Shell
 
@@ -58,7 +58,7 @@ def simulate(
     if not argv:
         return Run((), None, 0)
     variables = {**environment, "?": "0", "$": "1", "#": "0"}
-    shell = Shell(variables, Commands(unknown_seconds, now), read_file)
+    shell = Shell(variables, carry_out, read_file, unknown_seconds, now)
     seconds: float | None = None
     try:
         status = shell.command(argv)
