@@ -117,8 +117,9 @@ def _synchronise(view: JobView, *, idle: bool) -> Decision:
     effects = _wanted(view, blocked=bool(obstacle))
     if effects and not idle:
         return Decision(effects, conclusive=False, obstacle=obstacle)
-    unfinished = bool(effects) and phase is JobPhase.RESTARTING  # pods of before may still be there
-    return Decision(status=_synchronised(view, counts, None if unfinished else change), obstacle=obstacle)
+    if effects and phase is JobPhase.RESTARTING:
+        change = None  # pods of before may still be there
+    return Decision(status=_synchronised(view, counts, change, complete=not (effects or obstacle)), obstacle=obstacle)
 
 
 def _reason_of(pods: tuple[Pod, ...]) -> JobReason:
@@ -144,13 +145,13 @@ def _wanted(view: JobView, *, blocked: bool) -> tuple[Effect, ...]:
     return tuple(following.effects())
 
 
-def _synchronised(view: JobView, counts: Counts, change: Change | None) -> JobStatus | None:
+def _synchronised(view: JobView, counts: Counts, change: Change | None, *, complete: bool) -> JobStatus | None:
+    """The status after a synchronisation; `complete`: nothing was left undone."""
     job, last = view.job, view.job.status
     resources = {**last.controlled_resources, **volumes.resources_of(job)}
-    generation = last.observed_generation
     if preparation.is_prepared(view):
         resources |= view.marks
-        generation = job.metadata.generation
+    generation = job.metadata.generation if complete else last.observed_generation
     following = msgspec.structs.replace(
         status.counted(last, counts),
         min_available=min_available(job.spec),

@@ -37,7 +37,7 @@ class PluginObject:
 class JobPlugin:
     """Base of all plugins. One is made for each use, from the arguments in the Job's spec; it holds no state of its own.
 
-    `mark`: whether `status.controlledResources` shows that the plugin has been set up.
+    `mark`: whether `status.controlledResources` shows that the plugin has been set up; one without has no objects.
     """
 
     name: ClassVar[str]

@@ -337,3 +337,12 @@ def test_idle_only_the_status_is_decided():
     decision = decide(view(owner, pod(owner, "a-0", version=0)), idle=True)
     assert (decision.effects, decision.status.state.phase) == ((), P.RESTARTING)
     assert decide(view(job(phase=P.NEW), group_phase=None), idle=True).status.state.phase is P.PENDING
+
+
+@pytest.mark.parametrize("hindrance", [{"idle": True}, {"queue": None}])
+def test_a_generation_is_observed_only_when_all_of_it_is_done(hindrance):
+    owner = job(task(replicas=3), phase=P.RUNNING, metadata={"generation": 2})
+    small = view(job(task(replicas=2))).group
+    idle = hindrance.pop("idle", False)
+    decision = decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1"), group=small, **hindrance), idle=idle)
+    assert (decision.status.running, decision.status.observed_generation) == (2, 1)
