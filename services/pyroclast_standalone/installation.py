@@ -80,7 +80,7 @@ async def apply(client: Client, manifests: Sequence[Manifest]) -> None:
 
 
 def _is_established(crd: dict[str, Any]) -> bool:
-    conditions = crd.get("status", {}).get("conditions", [])
+    conditions = (crd.get("status") or {}).get("conditions") or []  # null on a server that has just taken it
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 
