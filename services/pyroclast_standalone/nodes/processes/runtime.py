@@ -9,15 +9,14 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from pyroclast.api.types import Key
+from pyroclast.kube.errors import KubeError
 from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod
@@ -30,13 +29,13 @@ from pyroclast_standalone.nodes.volumes import File
 
 from .checks import ask
 from .hosts import Named, hosts_file, names_of
+from .launcher import Launcher, is_shim
 from .layout import Layout, write_files
 
-__all__ = ["ProcessRuntime", "find_isolation"]
+__all__ = ["ProcessRuntime"]
 
 log = structlog.get_logger()
 
-_SHIM = Path(__file__).with_name("shim.py")
 _LOST_STATUS = 137  # of a container that vanished while nobody watched
 _START_SECONDS = 10.0
 _REFRESH_SECONDS = 2.0
@@ -76,24 +75,31 @@ class ProcessRuntime:
         isolation: str,
         now: Callable[[], float],
     ) -> None:
-        self._sources, self._place, self._layout = sources, place, Layout(root.resolve())
-        self._server, self._wake, self._isolation, self._now = server, wake, isolation, now
+        self._sources, self._place, self._wake, self._now = sources, place, wake, now
+        self._layout = Layout(root.resolve())
+        self._launcher = Launcher(self._layout, server, isolation)
         self._pods: dict[str, _Pod] = {}
         self._watched: dict[int, subprocess.Popen[bytes] | None] = {}
+        self._hooks: set[asyncio.Future[tuple[int, str]]] = set()
 
     async def refresh(self) -> None:
         """Keep the volumes and hosts files of running pods up to date, until cancelled."""
         while True:
             await asyncio.sleep(_REFRESH_SECONDS)
             for uid, known in list(self._pods.items()):
-                with contextlib.suppress(ConfigurationError):  # what was deleted meanwhile stays as it was
+                try:
                     files = await resolved_volumes(known.pod, known.place, self._sources, with_tokens=True)
-                    if uid in self._pods:
-                        self._write_volumes(known.pod, files)
+                except ConfigurationError:
+                    continue  # what was deleted meanwhile stays as it was
+                except KubeError as error:
+                    log.warning("volumes.not_refreshed", pod=str(known.pod.key), error=str(error))
+                    continue
+                if uid in self._pods:
+                    self._write_volumes(known.pod, files)
             self._write_hosts()
 
     async def close(self) -> None:
-        """End every container."""
+        """End every container: whoever stops the nodes wants their processes to be gone. (After `kill -9` they go on.)"""
         running = [(uid, name, attempt) for uid, known in self._pods.items() for name, attempt in known.executions]
         for signal_number in (signal.SIGTERM, signal.SIGKILL):
             for run in running:
@@ -103,7 +109,9 @@ class ProcessRuntime:
                 await asyncio.sleep(0.05)
 
     async def start(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> Execution:
-        """Start the shim of a container."""
+        """Start the shim of a container, unless it was started already and only its status did not get written."""
+        if self._layout.running(life.uid, container.name, container.restarts) is not None:
+            return await self.resume(pod, life, container, self._now())
         place = self._place(pod.spec.node_name, life.pod_ip)
         known = self._pods.setdefault(life.uid, _Pod(pod, place))
         known.pod, known.place = pod, place
@@ -120,7 +128,7 @@ class ProcessRuntime:
         execution = Execution()
         known.executions[container.name, container.restarts] = execution
         folder = self._layout.run(life.uid, container.name, container.restarts)
-        process = self._spawn(folder, self._specification(pod, container.spec, work, folder))
+        process = self._launcher.launch(pod, container.spec, work, folder)
         self._watch(pod, container, process.pid, process)
         await self._until_started(life.uid, container, process)
         self._take(pod.key, life.uid, container.name, container.restarts)
@@ -132,7 +140,7 @@ class ProcessRuntime:
         known = self._pods.setdefault(life.uid, _Pod(pod, place))
         execution = known.executions[container.name, container.restarts] = Execution(started_at)
         running = self._layout.running(life.uid, container.name, container.restarts)
-        if running is not None and _is_shim(running.shim):
+        if running is not None and is_shim(running.shim):
             self._watch(pod, container, running.shim, None)
         self._take(pod.key, life.uid, container.name, container.restarts)
         return execution
@@ -148,8 +156,10 @@ class ProcessRuntime:
             self._signal(life.uid, container.name, attempt, signal.SIGTERM)
             return
         seconds = pod.metadata.deletion_grace_period_seconds or pod.spec.termination_grace_period_seconds or 30
-        hooked = asyncio.ensure_future(self._run_once(pod, life, container, command, float(seconds)))
-        hooked.add_done_callback(lambda _: self._signal(life.uid, container.name, attempt, signal.SIGTERM))
+        hook_run = asyncio.ensure_future(self._run_once(pod, life, container, command, float(seconds)))
+        self._hooks.add(hook_run)
+        hook_run.add_done_callback(self._hooks.discard)
+        hook_run.add_done_callback(lambda _: self._signal(life.uid, container.name, attempt, signal.SIGTERM))
 
     async def kill(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
         """Send SIGKILL."""
@@ -191,57 +201,6 @@ class ProcessRuntime:
         self._sources.forget(uid)
         await asyncio.to_thread(self._layout.forget, uid)
 
-    # Starting
-
-    def _specification(self, pod: records.Pod, container: records.Container, work: Workload, folder: Path) -> dict[str, Any]:
-        mounts = self._mounts(pod, container)
-        variables = {"HOME": os.environ.get("HOME", "/"), **self._server_variables(), **work.variables}
-        variables["PATH"] = work.variables["PATH"] + ":" + os.environ.get("PATH", "")
-        argv, cwd = work.argv, container.working_dir
-        if self._isolation == "none":
-            argv = [_rewritten(word, mounts) for word in argv]
-            variables = {name: _rewritten(value, mounts) for name, value in variables.items()}
-            cwd = _rewritten(cwd, mounts)
-        scratch = folder / "scratch"
-        scratch.mkdir(parents=True, exist_ok=True)
-        return {
-            "argv": argv,
-            "env": variables,
-            "cwd": cwd,
-            "mounts": [[str(source), target] for source, target in mounts],
-            "isolation": self._isolation,
-            "scratch": str(scratch),
-            **{name: str(folder / name) for name in ("log", "state", "exit")},
-        }
-
-    def _mounts(self, pod: records.Pod, container: records.Container) -> list[tuple[Path, str]]:
-        uid = pod.metadata.uid
-        volumes = {str(volume.get("name")): volume for volume in pod.spec.volumes}
-        mounts = [(self._layout.pod(uid) / "hosts", "/etc/hosts")]
-        for mount in container.volume_mounts:
-            volume = volumes.get(mount.name, {})
-            source = Path(volume["hostPath"]["path"]) if "hostPath" in volume else self._layout.volume(uid, mount.name)
-            source = source / mount.sub_path if mount.sub_path else source
-            if not source.exists():
-                source.mkdir(parents=True, exist_ok=True)
-            mounts.append((source, mount.mount_path.rstrip("/") or "/"))
-        return mounts
-
-    def _server_variables(self) -> dict[str, str]:
-        host, _, port = self._server.removeprefix("https://").removeprefix("http://").partition("/")[0].rpartition(":")
-        return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port, "KUBERNETES_SERVICE_PORT_HTTPS": port}
-
-    def _spawn(self, folder: Path, specification: Mapping[str, Any]) -> subprocess.Popen[bytes]:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "spec"
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(specification, file)
-        command = [sys.executable, "-I", "-S", str(_SHIM), str(path)]
-        with (folder / "shim.log").open("ab") as output:
-            return subprocess.Popen(  # noqa: S603 - running what pods ask for is what this mode is for
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
-
     async def _until_started(self, uid: str, container: ContainerLife, process: subprocess.Popen[bytes]) -> None:
         deadline = self._now() + _START_SECONDS
         while self._layout.running(uid, container.name, container.restarts) is None:
@@ -256,7 +215,7 @@ class ProcessRuntime:
         folder = self._layout.pod(life.uid) / "once" / f"{container.name}-{self._now():.6f}"
         place = self._place(pod.spec.node_name, life.pod_ip)
         work = await workload(pod, container.spec, place, self._sources, with_files=False)
-        process = self._spawn(folder, self._specification(pod, container.spec, Workload(command, work.variables, {}), folder))
+        process = self._launcher.launch(pod, container.spec, Workload(command, work.variables, {}), folder)
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.to_thread(process.wait)
@@ -299,14 +258,14 @@ class ProcessRuntime:
             execution.started_at = running.started_at
         if outcome is not None:
             execution.ends_at, execution.exit_code = outcome.ended_at, outcome.code
-        elif running is None or not _is_shim(running.shim):
+        elif running is None or not is_shim(running.shim):
             log.warning("container.lost", pod=str(key), container=name)
             execution.started_at = execution.started_at or self._now()
             execution.ends_at, execution.exit_code = self._now(), _LOST_STATUS
 
     def _signal(self, uid: str, name: str, attempt: int, number: signal.Signals) -> None:
         running = self._layout.running(uid, name, attempt)
-        if running is None or self._layout.outcome(uid, name, attempt) is not None or not _is_shim(running.shim):
+        if running is None or self._layout.outcome(uid, name, attempt) is not None or not is_shim(running.shim):
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, number)
@@ -332,31 +291,3 @@ class ProcessRuntime:
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists() or path.read_text() != text:
                 path.write_text(text)  # in place: the file is mounted, so its name must keep meaning the same one
-
-
-def find_isolation() -> str:
-    """How processes can be given mounts of their own here: as `root`, in a `user` namespace, or not at all (`none`)."""
-    if os.geteuid() == 0 and _can("unshare", "-m", "true"):
-        return "root"
-    return "user" if _can("unshare", "-rm", "true") else "none"
-
-
-def _can(*command: str) -> bool:
-    if shutil.which(command[0]) is None:
-        return False
-    return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0  # noqa: S603 - constant
-
-
-def _rewritten(text: str, mounts: Sequence[tuple[Path, str]]) -> str:
-    for source, target in sorted(mounts, key=lambda mount: -len(mount[1])):
-        if target not in ("/", "/etc/hosts"):
-            text = text.replace(target, str(source))
-    return text
-
-
-def _is_shim(pid: int) -> bool:
-    """Whether `pid` is still the shim it was: pids are used again."""
-    try:
-        return str(_SHIM).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False

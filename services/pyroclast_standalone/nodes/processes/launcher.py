@@ -1,0 +1,115 @@
+"""Starts shims: what a container is to be given, and how this machine can keep its mounts apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyroclast_standalone.nodes import records
+from pyroclast_standalone.nodes.runtime import Workload
+
+from .layout import Layout
+
+__all__ = ["Launcher", "find_isolation", "is_shim"]
+
+_SHIM = Path(__file__).with_name("shim.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """Starts containers of one data directory.
+
+    Attributes:
+        layout: where their files lie.
+        server: URL of the API server, for the variables by which pods find it.
+        isolation: what `find_isolation` found.
+    """
+
+    layout: Layout
+    server: str
+    isolation: str
+
+    def launch(self, pod: records.Pod, container: records.Container, work: Workload, folder: Path) -> subprocess.Popen[bytes]:
+        """Start the shim of a container with its files in `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "spec"
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(self._specification(pod, container, work, folder), file)
+        command = [sys.executable, "-I", "-S", str(_SHIM), str(path)]
+        with (folder / "shim.log").open("ab") as output:
+            return subprocess.Popen(  # noqa: S603 - running what pods ask for is what this mode is for
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+
+    def _specification(self, pod: records.Pod, container: records.Container, work: Workload, folder: Path) -> dict[str, Any]:
+        mounts = self._mounts(pod, container)
+        variables = {"HOME": os.environ.get("HOME", "/"), **self._server_variables(), **work.variables}
+        variables["PATH"] = work.variables["PATH"] + ":" + os.environ.get("PATH", "")
+        argv, cwd = work.argv, container.working_dir
+        if self.isolation == "none":
+            argv = [_rewritten(word, mounts) for word in argv]
+            variables = {name: _rewritten(value, mounts) for name, value in variables.items()}
+            cwd = _rewritten(cwd, mounts)
+        scratch = folder / "scratch"
+        scratch.mkdir(parents=True, exist_ok=True)
+        return {
+            "argv": argv,
+            "env": variables,
+            "cwd": cwd,
+            "mounts": [[str(source), target] for source, target in mounts],
+            "isolation": self.isolation,
+            "scratch": str(scratch),
+            **{name: str(folder / name) for name in ("log", "state", "exit")},
+        }
+
+    def _mounts(self, pod: records.Pod, container: records.Container) -> list[tuple[Path, str]]:
+        uid = pod.metadata.uid
+        volumes = {str(volume.get("name")): volume for volume in pod.spec.volumes}
+        mounts = [(self.layout.pod(uid) / "hosts", "/etc/hosts")]
+        for mount in container.volume_mounts:
+            volume = volumes.get(mount.name, {})
+            source = Path(volume["hostPath"]["path"]) if "hostPath" in volume else self.layout.volume(uid, mount.name)
+            source = source / mount.sub_path if mount.sub_path else source
+            if not source.exists():
+                source.mkdir(parents=True, exist_ok=True)
+            mounts.append((source, mount.mount_path.rstrip("/") or "/"))
+        return mounts
+
+    def _server_variables(self) -> dict[str, str]:
+        host, _, port = self.server.removeprefix("https://").removeprefix("http://").partition("/")[0].rpartition(":")
+        return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port, "KUBERNETES_SERVICE_PORT_HTTPS": port}
+
+
+def find_isolation() -> str:
+    """How processes can be given mounts of their own here: as `root`, in a `user` namespace, or not at all (`none`)."""
+    if os.geteuid() == 0 and _can("unshare", "-m", "true"):
+        return "root"
+    return "user" if _can("unshare", "-rm", "true") else "none"
+
+
+def _can(*command: str) -> bool:
+    if shutil.which(command[0]) is None:
+        return False
+    return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0  # noqa: S603 - constant
+
+
+def _rewritten(text: str, mounts: Sequence[tuple[Path, str]]) -> str:
+    for source, target in sorted(mounts, key=lambda mount: -len(mount[1])):
+        if target not in ("/", "/etc/hosts"):
+            text = text.replace(target, str(source))
+    return text
+
+
+def is_shim(pid: int) -> bool:
+    """Whether `pid` is still the shim it was: pids are used again."""
+    try:
+        return str(_SHIM).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
