@@ -81,7 +81,8 @@ class Service:
 
     def watch(self, informer: Informer[Any]) -> None:
         """Run an informer; the process is ready when it has synced and alive while it makes progress."""
-        name = f"watch-{informer.kind.plural}"
+        same = sum(other.kind == informer.kind for other in self._informers)
+        name = f"watch-{informer.kind.plural}" + (f"-{same + 1}" if same else "")
         self._informers.append(informer)
         self.add_ready(name, lambda: None if informer.has_synced else f"{informer.kind.plural} are not listed yet")
         self.add_check(name, lambda: _overdue(informer))

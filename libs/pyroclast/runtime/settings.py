@@ -5,52 +5,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_origin
+from typing import Any, Final, Literal, Self, TypeVar, get_origin
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from pyroclast.runtime.addresses import Address
 from pyroclast.runtime.durations import Duration, format_duration
+from pyroclast.runtime.fields import CommaSeparated, FeatureGates, Names
 from pyroclast.runtime.flags import FlagError, FlagKind, read_flags
 
-__all__ = ["FeatureGates", "LeaderElectionSettings", "Names", "ServiceSettings", "SettingsError", "load", "parse"]
+__all__ = [
+    "CommaSeparated",
+    "FeatureGates",
+    "LeaderElectionSettings",
+    "Names",
+    "ServiceSettings",
+    "SettingsError",
+    "load",
+    "parse",
+]
 
 PREFIX: Final = "PYROCLAST_"
 DEBUG_VERBOSITY: Final = 5  # from this --v on, manifests made for klog want every detail
-
-
-def _split_names(value: object) -> object:
-    """A list may be written as text with commas; a repeated flag comes as a list whose parts stay as they are."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-def _split_lists(value: object) -> object:
-    if not isinstance(value, list):
-        return _split_names(value)
-    return [name.strip() for part in value for name in str(part).split(",") if name.strip()]
-
-
-def _split_gates(value: object) -> object:
-    names = _split_lists(value)
-    if not isinstance(names, list):
-        return names
-    gates = {}
-    for name in names:
-        gate, equals, state = name.partition("=")
-        if not equals or state.lower() not in {"true", "false"}:
-            raise ValueError(f'"{name}" is not of the form Gate=true or Gate=false')
-        gates[gate] = state.lower() == "true"
-    return gates
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
-"""A flag given once per value; in the environment and the file a list, or text with commas."""
-CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_split_lists)]
-"""A flag whose value is a list with commas; it may also be repeated."""
-FeatureGates = Annotated[Mapping[str, bool], BeforeValidator(_split_gates)]
-"""`Gate=true,Other=false`."""
 
 
 class SettingsError(Exception):

@@ -23,7 +23,8 @@ from pyroclast.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from tests.unit.kube.fault_server import FaultServer, answer, cut, half, hang, reset, status
+from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut, half, hang, reset, status
+from tests.unit.kube.observed import Observed
 
 POD = {"metadata": {"name": "p", "namespace": "ns"}}
 GENERATED = {"metadata": {"generateName": "p-", "namespace": "ns"}}
@@ -242,27 +243,14 @@ async def test_a_rate_limit_is_kept(server: FaultServer) -> None:
 
 
 async def test_each_attempt_is_counted(server: FaultServer) -> None:
-    class Counter:
-        def __init__(self) -> None:
-            self.seen: list[tuple[str, str, int]] = []
-
-        def request(self, verb: str, resource: str, status: int, seconds: float) -> None:
-            self.seen.append((verb, resource, status))
-
-        def events(self, resource: str, count: int) -> None: ...
-
-        def incident(self, resource: str, what: str) -> None: ...
-
-    counter = Counter()
+    observed = Observed()
     server.on(f"PATCH {ONE}/status", cut, status(500, "InternalError"), answer(200, POD))
-    async with server.client(observer=counter) as client:
+    async with server.client(observer=observed) as client:
         await client.patch(PODS, KEY, {}, PatchKind.MERGE, subresource="status")
-    assert counter.seen == [("patch", "pods/status", 0), ("patch", "pods/status", 500), ("patch", "pods/status", 200)]
+    assert observed.requests == [("patch", "pods/status", 0), ("patch", "pods/status", 500), ("patch", "pods/status", 200)]
 
 
 async def test_a_stream_gives_lines_however_they_are_cut(server: FaultServer, client: Client) -> None:
-    from tests.unit.kube.fault_server import Watch
-
     server.on("GET /log", Watch(b"one\ntw", b"o\n\nthree\n").end())
     assert [line async for line in client.stream("/log")] == [b"one", b"two", b"three"]
     server.on("GET /log", Watch(b"one\ntw").end())

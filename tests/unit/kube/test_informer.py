@@ -11,6 +11,7 @@ from pyroclast.api.types import PODS, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.informer import Informer, Timing
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut, hang, status
+from tests.unit.kube.observed import Observed
 
 LIST, WATCH = "GET /api/v1/pods", "WATCH /api/v1/pods"
 QUICK = Timing(watch=(60.0, 60.0), slack=1.0, first_pause=0.01, longest_pause=0.05)
@@ -37,22 +38,6 @@ def gone(code: int = 410, reason: str = "Expired") -> dict[str, Any]:
     return event(
         "ERROR", {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "too old resource version"}
     )
-
-
-class Observed:
-    """An observer that counts."""
-
-    def __init__(self) -> None:
-        self.incidents: list[str] = []
-        self.taken = 0
-
-    def request(self, verb: str, resource: str, status: int, seconds: float) -> None: ...
-
-    def events(self, resource: str, count: int) -> None:
-        self.taken += count
-
-    def incident(self, resource: str, what: str) -> None:
-        self.incidents.append(what)
 
 
 @pytest.fixture
