@@ -153,7 +153,8 @@ class Run:
         warnings = [self.normal.text(value) for key, value in headers.items() if key.lower() == "warning"]
         if warnings:
             kept["Warning"] = warnings
-        shown["type"] = headers.get("Content-Type", "")
+        if content:
+            shown["type"] = headers.get("Content-Type", "")
         if kept:
             shown["headers"] = kept
         shown["body"] = self.normal.value(self._shown(answer, step)) if not isinstance(answer, str) else self.normal.text(answer)
@@ -209,7 +210,7 @@ class Run:
                 while len(events) < count and not (events and events[-1] == "end"):
                     await asyncio.sleep(0.02)
         await asyncio.sleep(0.25)  # for one too many
-        taken, events[:] = list(events), []
+        taken, events[:] = events[: step.options.get("first")], []
         return {"events": self.normal.value(self._shown(taken, step))}
 
     async def _wait(self, step: Step) -> dict[str, Any] | None:

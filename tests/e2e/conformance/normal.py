@@ -19,6 +19,7 @@ _CURRENT = re.compile(r"(?<=current: )\d+")
 _GO_DIFFERENCE = re.compile(r"\n@@ -\d+.*", re.DOTALL)  # two objects as Go prints them
 _NOISE = frozenset({"kube-root-ca.crt"})  # made by kube-controller-manager in each namespace
 _FREE = frozenset({"storageVersionHash"})  # says nothing to a client but that it changed
+_CREDENTIAL = "authentication.kubernetes.io/credential-id"  # of the certificate that was used
 
 
 class Normaliser:
@@ -62,6 +63,8 @@ class Normaliser:
 
     def _mapping(self, value: Mapping[str, Any], key: str) -> dict[str, Any]:
         kind = str(value.get("kind") or "")
+        if _CREDENTIAL in (value.get("extra") or {}):
+            value = {name: item for name, item in value.items() if name != "extra"}
         if kind == "Status":
             value = _without_order(value)
         if kind == "Table":
