@@ -27,6 +27,7 @@ from pyroclast_job_controller.job_watch import JobWatch
 from pyroclast_job_controller.jobs import JobController
 from pyroclast_job_controller.memory import Memories
 from pyroclast_job_controller.metrics import ControllerMetrics
+from pyroclast_job_controller.plainpods import PlainPodController
 from pyroclast_job_controller.plugin_actions import PluginActions
 from pyroclast_job_controller.pod_actions import PodActions
 from pyroclast_job_controller.queues import QueueController
@@ -90,9 +91,10 @@ def _stuck(controller: Controller) -> str | None:
 def make_shared(service: Service, client: Client, recorder: EventRecorder, settings: ControllerSettings) -> Shared:
     """What the controllers have in common."""
     clock = asyncio.get_running_loop().time
+    schedulers = settings.scheduler_name if selection.is_enabled(selection.POD_GROUP, settings.controllers) else ()
     return Shared(
         client,
-        Caches(client, clock),
+        Caches(client, clock, schedulers),
         recorder,
         ControllerMetrics(service.metrics),
         Shards(settings.leader_elect_shards),
@@ -103,7 +105,12 @@ def make_shared(service: Service, client: Client, recorder: EventRecorder, setti
 
 def build(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     """The controllers that the settings select."""
-    makers = {selection.JOB: _jobs, selection.QUEUE: _queues, selection.GC: _expiry}
+    makers = {
+        selection.JOB: _jobs,
+        selection.QUEUE: _queues,
+        selection.POD_GROUP: _plain_pods,
+        selection.GC: _expiry,
+    }
     enabled = [make for name, make in makers.items() if selection.is_enabled(name, settings.controllers)]
     return [controller for make in enabled for controller in make(service, settings, shared)]
 
@@ -134,6 +141,12 @@ def _queues(service: Service, settings: ControllerSettings, shared: Shared) -> l
         Controller("queues", queue, settings.worker_threads_for_queue, queues.reconcile, queues.look_at_all),
         Controller("queue-commands", commands, 1, orders.reconcile, orders.look_at_all),
     ]
+
+
+def _plain_pods(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
+    queue = _queue(service, "podgroup")
+    pods = PlainPodController(shared, queue, settings.scheduler_name, inherit=settings.inherit_owner_annotations)
+    return [Controller("podgroups", queue, settings.worker_threads_for_podgroup, pods.reconcile, pods.look_at_all)]
 
 
 def _expiry(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:

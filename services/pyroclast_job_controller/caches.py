@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from pyroclast.api import keys
@@ -22,13 +22,21 @@ CLAIM: Final = "claim"
 
 
 class Caches:
-    """The informers of all controllers of this process, so that none is kept twice."""
+    """The informers of all controllers of this process, so that none is kept twice.
 
-    def __init__(self, client: Client, clock: Callable[[], float]) -> None:
+    Args:
+        client: the API server.
+        clock: counts seconds; any origin will do.
+        schedulers: names of our schedulers, whose pods without a Job are watched too; none: they are not.
+    """
+
+    def __init__(self, client: Client, clock: Callable[[], float], schedulers: Sequence[str] = ()) -> None:
         self.jobs = Recent(Informer(client, JOBS, Job, indexers={QUEUE: _queue_of_job, CLAIM: _claims_of_job}), clock)
         self.pods = Recent(
             Informer(client, PODS, Pod, label_selector=keys.JOB_NAME, indexers={GROUP: _owner_of}), clock, _owner_of
         )
+        one = f"spec.schedulerName={schedulers[0]}" if len(schedulers) == 1 else ""  # the server cannot tell several from others
+        self.plain_pods: Informer[Pod] = Informer(client, PODS, Pod, label_selector=f"!{keys.JOB_NAME}", field_selector=one)
         self.groups = Recent(Informer(client, POD_GROUPS, PodGroup, indexers={QUEUE: _queue_of_group}), clock)
         self.queues = Recent(Informer(client, QUEUES, Queue), clock)
         self.commands: Informer[Command] = Informer(client, COMMANDS, Command)
@@ -37,6 +45,7 @@ class Caches:
         self.informers: tuple[Informer[Any], ...] = (
             self.jobs.informer,
             self.pods.informer,
+            *((self.plain_pods,) if schedulers else ()),
             self.groups.informer,
             self.queues.informer,
             self.commands,

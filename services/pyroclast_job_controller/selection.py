@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["DEFAULT", "GC", "JOB", "QUEUE", "check", "is_enabled"]
+__all__ = ["DEFAULT", "GC", "JOB", "POD_GROUP", "QUEUE", "check", "is_enabled"]
 
 DEFAULT: Final = ("*", "-sharding-controller")
 JOB: Final = "job-controller"
 QUEUE: Final = "queue-controller"
+POD_GROUP: Final = "pg-controller"
 GC: Final = "gc-controller"
 
 

@@ -261,3 +261,20 @@ async def test_a_namespace_that_is_being_deleted_hurts_nobody(cluster):
     cluster.holding.clear()
     await cluster.until(gone)
     await cluster.reaches("j", "Completed")
+
+
+async def test_a_pod_without_a_job_gets_a_podgroup(cluster):
+    def body(name, scheduler):
+        spec = {"schedulerName": scheduler, "containers": [{"name": "c", "image": "b"}]}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NS}, "spec": spec}
+
+    await cluster.client.create(PODS, body("other", "mine"))
+    ours = await cluster.client.create(PODS, body("ours", "volcano"))
+    name = f"podgroup-{ours['metadata']['uid']}"
+
+    async def grouped():
+        pod = await cluster.client.get(PODS, Key(NS, "ours"))
+        return (pod["metadata"].get("annotations") or {}).get("scheduling.k8s.io/group-name") == name
+
+    await cluster.until(grouped)
+    assert await cluster.names(POD_GROUPS) == [name]

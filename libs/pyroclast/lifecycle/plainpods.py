@@ -1,0 +1,106 @@
+"""PodGroups of pods that belong to no Job of ours: what a pod and its owners say of the gang it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pyroclast.api import keys
+from pyroclast.api.enums import NetworkTopologyMode
+from pyroclast.api.records import OwnerReference, Pod
+from pyroclast.api.types import POD_GROUPS, PODS
+from pyroclast.lifecycle import usage
+
+__all__ = ["INHERITED_FROM", "group_name", "manifest", "merged", "wants_group"]
+
+INHERITED_FROM: Final = frozenset(
+    {("apps/v1", "ReplicaSet"), ("apps/v1", "DaemonSet"), ("apps/v1", "StatefulSet"), ("batch/v1", "Job")}
+)
+"""Owners (apiVersion and kind) whose annotations count."""
+
+_PREFIX: Final = "volcano.sh/"
+_ANNOTATIONS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME, keys.REVOCABLE_ZONE)
+_LABELS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME)
+
+
+def wants_group(pod: Pod, schedulers: Iterable[str]) -> bool:
+    """Whether `pod` is placed by one of `schedulers` and is in no group yet."""
+    return pod.spec.scheduler_name in schedulers and not pod.metadata.annotations.get(keys.GROUP_NAME)
+
+
+def group_name(pod: Pod) -> str:
+    """The group of `pod`: that of its controller if it has one, so that siblings share it."""
+    owner = pod.metadata.controller
+    return f"podgroup-{owner.uid if owner else pod.metadata.uid}"
+
+
+def merged(owners: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The annotations of all owners; the first that has a key decides."""
+    annotations: dict[str, str] = {}
+    for owner in owners:
+        annotations = {**owner, **annotations}
+    return annotations
+
+
+def manifest(pod: Pod, inherited: Mapping[str, str]) -> dict[str, Any]:
+    """The PodGroup to create for `pod`; `inherited` are the annotations of its owners, empty when they do not count."""
+    given, labels = pod.metadata.annotations, pod.metadata.labels
+    members = _count(inherited.get(keys.GROUP_MIN_MEMBER))
+    annotations = {key: value for key, value in inherited.items() if key.startswith(_PREFIX)}
+    annotations |= {key: given[key] for key in _ANNOTATIONS if key in given}
+    for key in (keys.DISRUPTION_MIN_AVAILABLE, keys.DISRUPTION_MAX_UNAVAILABLE):
+        if key in given:
+            annotations[key] = given[key]
+            break  # the minimum goes before the maximum
+    resources = usage.times(usage.pod_usage(msgspec.to_builtins(pod.spec)), members)
+    spec: dict[str, Any] = {"minMember": members, "minResources": {name: str(amount) for name, amount in resources.items()}}
+    if pod.spec.priority_class_name:
+        spec["priorityClassName"] = pod.spec.priority_class_name
+    if queue := given.get(keys.SCHEDULING_QUEUE_NAME):
+        spec["queue"] = queue
+    if topology := _topology(given):
+        spec["networkTopology"] = topology
+    return {
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": POD_GROUPS.kind,
+        "metadata": {
+            "name": group_name(pod),
+            "namespace": pod.metadata.namespace,
+            "annotations": annotations,
+            "labels": {key: labels[key] for key in _LABELS if key in labels},
+            "ownerReferences": _owners(pod),
+        },
+        "spec": spec,
+        "status": {"phase": "Pending"},
+    }
+
+
+def _count(text: str | None) -> int:
+    """How many members make the gang; one, if nobody says so in a way that can be read."""
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else 1
+
+
+def _owners(pod: Pod) -> list[dict[str, Any]]:
+    if pod.metadata.controller:
+        return [_written(owner) for owner in pod.metadata.owner_references]
+    meta = pod.metadata
+    own = {"apiVersion": PODS.api_version, "kind": PODS.kind, "name": meta.name, "uid": meta.uid}
+    return [{**own, "controller": True, "blockOwnerDeletion": True}]
+
+
+def _written(owner: OwnerReference) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.to_builtins(owner).items() if value is not None}
+
+
+def _topology(annotations: Mapping[str, str]) -> dict[str, Any] | None:
+    """The limit in the network that the pod asks for; what cannot be read falls back to `hard`, and to no tier."""
+    mode, tier = annotations.get(keys.NETWORK_TOPOLOGY_MODE), annotations.get(keys.NETWORK_TOPOLOGY_HIGHEST_TIER)
+    if mode is None and tier is None:
+        return None
+    soft = (mode or "").lower() == NetworkTopologyMode.SOFT
+    limit: dict[str, Any] = {"mode": NetworkTopologyMode.SOFT.value if soft else NetworkTopologyMode.HARD.value}
+    if tier is not None and tier.isascii() and tier.isdecimal():
+        limit["highestTierAllowed"] = int(tier)
+    return limit

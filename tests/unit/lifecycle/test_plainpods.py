@@ -1,0 +1,97 @@
+import pytest
+
+from pyroclast.api.records import Pod
+from pyroclast.lifecycle import plainpods
+
+from .builders import decode
+
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "ru", "controller": True}
+
+
+def pod(*owners, cpu="100m", limits=None, scheduler="volcano", **meta):
+    resources = {"requests": {"cpu": cpu}, "limits": limits or {}}
+    body = {
+        "metadata": {"name": "p", "namespace": "n", "uid": "pu", "ownerReferences": list(owners), **meta},
+        "spec": {"schedulerName": scheduler, "containers": [{"name": "c", "resources": resources}]},
+    }
+    return decode(body, Pod)
+
+
+def made(each, inherited=None):
+    return plainpods.manifest(each, inherited or {})
+
+
+def test_only_pods_of_our_schedulers_that_are_in_no_group():
+    assert plainpods.wants_group(pod(), {"volcano"})
+    assert not plainpods.wants_group(pod(scheduler="mine"), {"volcano"})
+    assert not plainpods.wants_group(pod(annotations={"scheduling.k8s.io/group-name": "g"}), {"volcano"})
+
+
+def test_a_pod_without_an_owner_owns_its_group():
+    body = made(pod())
+    assert body["metadata"] == {
+        "name": "podgroup-pu",
+        "namespace": "n",
+        "annotations": {},
+        "labels": {},
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pu", "controller": True, "blockOwnerDeletion": True}
+        ],
+    }
+    resources = {"count/pods": "1", "pods": "1", "cpu": "100m", "requests.cpu": "100m"}
+    assert (body["spec"], body["status"]) == ({"minMember": 1, "minResources": resources}, {"phase": "Pending"})
+
+
+def test_siblings_share_the_group_of_their_controller():
+    other = {"apiVersion": "v1", "kind": "Thing", "name": "t", "uid": "tu"}
+    body = made(pod(other, OWNER))
+    assert body["metadata"]["name"] == "podgroup-ru"
+    assert body["metadata"]["ownerReferences"] == [other, OWNER]
+
+
+@pytest.mark.parametrize(("text", "want"), [("2", 2), ("0", 0), ("-1", 1), ("many", 1), (None, 1), ("٣", 1)])
+def test_the_size_of_the_gang(text, want):
+    inherited = {} if text is None else {"scheduling.volcano.sh/group-min-member": text}
+    gpu = pod(OWNER, limits={"nvidia.com/gpu": "1"})
+    spec = made(gpu, inherited)["spec"]
+    assert spec["minMember"] == want
+    assert spec["minResources"].get("pods") == (str(want) if want else None)
+
+
+def test_what_owners_and_pods_say():
+    inherited = {
+        "volcano.sh/custom-key": "x",
+        "volcano.sh/jdb-max-unavailable": "3",
+        "volcano.sh/preemptable": "true",
+        "other": "y",
+    }
+    given = {"volcano.sh/preemptable": "false", "volcano.sh/jdb-min-available": "1", "scheduling.volcano.sh/queue-name": "q"}
+    body = made(pod(OWNER, annotations=given, labels={"volcano.sh/cooldown-time": "5m", "l": "m"}), inherited)
+    assert body["metadata"]["annotations"] == {
+        "volcano.sh/custom-key": "x",
+        "volcano.sh/jdb-max-unavailable": "3",
+        "volcano.sh/preemptable": "false",
+        "volcano.sh/jdb-min-available": "1",
+    }
+    assert body["metadata"]["labels"] == {"volcano.sh/cooldown-time": "5m"}
+    assert body["spec"]["queue"] == "q"
+
+
+def test_the_first_owner_that_says_something_is_heard():
+    assert plainpods.merged([{"a": "1"}, {"a": "2", "b": "3"}]) == {"a": "1", "b": "3"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "tier", "want"),
+    [
+        ("Soft", "2", {"mode": "soft", "highestTierAllowed": 2}),
+        ("firm", "x", {"mode": "hard"}),
+        (None, "1", {"mode": "hard", "highestTierAllowed": 1}),
+        ("hard", None, {"mode": "hard"}),
+        (None, None, None),
+    ],
+)
+def test_network_topology(mode, tier, want):
+    names = {"volcano.sh/network-topology-mode": mode, "volcano.sh/network-topology-highest-tier": tier}
+    body = made(pod(annotations={key: value for key, value in names.items() if value is not None}))
+    assert body["spec"].get("networkTopology") == want
