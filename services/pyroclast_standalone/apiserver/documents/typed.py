@@ -22,13 +22,10 @@ from .wire.table import named_types
 __all__ = ["Codec", "codec_of"]
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 _FREE: Final = {
     "io.k8s.apimachinery.pkg.runtime.RawExtension",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
     f"{_META}FieldsV1",
 }
 _INTEGERS: Final = {"int", "int16", "int32", "int64", "uint8", "uint32", "uint64", "byte"}
@@ -177,6 +174,15 @@ def _free(value: Json, _run: _Run) -> Json:
     return value
 
 
+def _schema_or_else(value: Json, run: _Run) -> Json:
+    """A schema, or what may stand instead of one: a boolean, a list of schemas or texts."""
+    if isinstance(value, dict):
+        return codec_of(_SCHEMA)(value, run)
+    if isinstance(value, list):
+        return [codec_of(_SCHEMA)(each, run) if isinstance(each, dict) else each for each in value]
+    return value
+
+
 _SPECIAL: Final[dict[str, Decoder]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": _quantity,
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_string,
@@ -185,6 +191,7 @@ _SPECIAL: Final[dict[str, Decoder]] = {
     f"{_META}Duration": _duration,
     "bytes": _bytes,
     **dict.fromkeys(_FREE, _free),
+    **{f"{_SCHEMA}Or{other}": _schema_or_else for other in ("Array", "Bool", "StringArray")},
 }
 _STRUCTS: Final = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity",
@@ -324,7 +331,7 @@ class Codec:
             kind, container = _resolved(field.type, field.container)
             is_message = not container and kind not in _SPECIAL and message_of(kind) is not None
             omits = field.omits_empty and not field.is_pointer and not is_message and kind not in _FREE
-            fields[field.name] = (decoder, python, omits, bool(container) or is_message)
+            fields[field.name] = (decoder, python, omits, bool(container) or is_message or kind.startswith(_SCHEMA))
             if is_message and not field.is_pointer:
                 fill.append((field.name, codec_of(kind).zero))
             elif not field.omits_empty or (kind in _STRUCTS and not container and not field.is_pointer and not field.omits_zero):
