@@ -5,6 +5,7 @@ Here are the verbs of the API; how a call is made is in `caller`, how one HTTP e
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from enum import StrEnum
@@ -34,6 +35,7 @@ READ_SECONDS: Final = 10.0  # one attempt of a read: a hung connection must not 
 JSON_TYPE: Final = "application/json"
 VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 SAFE: Final = "/:@!$&'()*+,;=~%"  # characters of a path that stay as they are
+PLAIN: Final = re.compile(r"[A-Za-z0-9/._:-]*")  # nearly all paths
 
 
 class PatchKind(StrEnum):
@@ -251,7 +253,8 @@ def _request(
     all_headers = dict(headers or ())
     if body is not None:
         all_headers["Content-Type"] = content_type
-    return Request(method, quote(path, SAFE), f"?{urlencode(query)}" if query else "", body, all_headers)
+    quoted = path if PLAIN.fullmatch(path) else quote(path, SAFE)
+    return Request(method, quoted, urlencode(query) if query else "", body, all_headers)
 
 
 def _label(kind: ResourceType, subresource: str) -> str:

@@ -73,9 +73,11 @@ class ClusterConfig:
         return context
 
     def renew(self, context: ssl.SSLContext) -> None:
-        """Take up a client certificate that was replaced on disk; what is unusable just now is left for the next time."""
-        if self.certificate.path is not None:
-            with contextlib.suppress(OSError):  # SSLError is one
+        """Take up certificates that were replaced on disk; what is unusable just now is left for the next time."""
+        with contextlib.suppress(OSError, ValueError):  # SSLError is an OSError
+            if self.authority.path is not None:
+                context.load_verify_locations(cadata=self.authority.read().decode("ascii"))
+            if self.certificate.path is not None:
                 load_identity(context, self.certificate.read(), self.key.read())
 
     def _verifying_context(self) -> ssl.SSLContext:

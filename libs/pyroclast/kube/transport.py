@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -29,7 +31,7 @@ NOT_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError,
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `path` is quoted, `query` is empty or begins with a question mark."""
+    """One request. `path` and `query` are quoted; `query` is without its question mark."""
 
     method: str
     path: str
@@ -44,6 +46,8 @@ class Transport:
     def __init__(self, config: ClusterConfig, user_agent: str) -> None:
         self._config = config
         self._user_agent = user_agent
+        self._base = URL(config.server)
+        self._prefix = self._base.raw_path.rstrip("/")
         self._session: aiohttp.ClientSession | None = None
         self._tls: ssl.SSLContext | None = None
         self._away = False
@@ -79,8 +83,7 @@ class Transport:
             ApiError: the server answered with a status of 300 or more.
             ConnectionFailed: it did not answer.
         """
-        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
-        async with self.exchange(request, timeout) as response:
+        async with self.exchange(request, _timeout(math.floor(seconds * 8) / 8 or seconds)) as response:
             return response.status, await response.read()
 
     @asynccontextmanager
@@ -93,7 +96,7 @@ class Transport:
         method, path = request.method, request.path
         if self._session is None:
             raise ConnectionFailed("the client is closed", sent=False, verb=method, path=path)
-        url = URL(f"{self._config.server}{path}{request.query}", encoded=True)
+        url = self._url(path, request.query)
         authorization = await self._config.credentials.authorization()
         try:
             for refreshed in (False, True):
@@ -122,6 +125,17 @@ class Transport:
             raise ConnectionFailed(_reason(error), sent=False, verb=method, path=path) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ConnectionFailed(_reason(error), verb=method, path=path) from error
+
+    def _url(self, path: str, query: str) -> URL:
+        base = self._base
+        return URL.build(
+            scheme=base.scheme,
+            host=base.raw_host or "",
+            port=base.port,
+            path=self._prefix + path,
+            query_string=query,
+            encoded=True,
+        )
 
     def _answered(self) -> None:
         if self._away:
@@ -156,6 +170,12 @@ async def _error(response: aiohttp.ClientResponse, method: str, path: str) -> Ap
         verb=method,
         path=path,
     )
+
+
+@functools.lru_cache(256)
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    """Kept, because making one costs as much as encoding a small object."""
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
 
 
 def _seconds(retry_after: str) -> float | None:

@@ -49,10 +49,4 @@ async def lead(
     if settings.leader_elect:
         await shard_leases(client, settings, recorder).run(work)
         return
-    async with asyncio.TaskGroup() as group:
-        for shard in range(settings.leader_elect_shards):
-            group.create_task(_as_coroutine(work(shard)))
-
-
-async def _as_coroutine(work: Awaitable[object]) -> None:
-    await work
+    await asyncio.gather(*(work(shard) for shard in range(settings.leader_elect_shards)))

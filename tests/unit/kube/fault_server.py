@@ -81,6 +81,21 @@ async def hang(got: Got) -> None:
     await asyncio.Event().wait()
 
 
+async def garbage(got: Got) -> None:
+    """Answer with what is not HTTP."""
+    got.writer.write(b"\x00\x01 this is not HTTP\r\n\r\n")
+    await got.writer.drain()
+    got.writer.close()
+
+
+async def bad_chunks(got: Got) -> None:
+    """Begin an answer whose body is not what its headers say."""
+    got.start(200, {"Transfer-Encoding": "chunked"})
+    got.writer.write(b"nonsense\r\n")
+    await got.writer.drain()
+    got.writer.close()
+
+
 def half(body: Any) -> Step:
     """Send half of the body that was promised, then close."""
 

@@ -23,7 +23,7 @@ from pyroclast.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut, half, hang, reset, status
+from tests.unit.kube.fault_server import FaultServer, Watch, answer, bad_chunks, cut, garbage, half, hang, reset, status
 from tests.unit.kube.observed import Observed
 
 POD = {"metadata": {"name": "p", "namespace": "ns"}}
@@ -67,7 +67,7 @@ async def test_an_error_is_raised_by_its_kind_and_not_repeated(server: FaultServ
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("fault", [cut, reset, half(POD), status(500, "InternalError"), status(503, "x"), status(504, "Timeout")])
+@pytest.mark.parametrize("fault", [cut, reset, garbage, bad_chunks, half(POD), status(500, "InternalError"), status(503, "x")])
 async def test_what_may_be_repeated_is(server: FaultServer, client: Client, fault) -> None:
     server.on(f"PATCH {ONE}", fault, answer(200, POD))
     assert await client.patch(PODS, KEY, {"a": 1}, PatchKind.MERGE) == POD
@@ -285,3 +285,11 @@ async def test_a_closed_client_says_so(server: FaultServer) -> None:
 async def test_a_retry_after_in_the_body_counts_too() -> None:
     error = ApiError.from_status(429, {"reason": "TooManyRequests", "details": {"retryAfterSeconds": 7}})
     assert error.retry_after == 7.0
+
+
+async def test_a_server_below_a_path_and_names_that_need_quoting(server: FaultServer) -> None:
+    from pyroclast.kube.config import ClusterConfig
+
+    server.on("GET /clusters/one/api/v1/namespaces/ns/pods/a%20b%C3%A9", answer(200, POD))
+    async with Client(ClusterConfig(f"{server.url}/clusters/one")) as client:
+        assert await client.get(PODS, Key("ns", "a bé")) == POD

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from pyroclast.kube.client import Client
+from pyroclast.runtime.leadership import identity, lead, shard_leases
+from pyroclast.runtime.settings import LeaderElectionSettings, load
+
+NO_CLIENT = cast("Client", None)
+
+
+def test_an_identity_is_of_this_process_alone() -> None:
+    assert identity() != identity()
+
+
+def test_the_leases_that_the_settings_name() -> None:
+    settings = load(LeaderElectionSettings, {"leader-elect-resource-name": "lock", "leader-elect-shards": "2"})
+    leases = shard_leases(NO_CLIENT, settings)
+    assert leases.shards == 2
+    assert [str(lease.key) for lease in leases._leases] == ["volcano-system/lock-0", "volcano-system/lock-1"]
+
+
+@pytest.mark.looptime
+async def test_without_election_all_shards_are_led_at_once() -> None:
+    settings = load(LeaderElectionSettings, {"leader-elect": "false", "leader-elect-shards": "3"})
+    led: list[int] = []
+
+    async def work(shard: int) -> None:
+        led.append(shard)
+        await asyncio.sleep(5)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await lead(NO_CLIENT, settings, work)
+    assert led == [0, 1, 2]
