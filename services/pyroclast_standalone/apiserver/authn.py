@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from . import status
 from .context import ANONYMOUS, User
 from .store import Store
 from .tokens import ISSUER, InvalidToken, TokenSigner
 
-__all__ = ["Authenticator", "impersonated", "service_account_user"]
+__all__ = ["Authenticator", "Peer", "impersonated", "service_account_user"]
 
 AUTHENTICATED: Final = "system:authenticated"
 _EXTRA: Final = "authentication.kubernetes.io/"
+
+
+class Peer(Protocol):
+    """A TLS connection whose client certificate, if there is one, has been verified."""
+
+    def getpeercert(self, binary_form: bool = False) -> Any:  # noqa: ANN401 - the signature of the library
+        """The certificate, as a dictionary or encoded."""
 
 
 def service_account_user(namespace: str, name: str, uid: str = "", extra: Mapping[str, list[str]] | None = None) -> User:
@@ -35,15 +43,20 @@ class Authenticator:
         self._signer = signer
         self._now = now
         self._read: dict[str, dict[str, Any]] = {}
+        self._certified: dict[bytes, User] = {}
 
-    def user(self, authorization: str, certificate: Mapping[str, Any] | None) -> User:
-        """The user of a request with this `Authorization` header and verified client certificate.
+    def user(self, authorization: str, tls: Peer | None) -> User:
+        """The user of a request with this `Authorization` header over this connection.
 
         Raises:
             StatusError: 401, credentials were given and are not good.
         """
-        if certificate:
-            return _of_certificate(certificate)
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        if certificate and tls is not None:
+            found = self._certified.get(certificate)
+            if found is None:
+                found = self._certified[certificate] = _of_certificate(tls.getpeercert() or {}, certificate)
+            return found
         if not authorization:
             return ANONYMOUS
         scheme, _, token = authorization.partition(" ")
@@ -82,11 +95,12 @@ class Authenticator:
         return service_account_user(namespace, account["name"], stored.uid, extra)
 
 
-def _of_certificate(certificate: Mapping[str, Any]) -> User:
+def _of_certificate(certificate: Mapping[str, Any], encoded: bytes) -> User:
     names = [pair for part in certificate.get("subject", ()) for pair in part]
     name = next((value for kind, value in names if kind == "commonName"), "")
     groups = [value for kind, value in names if kind == "organizationName"]
-    return User(name, (*groups, AUTHENTICATED))
+    credential = f"X509SHA256={hashlib.sha256(encoded).hexdigest()}"
+    return User(name, (*groups, AUTHENTICATED), extra={f"{_EXTRA}credential-id": [credential]})
 
 
 def impersonated(headers: Mapping[str, str], all_values: Callable[[str], list[str]]) -> User | None:

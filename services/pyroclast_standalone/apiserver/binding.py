@@ -61,8 +61,11 @@ class Binder:
         target = body["target"]["name"]
         uid = wanted.get("uid")
         if uid and uid != metadata["uid"]:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
-            raise status.conflict("", "pods/binding", name, why)
+            why = (
+                f"StorageError: invalid object, Code: 4, Key: /registry/pods/{key}, ResourceVersion: 0, AdditionalErrorMsg: "
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
+            )
+            raise status.conflict("", "pods", name, why)
         if "deletionTimestamp" in metadata:
             raise status.conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
         if spec.get("nodeName"):

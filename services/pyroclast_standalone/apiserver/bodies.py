@@ -7,7 +7,7 @@ from typing import Any, Final
 from . import status
 from .context import Context
 from .documents import strict
-from .documents.errors import DocumentError, MalformedYaml, UnsupportedBody, invalid
+from .documents.errors import DocumentError, UnsupportedBody, invalid
 from .documents.go_text import go_kind
 from .negotiate import JSON, PROTOBUF, YAML
 from .registry import Resource
@@ -41,15 +41,17 @@ def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
             return protobuf.decode(context.body, kind=kind), []
     except UnsupportedBody as error:
         raise status.of_document(error) from None
-    except MalformedYaml as error:
-        raise _unreadable(context.body, kind, error.message) from None
     except DocumentError as error:
+        if content_type == PROTOBUF:
+            raise _unreadable(context.body, kind, error.message) from None
         raise unrecognized(context.body, kind, error.message) from None
     raise status.unsupported_media_type(_ACCEPTED)
 
 
 def unrecognized(body: bytes, kind: str, why: str) -> status.StatusError:
-    """400 for a body whose kind cannot even be read."""
+    """400 for a body whose kind cannot even be read. Options of a deletion are not called by their kind."""
+    if kind == "DeleteOptions":
+        return status.bad_request(f"couldn't get version/kind; json parse error: {why}")
     return _unreadable(body, kind, f"couldn't get version/kind; json parse error: {why}")
 
 
@@ -75,6 +77,8 @@ def decode(context: Context, resource: Resource) -> dict[str, Any]:
         StatusError: in the words of the case.
     """
     document, problems = parse(context, resource.kind)
+    if document is None:
+        document = {}
     if not isinstance(document, dict):
         raise not_an_object(context.body, resource.kind, document)
     check_type(resource, document, context.body)

@@ -12,6 +12,7 @@ __all__ = ["ALL_VERBS", "BUILTINS", "Builtin", "Subresource"]
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _CREATE: Final = ("create",)
+_SINGLY: Final = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 _READ_WRITE: Final = ("get", "patch", "update")
 
 
@@ -74,7 +75,7 @@ def _of(group: str, *entries: tuple[str, str, str]) -> tuple[Builtin, ...]:
                 namespaced="cluster" not in words,
                 short_names=tuple(short.split(",")) if short else (),
                 categories=("all",) if "all" in words else ("api-extensions",) if "api-extensions" in words else (),
-                verbs=_CREATE if "create" in words else ALL_VERBS,
+                verbs=_CREATE if "create" in words else _SINGLY if plural == "namespaces" else ALL_VERBS,
                 subresources=tuple(sorted(subresources, key=lambda each: each.name)),
                 storage="events" if plural == "events" else "",
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from . import status
-from .documents.errors import unsupported
+from .documents.errors import FieldError, unsupported
 from .negotiate import Wanted
 from .routes import Query, RequestInfo
 
@@ -81,6 +81,23 @@ class Context:
             fault = unsupported("fieldValidation", wanted, ("", "Ignore", "Strict", "Warn"))
             raise status.invalid("meta.k8s.io", self.options_kind, "", [fault])
         return wanted or "Warn"
+
+    def check_options(self, *faults: FieldError) -> None:
+        """Refuse parameters of a write that make no sense.
+
+        Args:
+            faults: Found already, told first.
+
+        Raises:
+            StatusError: 422, naming them.
+        """
+        found = list(faults)
+        if (dry_run := self.query.text("dryRun")) not in {"", "All"}:
+            found.append(unsupported("dryRun", [dry_run], ("All",)))
+        if (validation := self.query.text("fieldValidation")) not in {"", "Strict", "Warn", "Ignore"}:
+            found.append(unsupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
+        if found:
+            raise status.invalid("meta.k8s.io", self.options_kind, "", found)
 
     @property
     def options_kind(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from . import clock
 from .deleting import CRD_CLEANUP, DeleteOptions, Deleter
 from .internal import GARBAGE_COLLECTOR, KeyedWorker, request
-from .kinds import custom_strategy
+from .kinds import Strategy, custom_strategy
 from .registry import Registry, Resource, reader_of, version_order
 from .store import DELETED, Change, Collection, Store, make_stored
 from .write import Writer
@@ -132,13 +132,13 @@ class Definitions:
             return
         collection = self._store.collection(f"{plural}.{group}")
         storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
+        stored_strategy = custom_strategy(body, storage)
+        collection.fields_of = reader_of(stored_strategy.fields)
         resources = []
         for version in spec["versions"]:
-            strategy = custom_strategy(body, version["name"])
-            if version["name"] == storage:
-                collection.fields_of = reader_of(strategy.fields)
             if not version.get("served"):
                 continue
+            strategy = stored_strategy if version["name"] == storage else custom_strategy(body, version["name"])
             api_version = f"{group}/{version['name']}"
             warning = ""
             if version.get("deprecated"):
@@ -148,8 +148,8 @@ class Definitions:
                 Resource.of(
                     strategy,
                     collection,
-                    from_stored=None if is_stored else _to_version(api_version),
-                    to_stored=None if is_stored else _to_version(f"{group}/{storage}"),
+                    from_stored=None if is_stored else _to_version(api_version, strategy),
+                    to_stored=None if is_stored else _to_version(f"{group}/{storage}", stored_strategy),
                     warning=warning,
                 )
             )
@@ -189,9 +189,13 @@ def _deprecation(spec: Mapping[str, Any], version: str) -> str:
     return f"{text}; use {group}/{better[0]} {kind}" if better else text
 
 
-def _to_version(api_version: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def _to_version(api_version: str, strategy: Strategy) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Reads an object as the version `api_version`, whose schema prunes it and fills in defaults."""
+
     def convert(body: dict[str, Any]) -> dict[str, Any]:
         body["apiVersion"] = api_version
+        strategy.decode(body)
+        strategy.default(body)
         return body
 
     return convert

@@ -83,7 +83,7 @@ class Dispatcher:
             code, shown = await self._writer.patch(context, resource)
         elif method == "DELETE" and info.name:
             return await self._deleter.delete(context, resource)
-        elif method == "DELETE":
+        elif method == "DELETE" and "deletecollection" in resource.strategy.verbs:
             return await self._deleter.delete_collection(context, resource)
         else:
             raise status.method_not_allowed()

@@ -80,7 +80,7 @@ class Endpoints:
         if len(parts) == 1:
             headers |= {"ETag": document.etag, "Cache-Control": "public"}
             if context.headers.get("If-None-Match") == document.etag:
-                return Answer(304, b"", document.content_type, headers)
+                return Answer(304, b"", "", headers)
         return Answer(200, document.body, document.content_type, headers)
 
     # --- OpenAPI ------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class Endpoints:
         if context.query.text("hash"):
             headers["Cache-Control"] = "public, immutable"
         if context.headers.get("If-None-Match") == etag:
-            return Answer(304, b"", "application/json", headers)
+            return Answer(304, b"", "", headers)
         return Answer(200, body, "application/json", headers)
 
     def _index(self, context: Context) -> Answer:
@@ -119,8 +119,9 @@ class Endpoints:
         etag = f'"{hashlib.sha256(answer.body).hexdigest().upper()}"'
         headers = {"Vary": "Accept", "ETag": etag}
         if context.headers.get("If-None-Match") == etag:
-            return Answer(304, b"", "application/json", headers)
+            return Answer(304, b"", "", headers)
         answer.headers = headers
+        answer.content_type = "text/plain; charset=utf-8"
         return answer
 
     def _groups_of(self, name: str) -> tuple[str, str] | None:

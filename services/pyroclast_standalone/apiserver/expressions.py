@@ -70,7 +70,7 @@ class Expressions:
             return None
         if review.show is not None:
             return review.show(body)
-        return body if seen is review.resource else {**body, "apiVersion": seen.api_version}
+        return review.resource.seen_as(body, seen)
 
     def _namespace(self, review: Review) -> dict[str, Any] | None:
         stored = self._namespaces.items.get(review.namespace) if review.resource.namespaced else None

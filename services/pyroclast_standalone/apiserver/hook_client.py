@@ -29,6 +29,10 @@ Response = dict[str, Any]
 """`response` of an AdmissionReview."""
 
 
+Seen = tuple["dict[str, Any] | None", "dict[str, Any] | None"]
+"""The object and the old object."""
+
+
 class CallFailed(Exception):
     """No usable answer; the failure policy decides what that means."""
 
@@ -47,8 +51,8 @@ class HookClient:
             await session.close()
         self._sessions.clear()
 
-    async def call(self, matched: Matched, review: Review, body: Mapping[str, Any] | None, *, mutating: bool) -> Response:
-        """The answer of a hook to `review`, in which the object is `body`.
+    async def call(self, matched: Matched, review: Review, seen: Seen, *, mutating: bool) -> Response:
+        """The answer of a hook to `review`, in which it sees the new and the old object so.
 
         Raises:
             CallFailed: it cannot be reached, is too slow, or answers nonsense.
@@ -57,9 +61,9 @@ class HookClient:
         if "v1" not in hook.versions:
             raise CallFailed("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
         uid = str(uuid.uuid4())
-        content = _review(uid, matched, review, body)
+        content = _review(uid, matched, review, seen)
         try:
-            url, server_name = self._address(hook.client)
+            url, server_name = self._address(hook.client, hook.timeout)
             answer = await self._post(hook.client, f"{url}?timeout={hook.timeout}s", server_name, content, hook.timeout)
         except CallFailed as error:
             raise CallFailed(f'failed calling webhook "{hook.name}": failed to call webhook: {error}') from error.__cause__
@@ -68,24 +72,26 @@ class HookClient:
         except ValueError as error:
             raise CallFailed(f'failed calling webhook "{hook.name}": received invalid webhook response: {error}') from None
 
-    def _address(self, client: Mapping[str, Any]) -> tuple[str, str]:
+    def _address(self, client: Mapping[str, Any], timeout: int) -> tuple[str, str]:
         """URL and the name that the certificate must have (empty: that of the URL)."""
         if client.get("url"):
             return str(client["url"]), ""
         service = client.get("service") or {}
         namespace, name = service.get("namespace", ""), service.get("name", "")
         port, path = service.get("port") or 443, service.get("path") or "/"
+        server_name = f"{name}.{namespace}.svc"
+        url = f"https://{server_name}:{port}/{str(path).lstrip('/')}"
         stored = self._services.items.get(f"{namespace}/{name}")
         if stored is None:
-            raise CallFailed(f'service "{name}" not found')
-        server_name = f"{name}.{namespace}.svc"
+            raise CallFailed(f"Post {json.dumps(f'{url}?timeout={timeout}s')}: service {json.dumps(name)} not found")
         endpoints = self._endpoints.items.get(f"{namespace}/{name}")
         host, target = str(stored.load()["spec"].get("clusterIP") or ""), port
         for subset in (endpoints.load().get("subsets") or ()) if endpoints is not None else ():
             if subset.get("addresses") and subset.get("ports"):
                 host, target = subset["addresses"][0]["ip"], subset["ports"][0]["port"]
         if not host or host == "None":
-            raise CallFailed(f'no endpoints available for service "{name}"')
+            why = f"no endpoints available for service {json.dumps(name)}"
+            raise CallFailed(f"Post {json.dumps(f'{url}?timeout={timeout}s')}: {why}")
         return f"https://{host}:{target}/{path.lstrip('/')}", server_name
 
     async def _post(self, client: Mapping[str, Any], url: str, server_name: str, content: bytes, seconds: float) -> Any:  # noqa: ANN401 - any JSON
@@ -143,13 +149,8 @@ def _refusal(code: int, text: bytes) -> str:
     )
 
 
-def _review(uid: str, matched: Matched, review: Review, body: Mapping[str, Any] | None) -> bytes:
-    old: Mapping[str, Any] | None = review.old
-    if review.show is not None:
-        old = review.show(review.old) if review.old is not None else None
-    elif old is not None and matched.resource is not review.resource:
-        old = {**old, "apiVersion": matched.resource.api_version}
-    request = {"uid": uid, **request_of(review, matched.resource), "object": body, "oldObject": old}
+def _review(uid: str, matched: Matched, review: Review, seen: Seen) -> bytes:
+    request = {"uid": uid, **request_of(review, matched.resource), "object": seen[0], "oldObject": seen[1]}
     return orjson.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
 
 

@@ -81,8 +81,8 @@ class Front:
 
     async def _answer(self, request: web.BaseRequest, context: Context) -> Answer | Streamed:
         transport = request.transport
-        certificate = transport.get_extra_info("peercert") if transport is not None else None
-        context.user = self._authenticator.user(request.headers.get("Authorization", ""), certificate)
+        tls = transport.get_extra_info("ssl_object") if transport is not None else None
+        context.user = self._authenticator.user(request.headers.get("Authorization", ""), tls)
         self._impersonate(request, context)
         info = context.info
         wish = attributes_of(info)
@@ -96,7 +96,7 @@ class Front:
             if info.path != "/" and info.path.split("/")[1] not in {"api", "apis"}:
                 context.wanted = Wanted()
             return self._endpoints.answer(context)
-        context.wanted = wanted(request.headers.get("Accept", ""))
+        context.wanted = wanted(request.headers.get("Accept", ""), is_list=info.verb in {"list", "watch"})
         if request.method in _METHODS_WITH_BODY:
             context.body = await _body(request)
         return await self._dispatcher.answer(context, request.method)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -54,7 +55,10 @@ class Reader:
         found = self.find(resource, context.info.namespace, context.info.name)
         text = context.query.text("resourceVersion")
         if text:
-            await self._reach(self._list_revision(text))
+            try:
+                await self._reach(revision_of(text))
+            except ValueError as error:
+                raise status.unreasoned(500, str(error)) from None
             found = self.find(resource, context.info.namespace, context.info.name)
         if found is None:
             raise status.not_found(resource.group, resource.plural, context.info.name)
@@ -119,24 +123,34 @@ class Reader:
         namespace = context.info.namespace
         continues = bool(context.query.text("continue"))
         try:
-            snapshot: list[Stored] | Any = collection.at(revision, namespace)
+            snapshot = collection.at(revision, namespace)
         except Compacted:
             if continues:
                 raise
             raise status.expired("The resourceVersion for the provided list is too old.") from None
         if after:
             snapshot = [item for item in snapshot if item.key > after]
-        if chosen.is_selective:
-            snapshot = [item for item in snapshot if chosen(item)]
         metadata: dict[str, Any] = {"continue": ""} if resource.is_custom else {}
         metadata["resourceVersion"] = str(revision)
-        if 0 < limit < len(snapshot):
-            page = snapshot[:limit]
+        page, left = _first(snapshot, chosen, limit)
+        if left:
             metadata["continue"] = _encode_token(revision, page[-1].key)
             if not chosen.is_selective:
-                metadata["remainingItemCount"] = len(snapshot) - limit
-            snapshot = page
-        return list_answer(context, resource, snapshot, metadata)
+                metadata["remainingItemCount"] = left
+        return list_answer(context, resource, page, metadata)
+
+
+def _first(items: Sequence[Stored], chosen: Selection, limit: int) -> tuple[list[Stored], int]:
+    """The first `limit` selected items (all where it is not positive), and how many items come after them, selected or not."""
+    if not chosen.is_selective:
+        return (list(items[:limit]), max(0, len(items) - limit)) if limit > 0 else (list(items), 0)
+    page: list[Stored] = []
+    for position, item in enumerate(items, 1):
+        if chosen(item):
+            page.append(item)
+            if len(page) == limit:
+                return page, len(items) - position
+    return page, 0
 
 
 def check_list_options(query: Query, *, watch: bool = False) -> None:
@@ -152,9 +166,10 @@ def check_list_options(query: Query, *, watch: bool = False) -> None:
         faults.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if watch:
         if has_initial and match != "NotOlderThan":
-            faults.append(
-                forbidden("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-            )
+            why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            faults.append(forbidden("resourceVersionMatch", why))
+            if match:
+                faults.append(unsupported("resourceVersionMatch", match, ("NotOlderThan",)))
         elif match and not has_initial:
             faults.append(
                 forbidden(

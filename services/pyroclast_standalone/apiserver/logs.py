@@ -11,6 +11,7 @@ import aiohttp
 
 from . import status
 from .context import Answer, Context, Streamed
+from .documents.errors import invalid
 from .registry import Registry
 
 __all__ = ["Logs"]
@@ -41,6 +42,7 @@ class Logs:
         if stored is None:
             raise status.not_found("", "pods", info.name)
         pod = stored.load()
+        _check_options(context)
         container = _container(pod, context.query.text("container"))
         node_name = pod["spec"].get("nodeName")
         if not node_name:
@@ -91,6 +93,22 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
             yield chunk
     finally:
         response.close()
+
+
+def _check_options(context: Context) -> None:
+    """Refuse numbers that make no sense.
+
+    Raises:
+        StatusError: 422, naming them.
+    """
+    faults = []
+    for name, least in (("sinceSeconds", 1), ("tailLines", 0), ("limitBytes", 1)):
+        value = context.query.number(name)
+        if value is not None and value < least:
+            text = "must be greater than 0" if least else "must be greater than or equal to 0"
+            faults.append(invalid(name, value, text))
+    if faults:
+        raise status.invalid("", "PodLogOptions", context.info.name, faults)
 
 
 def _container(pod: dict[str, Any], wanted: str) -> str:

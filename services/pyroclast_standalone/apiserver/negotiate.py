@@ -18,6 +18,7 @@ JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _AVAILABLE: Final = (JSON, YAML, PROTOBUF)
+_STREAMS: Final = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 
 
 class Form(StrEnum):
@@ -60,7 +61,7 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
 
 
 @lru_cache(maxsize=256)
-def wanted(accept: str, *, allow_forms: bool = True) -> Wanted:
+def wanted(accept: str, *, allow_forms: bool = True, is_list: bool = False) -> Wanted:
     """The first clause of `accept` that can be answered. Protobuf is never chosen: whoever asks for it also takes JSON.
 
     Raises:
@@ -76,20 +77,22 @@ def wanted(accept: str, *, allow_forms: bool = True) -> Wanted:
         if not asked:
             return Wanted(chosen)
         if not allow_forms or asked not in set(Form) or values.get("g") != "meta.k8s.io":
-            continue
+            message = f"only the following media types are accepted: {', '.join(_AVAILABLE)}"
+            raise status.StatusError(406, "NotAcceptable", message)
         version = values.get("v", "")
         if version in {"v1", "v1beta1"}:
             return Wanted(chosen, Form(asked), version)
+    available = (*_AVAILABLE, *(_STREAMS if is_list else ()))
     raise status.StatusError(
         406,
         "NotAcceptable",
-        f"406: Not Acceptable\n\nAvailable representations: {', '.join(_AVAILABLE)}",
+        f"406: Not Acceptable\n\nAvailable representations: {', '.join(available)}",
         details={},
     )
 
 
 def _media_type(accepted: str) -> str | None:
-    if accepted in {JSON, "*/*", "application/*"}:
+    if accepted in {JSON, "*/*"}:
         return JSON
     return YAML if accepted in {YAML, "application/x-yaml", "text/yaml"} else None
 

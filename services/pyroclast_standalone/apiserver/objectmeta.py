@@ -9,11 +9,20 @@ from typing import Any, Final
 
 from . import clock
 
-__all__ = ["complete", "generate_name", "is_same", "keep_system_fields", "mark_deleting", "ordered"]
+__all__ = [
+    "complete",
+    "drop_foreign",
+    "generate_name",
+    "is_same",
+    "keep_system_fields",
+    "mark_deleting",
+    "ordered",
+]
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and nothing that looks like one
 _SUFFIX: Final = 5
 _MAX_BASE: Final = 63 - _SUFFIX
+_TWINS: Final = 2
 
 
 def generate_name(base: str, rng: random.Random) -> str:
@@ -25,7 +34,13 @@ def complete(metadata: dict[str, Any], now: float) -> None:
     """Set what every new object gets, and drop what a creator may not set."""
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = clock.timestamp(now)
-    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
+    metadata.pop("resourceVersion", None)
+    drop_foreign(metadata)
+
+
+def drop_foreign(metadata: dict[str, Any]) -> None:
+    """Drop what nobody may say of a new object."""
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(name, None)
 
 
@@ -46,6 +61,30 @@ def keep_system_fields(new: dict[str, Any], old: Mapping[str, Any]) -> None:
     if not new.get("uid"):
         new["uid"] = old["uid"]
     new.pop("selfLink", None)
+
+
+_TWICE: Final = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may reject such "
+    "requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
+
+
+def without_twins(metadata: dict[str, Any], *, after: str = "") -> str:
+    """Drop owner references that are there twice; a sentence about them, or nothing. `after` says when they came in."""
+    owners = metadata.get("ownerReferences")
+    if not isinstance(owners, list) or len(owners) < _TWINS:
+        return ""
+    kept: list[Any] = []
+    twins: list[str] = []
+    for owner in owners:
+        if owner in kept:
+            twins.append(str(owner.get("uid", "")) if isinstance(owner, dict) else "")
+        else:
+            kept.append(owner)
+    if not twins:
+        return ""
+    metadata["ownerReferences"] = kept
+    return _TWICE.format(after, ", ".join(twins))
 
 
 def mark_deleting(metadata: dict[str, Any], now: float) -> None:

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import orjson
 
-from . import status
+from . import bodies, status
 from .context import Context
 from .documents import apply as server_side
 from .documents import json_patch, merge_patch, strategic, strict
-from .documents.errors import DocumentError, FieldError, forbidden, invalid, required
+from .documents.errors import DocumentError, FieldError, forbidden, invalid, required, too_long
 from .documents.go_text import go_kind, go_value
 from .registry import Resource
 
@@ -22,6 +22,8 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
+_MAP: Final = "map[string]interface {}"
+_LONGEST_MANAGER: Final = 128  # bytes
 
 
 def check_options(context: Context) -> None:
@@ -36,8 +38,9 @@ def check_options(context: Context) -> None:
             faults.append(required("fieldManager", "is required for apply patch"))
     elif "force" in context.query:
         faults.append(forbidden("force", "may not be specified for non-apply patch"))
-    if faults:
-        raise status.invalid("meta.k8s.io", "PatchOptions", "", faults)
+    if len(context.query.text("fieldManager").encode()) > _LONGEST_MANAGER:
+        faults.append(too_long("fieldManager", _LONGEST_MANAGER))
+    context.check_options(*faults)
 
 
 def patcher(
@@ -56,14 +59,17 @@ def patcher(
                 return lambda live: _decoded(context, resource, _applied(lambda: json_patch.apply(live, operations)))
             case content_type if content_type == MERGE:
                 patch = _parsed(context.body)
+                if patch is None:
+                    raise status.bad_request("Invalid JSON Patch")
                 if not isinstance(patch, dict):
                     raise status.bad_request(
-                        f"error decoding patch: json: cannot unmarshal {go_kind(patch)} "
-                        "into Go value of type map[string]interface {}"
+                        f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type {_MAP}"
                     )
                 return lambda live: _decoded(context, resource, merge_patch.merge(live, patch))
             case content_type if content_type == STRATEGIC and not resource.is_custom:
-                patch = _parsed(context.body)
+                patch = _parsed(context.body, prefix="")
+                if not isinstance(patch, dict):
+                    raise status.bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type {_MAP}")
                 return lambda live: _decoded(
                     context,
                     resource,
@@ -80,11 +86,11 @@ def patcher(
     raise status.unsupported_media_type(accepted)
 
 
-def _parsed(body: bytes) -> Any:  # noqa: ANN401 - any JSON
+def _parsed(body: bytes, *, prefix: str = "error decoding patch: ") -> Any:  # noqa: ANN401 - any JSON
     try:
         value, _ = strict.parse_json(body, duplicates=False)
     except DocumentError as error:
-        raise status.bad_request(f"error decoding patch: {error.message}") from None
+        raise status.bad_request(f"{prefix}{error.message}") from None
     return value
 
 
@@ -102,6 +108,13 @@ def _decoded(context: Context, resource: Resource, document: Any, *, shown: str 
     before = orjson.dumps(document)
     result: dict[str, Any] = orjson.loads(before)  # patches share parts with the live object and with themselves
     value = shown or _shown(before, resource)
+    try:
+        bodies.check_type(resource, result, before)
+    except status.StatusError as error:
+        if resource.is_custom:
+            raise
+        why = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2] or error.message
+        raise status.invalid("", "", "", [invalid("patch", value, why)]) from None
     try:
         problems = resource.strategy.decode(result)
     except DocumentError as error:
@@ -142,6 +155,11 @@ def _apply(context: Context, resource: Resource, now: str, subresource: str) -> 
         raise status.bad_request("error decoding YAML: json: cannot unmarshal into Go value of type map[string]interface {}")
     if problems and context.field_validation == "Strict":
         raise status.bad_request(f"error strict decoding YAML: {strict.strict_message(problems)}")
+
+    kind, version = configuration.get("kind") or "", configuration.get("apiVersion") or ""
+    if kind != resource.kind:
+        group, _, short = str(version).rpartition("/")
+        raise status.bad_request(f"invalid object type: {group}/{short}, Kind={kind}")
 
     def merged(live: dict[str, Any] | None) -> dict[str, Any]:
         document = _applied(

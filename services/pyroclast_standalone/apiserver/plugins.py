@@ -69,7 +69,11 @@ class Plugins:
 
     def _pod(self, review: Review) -> None:
         body = review.body
-        if review.resource.qualified != "pods" or review.subresource or review.operation != "CREATE" or body is None:
+        if review.resource.qualified != "pods" or review.subresource or body is None:
+            return
+        if review.operation == "UPDATE":
+            _default_tolerations(body["spec"])
+        if review.operation != "CREATE":
             return
         name = body["metadata"].get("name") or ""
         spec = body.setdefault("spec", {})

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from . import status
 from .context import Answer, Context
 from .documents import tables
 from .negotiate import YAML, Form, Wanted
@@ -109,7 +110,16 @@ def row(context: Context, resource: Resource, body: Mapping[str, Any], *, defini
 
 
 def _included(context: Context) -> str:
-    return context.query.text("includeObject") or "Metadata"
+    """What the rows of a table carry.
+
+    Raises:
+        StatusError: 400, something else than there is.
+    """
+    wanted = context.query.text("includeObject")
+    if wanted not in {"", "Metadata", "Object", "None"}:
+        fault = f"includeObject: Invalid value: \"{wanted}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise status.bad_request(f"Unable to convert to Table as requested: {fault}")
+    return wanted or "Metadata"
 
 
 def _versioned(table: dict[str, Any], wanted: Wanted) -> dict[str, Any]:

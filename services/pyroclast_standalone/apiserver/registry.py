@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import orjson
+
 from .documents.selectors import FieldReaders
 from .kinds.strategy import Strategy, Subresource
 from .store import Collection, Store
@@ -64,6 +66,15 @@ class Resource:
             strategy.api_version,
             f"{strategy.plural}.{strategy.group}" if strategy.group else strategy.plural,
         )
+
+    def seen_as(self, body: dict[str, Any], other: Resource) -> dict[str, Any]:
+        """`body`, an object as this resource serves it, as `other` serves the same; a copy where that is not the same."""
+        if other is self:
+            return body
+        copy: dict[str, Any] = orjson.loads(orjson.dumps(body))
+        if self.to_stored is not None:
+            copy = self.to_stored(copy)
+        return other.from_stored(copy) if other.from_stored is not None else copy
 
     @property
     def is_custom(self) -> bool:

@@ -36,9 +36,7 @@ class Reviews:
             case "SelfSubjectAccessReview":
                 body["status"] = _told(self._decide(context.user, spec))
             case _:
-                if not spec.get("user") and not spec.get("groups"):
-                    fault = invalid("spec.user", "", "at least one of user or group must be specified")
-                    raise status.invalid("authorization.k8s.io", "", "", [fault])
+                _check_subject(spec)
                 body["status"] = _told(self._decide(_subject(spec), spec))
         body.setdefault("metadata", {})
         return body
@@ -74,6 +72,22 @@ class Reviews:
             "nonResourceRules": [rule for rule in found if rule.get("nonResourceURLs")],
             "incomplete": False,
         }
+
+
+def _check_subject(spec: Mapping[str, Any]) -> None:
+    """Refuse a review that does not say what, or about whom.
+
+    Raises:
+        StatusError: 422, naming the fields.
+    """
+    faults = []
+    if bool(spec.get("resourceAttributes")) is bool(spec.get("nonResourceAttributes")):
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        faults.append(invalid("spec.resourceAttributes", None, why))
+    if not spec.get("user") and not spec.get("groups"):
+        faults.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+    if faults:
+        raise status.invalid("authorization.k8s.io", "", "", faults)
 
 
 def _subject(spec: Mapping[str, Any]) -> User:

@@ -38,8 +38,9 @@ class Scales:
             scale = self._of(resource, live)
             wished = content if method == "PUT" else _patched(context, scale, content)
             replicas = (wished.get("spec") or {}).get("replicas", 0)
-            if not isinstance(replicas, int) or replicas < 0:
-                raise _refused(resource, context.info.name, replicas)
+            if not resource.is_custom and (not isinstance(replicas, int) or replicas < 0):
+                fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+                raise status.invalid("autoscaling", "Scale", context.info.name, [fault])
             version = (wished.get("metadata") or {}).get("resourceVersion")
             if version and version != live["metadata"]["resourceVersion"]:
                 raise status.conflict(
@@ -74,15 +75,6 @@ class Scales:
             "spec": {"replicas": replicas} if replicas else {},
             "status": state,
         }
-
-
-def _refused(resource: Resource, name: str, replicas: object) -> status.StatusError:
-    if resource.is_custom:
-        fault = invalid(_paths(resource)[0], replicas, "should be a non-negative integer")
-        return status.invalid(resource.group, resource.kind, name, [fault])
-    return status.invalid(
-        "autoscaling", "Scale", name, [invalid("spec.replicas", replicas, "must be greater than or equal to 0")]
-    )
 
 
 def _paths(resource: Resource) -> tuple[str, str, str]:

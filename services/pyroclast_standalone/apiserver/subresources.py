@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from .registry import Registry, Resource
 from .reviews import Reviews
 from .scale import Scales
 from .store import Store
-from .tokens import TokenSigner
+from .tokens import ISSUER, TokenSigner
 from .write import Writer
 
 __all__ = ["Subresources"]
@@ -69,6 +70,8 @@ class Subresources:
         if resource.kind == "Binding":
             return await self._binder.bind(context, resource)
         body = bodies.decode(context, resource)
+        body.setdefault("metadata", {})
+        self._writer.track(context, resource, body, None, now=context.now)
         return json_answer(context.wanted, self._reviews.answer(context, resource.kind, body), 201)
 
     async def _plain(self, context: Context, resource: Resource, method: str) -> Answer:
@@ -85,18 +88,17 @@ class Subresources:
 
     async def _token(self, context: Context, resource: Resource) -> Answer:
         """A token for a service account."""
-        review = self._registry.of_kind("authentication.k8s.io", "v1", "TokenReview") or resource
         body, _ = bodies.parse(context, "TokenRequest")
         if not isinstance(body, dict):
             raise bodies.not_an_object(context.body, "TokenRequest", body)
         stored = resource.collection.items.get(_key(context, resource))
         if stored is None:
             raise status.not_found("", "serviceaccounts", context.info.name)
-        spec = body.get("spec") or {}
+        spec = {"audiences": [ISSUER], **(body.get("spec") or {})}
         seconds = spec.get("expirationSeconds") or _DEFAULT_TOKEN_SECONDS
         if seconds < _MIN_TOKEN_SECONDS:
             fault = invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
-            raise status.invalid(review.group, "TokenRequest", "", [fault])
+            raise status.invalid("authentication.k8s.io", "TokenRequest", "", [fault])
         now = self._writer.now()
         bound = self._bound_object(context, spec.get("boundObjectRef"))
         token = self._signer.issue(stored.load(), now=now, seconds=seconds, audiences=spec.get("audiences"), bound=bound)
@@ -106,7 +108,9 @@ class Subresources:
             "metadata": {
                 "name": context.info.name,
                 "namespace": context.info.namespace,
+                "uid": str(uuid.uuid4()),
                 "creationTimestamp": clock.timestamp(now),
+                "managedFields": _managed_token(context, clock.timestamp(now)),
             },
             "spec": {**spec, "expirationSeconds": seconds},
             "status": {"token": token, "expirationTimestamp": clock.timestamp(now + seconds)},
@@ -136,6 +140,21 @@ class Subresources:
         """The namespace controller's way to say that it is done."""
         code, shown = await self._writer.update(context, resource, "finalize")
         return object_answer(context, resource, shown, code)
+
+
+def _managed_token(context: Context, now: str) -> list[dict[str, Any]]:
+    """Owners of the fields of a token request: whoever sent it."""
+    return [
+        {
+            "manager": context.field_manager,
+            "operation": "Update",
+            "apiVersion": "authentication.k8s.io/v1",
+            "time": now,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:spec": {"f:expirationSeconds": {}}},
+            "subresource": "token",
+        }
+    ]
 
 
 def _key(context: Context, resource: Resource) -> str:

@@ -14,7 +14,7 @@ import orjson
 
 __all__ = ["ISSUER", "InvalidToken", "TokenSigner"]
 
-ISSUER: Final = "https://kubernetes.default.svc"
+ISSUER: Final = "https://localhost"
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 
 

@@ -17,7 +17,7 @@ from .documents import json_patch
 from .documents.errors import DocumentError
 from .documents.policies import ConditionError
 from .expressions import Expressions
-from .hook_client import CallFailed, HookClient, Response
+from .hook_client import CallFailed, HookClient, Response, Seen
 from .hooks import Hook, Hooks, Matched
 from .registry import Registry
 from .store import Store
@@ -93,18 +93,23 @@ class Webhooks:
         return True
 
     async def _mutate_by(self, matched: Matched, review: Review) -> bool:
-        """Call one mutating hook; whether it changed the object."""
-        body = self._expressions.shown(review, review.body, matched.resource)
-        response = await self._call(matched, review, body, mutating=True)
+        """Call one mutating hook; whether it changed the object.
+
+        Raises:
+            StatusError: it refuses, fails, or sends a patch that cannot be used.
+        """
+        resource, seen = review.resource, self._seen(matched, review)
+        response = await self._call(matched, review, seen, mutating=True)
         patch = response.get("patch") if response is not None else None
-        if not patch or review.body is None or review.show is not None:
+        if not patch:
             return False
-        patched = _patched(matched.hook, body, patch)
-        patched["apiVersion"] = review.body["apiVersion"]
-        if patched == review.body:
+        if seen[0] is None:
+            what = "attempted to modify the object, which is not supported for this operation"
+            raise status.internal(f'admission webhook "{matched.hook.name}" {what}')
+        patched = _patched(matched.hook, seen[0], patch)
+        if patched == seen[0] or review.show is not None:
             return False
-        document = orjson.loads(orjson.dumps(patched))  # the patch may have put one value at two places
-        resource = review.resource
+        document = matched.resource.seen_as(orjson.loads(orjson.dumps(patched)), resource)
         if not resource.is_custom:
             try:
                 resource.strategy.decode(document)
@@ -114,15 +119,19 @@ class Webhooks:
         review.body = document
         return True
 
-    async def _validate_by(self, matched: Matched, review: Review) -> None:
-        body = self._expressions.shown(review, review.body, matched.resource)
-        await self._call(matched, review, body, mutating=False)
+    def _seen(self, matched: Matched, review: Review) -> Seen:
+        """The new and the old object in the version that the hook asked for."""
+        show = self._expressions.shown
+        return show(review, review.body, matched.resource), show(review, review.old, matched.resource)
 
-    async def _call(self, matched: Matched, review: Review, body: Mapping[str, Any] | None, *, mutating: bool) -> Response | None:
+    async def _validate_by(self, matched: Matched, review: Review) -> None:
+        await self._call(matched, review, self._seen(matched, review), mutating=False)
+
+    async def _call(self, matched: Matched, review: Review, seen: Seen, *, mutating: bool) -> Response | None:
         """The response of a hook that allows it; None where the hook failed and may fail."""
         hook = matched.hook
         try:
-            response = await self._client.call(matched, review, body, mutating=mutating)
+            response = await self._client.call(matched, review, seen, mutating=mutating)
         except CallFailed as error:
             if hook.is_strict:
                 raise status.internal(str(error)) from error
@@ -137,14 +146,28 @@ class Webhooks:
         return response
 
 
-def _patched(hook: Hook, body: Mapping[str, Any] | None, patch: object) -> dict[str, Any]:
+def _patched(hook: Hook, body: dict[str, Any], patch: object) -> dict[str, Any]:
     try:
         operations = json_patch.check(orjson.loads(base64.b64decode(str(patch))))
         result = json_patch.apply(body, operations)
     except (binascii.Error, orjson.JSONDecodeError) as error:
         raise status.internal(f"unable to decode patch of webhook {hook.name}: {error}") from None
-    except DocumentError as error:
-        raise status.internal(f"the patch of webhook {hook.name} does not apply: {error.message}") from None
+    except DocumentError:
+        raise status.internal(_misfit(body, operations)) from None
     if not isinstance(result, dict):
         raise status.internal(f"the patch of webhook {hook.name} leaves no object")
     return result
+
+
+def _misfit(body: dict[str, Any], operations: list[Mapping[str, Any]]) -> str:
+    """Which operation of a patch does not apply."""
+    document: Any = body
+    for operation in operations:
+        try:
+            document = json_patch.apply(document, [operation])
+        except DocumentError:
+            name, path = operation.get("op"), operation.get("path")
+            if name == "test":
+                return f"testing value {path} failed: test failed"
+            return f'{name} operation does not apply: doc is missing path: "{path}": missing value'
+    return "the patch does not apply"

@@ -48,6 +48,7 @@ _CREATED_BY_PUT: Final = {
 }
 
 
+_IN_ADMISSION: Final = " after mutating admission happens"
 _SCALE: Final = ("autoscaling", "v1", "Scale")
 
 
@@ -69,6 +70,7 @@ class Writer:
 
     async def create(self, context: Context, resource: Resource) -> Outcome:
         """POST to a collection."""
+        context.check_options()
         document = bodies.decode(context, resource)
         return await self.create_document(context, resource, document)
 
@@ -79,10 +81,12 @@ class Writer:
         metadata = _metadata_of(document)
         namespace = _namespace(context, resource, metadata)
         context.created_name = metadata.get("name") or ""
+        objectmeta.drop_foreign(metadata)
         now = self.now()
         dry_run = context.is_dry_run
+        _keep_owners_apart(context, metadata)
         if not is_tracked:
-            self._track(context, resource, document, None, now=now)
+            self.track(context, resource, document, None, now=now)
         review = Review(
             "CREATE",
             resource,
@@ -98,6 +102,7 @@ class Writer:
         await self.admission.mutate(review)
         document = _mutated(review)
         metadata = document["metadata"]
+        _keep_owners_apart(context, metadata, after=_IN_ADMISSION)
         if metadata.get("resourceVersion"):
             raise status.unreasoned(500, "resourceVersion should not be set on objects to be created")
         objectmeta.complete(metadata, now)
@@ -141,19 +146,17 @@ class Writer:
 
     async def update(self, context: Context, resource: Resource, subresource: str = "") -> Outcome:
         """PUT of an object or of its status."""
+        context.check_options()
         document = bodies.decode(context, resource)
         metadata = _metadata_of(document)
         namespace = _namespace(context, resource, metadata)
         _name_matches(context, metadata)
         key = _key(resource, namespace, context.info.name)
         if key not in resource.collection.items and not subresource and resource.qualified in _CREATED_BY_PUT:
+            _revision(metadata)
+            metadata.pop("resourceVersion", None)
             return await self.create_document(context, resource, document)
         has_version = bool(metadata.get("resourceVersion"))
-        if has_version:
-            try:
-                revision_of(metadata["resourceVersion"])
-            except ValueError as error:
-                raise status.unreasoned(500, str(error)[str(error).index("strconv") :]) from None
         pristine = orjson.dumps(document)
         return await self.change(
             context,
@@ -226,9 +229,10 @@ class Writer:
         metadata = _metadata_of(new)
         version = self._check_identity(context, resource, metadata, old["metadata"], is_put=is_put)
         objectmeta.keep_system_fields(metadata, old["metadata"])
+        _keep_owners_apart(context, metadata)
         if not is_tracked:
-            self._track(context, resource, new, old, now=self.now(), subresource=subresource)
-        options = _options(context, "UpdateOptions" if is_put else "PatchOptions")
+            self.track(context, resource, new, old, now=self.now(), subresource=subresource)
+        options = _options(context, "UpdateOptions")
         review = Review(
             "UPDATE",
             resource,
@@ -245,6 +249,7 @@ class Writer:
         )
         await self.admission.mutate(review)
         new = _mutated(review)
+        _keep_owners_apart(context, new["metadata"], after=_IN_ADMISSION)
         if version != old["metadata"]["resourceVersion"]:
             raise _modified(resource, key)
         new["metadata"]["resourceVersion"] = version
@@ -268,8 +273,9 @@ class Writer:
             _check_uid(resource, context.info, metadata, old)
         else:
             _namespace(context, resource, metadata)
-        version = metadata.get("resourceVersion") or ""
-        if not version and is_put and resource.strategy.needs_version:
+            _name_matches(context, metadata)
+        version = metadata.get("resourceVersion") if _revision(metadata) else ""
+        if not version and resource.strategy.needs_version:
             fault = invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise status.invalid(resource.group, resource.plural, context.info.name, [fault])
         metadata["resourceVersion"] = version or old["resourceVersion"]
@@ -299,7 +305,7 @@ class Writer:
             return self.store.put(resource.collection, key, document)
         return self.store.put(resource.collection, key, objectmeta.ordered(document, resource.kind, document["apiVersion"]))
 
-    def _track(
+    def track(
         self,
         context: Context,
         resource: Resource,
@@ -309,6 +315,7 @@ class Writer:
         now: float,
         subresource: str = "",
     ) -> None:
+        """Note in `new` who owns which of its fields after this request."""
         managed_fields.track_update(
             new,
             old,
@@ -375,6 +382,20 @@ def _date_conditions(document: dict[str, Any]) -> None:
             condition["lastTransitionTime"] = document["metadata"]["creationTimestamp"]
 
 
+def _keep_owners_apart(context: Context, metadata: dict[str, Any], *, after: str = "") -> None:
+    text = objectmeta.without_twins(metadata, after=after)
+    if text:
+        context.warn(text)
+
+
+def _revision(metadata: dict[str, Any]) -> int:
+    """The version that a write is about, 0 for any."""
+    try:
+        return revision_of(str(metadata.get("resourceVersion") or ""))
+    except ValueError as error:
+        raise status.unreasoned(500, str(error)[str(error).index("strconv") :]) from None
+
+
 def _modified(resource: Resource, key: str) -> status.StatusError:
     return status.conflict(
         resource.group,
@@ -409,8 +430,6 @@ def _options(context: Context, kind: str) -> dict[str, Any]:
     options: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
     if query.text("dryRun"):
         options["dryRun"] = [query.text("dryRun")]
-    if query.text("force") and kind == "PatchOptions":
-        options["force"] = query.flag("force")
     if query.text("fieldManager"):
         options["fieldManager"] = query.text("fieldManager")
     if query.text("fieldValidation"):
