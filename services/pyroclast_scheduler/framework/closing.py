@@ -20,6 +20,7 @@ __all__ = ["close"]
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _WAITING = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 _ROOT = "root"
+_BARE = records.PodGroupStatus()
 
 
 def close(session: Session, *, timestamp: str) -> Outcome:
@@ -32,6 +33,8 @@ def close(session: Session, *, timestamp: str) -> Outcome:
         differs = _differs(job.facts.group.status, status)
         if differs:
             outcome.statuses[job.facts.key] = status
+        elif status == _BARE:
+            outcome.bare.append(job.facts.key)
         if status.phase in _WAITING_PHASES:
             _explain(session, job, status.phase, outcome)
         else:

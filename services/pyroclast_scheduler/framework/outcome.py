@@ -61,11 +61,13 @@ class Waiting:
 class Outcome:
     """What a session leaves behind beside its commits.
 
-    `statuses`: by PodGroup, the status that it should have and does not have yet. `incomplete`: PodGroups that hold places
+    `statuses`: by PodGroup, the status that it should have and does not have yet. `bare`: PodGroups that are Pending and may
+    not say so, since an absent phase reads like that. `incomplete`: PodGroups that hold places
     without being ready, with tasks that wait. `queues`: what each queue has allocated.
     """
 
     statuses: dict[str, records.PodGroupStatus] = field(default_factory=dict)
+    bare: list[str] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)

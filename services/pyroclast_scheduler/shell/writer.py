@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ class Writer:
         self._pods: Settling[str, Waiting] = Settling()
         self._notes: Settling[tuple[str, str], Note] = Settling()
         self._told: dict[str, str] = {}
+        self._bare: dict[str, str] = {}
         self._noted: dict[tuple[str, str], str] = {}
         self._work: asyncio.Queue[tuple[ResourceType, Key, dict[str, Any], PatchKind, str]] = asyncio.Queue()
         self._alarm = asyncio.Event()
@@ -59,7 +60,8 @@ class Writer:
     def take(self, outcome: Outcome) -> None:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
         now = self._now()
-        self._take_groups(outcome, now)
+        preempting = frozenset(waiting.task.job for waiting in outcome.waiting if waiting.nominated)
+        self._take_groups(outcome, now, preempting)
         self._take_waiting(outcome, now)
         for name, amounts in outcome.queues.items():
             queue = self._cache.queues.get(name)
@@ -67,7 +69,7 @@ class Writer:
                 self._queues.drop(name)
             else:
                 self._queues.wish(name, amounts, now, hold=_COUNT_SECONDS)
-        self._take_notes(outcome.notes, now)
+        self._take_notes(outcome.notes, now, preempting)
         self._alarm.set()
 
     def bind_refused(self, task: TaskFacts, why: str) -> None:
@@ -83,7 +85,7 @@ class Writer:
             for _ in range(WORKERS):
                 group.create_task(self._write_all())
 
-    def _take_groups(self, outcome: Outcome, now: float) -> None:
+    def _take_groups(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
         for key, status in outcome.statuses.items():
             group = self._cache.group(key)
             if group is None:
@@ -94,15 +96,19 @@ class Writer:
             else:
                 counts = (status.running, status.succeeded, status.failed)
                 is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)
-                hold = _COUNT_SECONDS if is_count else _TELL_SECONDS
+                hold = 0.0 if key in preempting else _COUNT_SECONDS if is_count else _TELL_SECONDS
                 says = tuple(reason_class(each.reason, each.message) for each in status.conditions)
                 self._groups.wish(key, status, now, hold=hold, mark="counts" if is_count else says)
+        bare = {key for key in outcome.bare if (group := self._cache.group(key)) and self._bare.get(key) != group.metadata.uid}
+        for key in bare:
+            self._groups.wish(key, _Status(), now, hold=_TELL_SECONDS, mark="bare")
         for key in self._groups.keys():  # noqa: SIM118 - a list of its own, since entries are dropped
-            if key not in outcome.statuses and not self._cache.is_believed(key):
+            if key not in outcome.statuses and key not in bare and not self._cache.is_believed(key):
                 self._groups.drop(key)
 
     def _take_waiting(self, outcome: Outcome, now: float) -> None:
         waiting = {each.task.uid: each for each in outcome.waiting}
+        self._bare = {key: uid for key, uid in self._bare.items() if self._cache.group(key) is not None}
         self._told = {uid: said for uid, said in self._told.items() if uid in waiting}
         for uid, each in waiting.items():
             mark = waiting_class(each)
@@ -117,7 +123,7 @@ class Writer:
             if (uid not in waiting and uid not in self._cache.tasks) or (uid not in waiting and self._cache.tasks[uid].node):
                 self._pods.drop(uid)
 
-    def _take_notes(self, notes: list[Note], now: float) -> None:
+    def _take_notes(self, notes: list[Note], now: float, preempting: Collection[str]) -> None:
         """Record events, each only when it says something new that stands: the rest was told already."""
         found = {(note.job, f"{note.kind} {note.reason}"): note for note in notes}
         self._noted = {slot: said for slot, said in self._noted.items() if slot in found}
@@ -126,7 +132,8 @@ class Writer:
             if self._noted.get(slot) == mark:
                 self._notes.drop(slot)
             else:
-                self._notes.wish(slot, note, now, hold=_TELL_SECONDS if note.kind == "Warning" else 0.0, mark=mark)
+                is_now = note.kind != "Warning" or note.job in preempting
+                self._notes.wish(slot, note, now, hold=0.0 if is_now else _TELL_SECONDS, mark=mark)
         for slot in self._notes.keys():  # noqa: SIM118 - a list of its own, since entries are dropped
             if slot not in found:
                 self._notes.drop(slot)
@@ -164,6 +171,9 @@ class Writer:
         if group is None:
             return
         patch = group_patch(group.status, status)
+        if patch is None and status == _Status() and self._bare.get(key) != group.metadata.uid:
+            self._bare[key] = group.metadata.uid  # an absent phase and Pending look alike here: say it once
+            patch = {"status": {"phase": str(status.phase)}}
         if patch is None:
             self._cache.believe(key, None)
             return
