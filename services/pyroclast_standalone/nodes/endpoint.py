@@ -15,6 +15,8 @@ from aiohttp import web
 
 from pyroclast.api.types import Key
 
+from . import records
+from .lives import ContainerLife, PodLife
 from .logs import LogLine, LogOptions, selected, written
 from .pods import PodKeeper
 from .runtime import Runtime
@@ -56,12 +58,15 @@ class Endpoint:
             options = LogOptions.parse(request.query, time.time())
         except ValueError as error:
             return web.Response(status=400, text=str(error))
-        if self._keeper.find(key) is None:
-            return web.Response(status=404, text=f'pod "{key.name}" does not exist')
+        found = self._container(key, name)
+        if found is None:
+            return web.Response(status=404, text=f'no container "{name}" of pod "{key}" runs here')
         lines = await self._lines(key, name, options)
+        if lines is None and options.previous:
+            return web.Response(status=400, text=f'previous terminated container "{name}" in pod "{key.name}" not found')
         if lines is None:
-            which = "previous terminated container" if options.previous else "container"
-            return web.Response(status=400, text=f'{which} "{name}" in pod "{key.name}" not found')
+            reason = found[2].trouble.reason if found[2].trouble else "ContainerCreating"
+            return web.Response(status=400, text=f'container "{name}" in pod "{key.name}" is waiting to start: {reason}')
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
         text = b"".join(written(line, options) for line in selected(lines, options))
@@ -85,22 +90,21 @@ class Endpoint:
             await asyncio.sleep(_FOLLOW_SECONDS)
 
     def _is_over(self, key: Key, name: str) -> bool:
-        found = self._keeper.find(key)
-        if found is None:
-            return True
-        container = next((c for c in found[1].life.containers if c.name == name), None)
-        return container is None or not container.is_alive
+        found = self._container(key, name)
+        return found is None or not found[2].is_alive
 
     async def _lines(self, key: Key, name: str, options: LogOptions) -> list[LogLine] | None:
+        found = self._container(key, name)
+        lines = await self._runtime.lines(*found, previous=options.previous) if found is not None else None
+        return None if lines is None else list(lines)
+
+    def _container(self, key: Key, name: str) -> tuple[records.Pod, PodLife, ContainerLife] | None:
         found = self._keeper.find(key)
         if found is None:
             return None
-        pod, entry = found
-        container = next((c for c in entry.life.containers if c.name == name), None)
-        if container is None:
-            return None
-        lines = await self._runtime.lines(pod, entry.life, container, previous=options.previous)
-        return None if lines is None else list(lines)
+        pod, life = found
+        container = next((container for container in life.containers if container.name == name), None)
+        return None if container is None else (pod, life, container)
 
 
 def serving_context(address: str) -> ssl.SSLContext:

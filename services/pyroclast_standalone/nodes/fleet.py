@@ -32,12 +32,13 @@ _LEASE_NAMESPACE = "kube-node-lease"
 
 @dataclass(slots=True)
 class Served:
-    """A node that is ours: how it behaves and what its pods take."""
+    """A node that is ours: how it behaves and what its pods take; `is_counted` once the pods it had at our start are entered."""
 
     name: str
     uid: str
     state: NodeState
     ledger: Ledger
+    is_counted: bool = False
 
 
 class Fleet:

@@ -82,10 +82,14 @@ class PodKeeper:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def find(self, key: Key) -> tuple[records.Pod, Entry] | None:
-        """The pod of that key, if it is on a node of ours."""
+    def find(self, key: Key) -> tuple[records.Pod, PodLife] | None:
+        """The pod of that key, if it is on a node of ours; one that was over when we came is known from its status."""
         pod, entry = self._pods.get(key), self._entries.get(key)
-        return (pod, entry) if pod is not None and entry is not None and entry.life.uid == pod.metadata.uid else None
+        if pod is None or self.fleet is None or self.fleet.get(pod.spec.node_name) is None:
+            return None
+        if entry is not None and entry.life.uid == pod.metadata.uid:
+            return pod, entry.life
+        return pod, resumed(pod, self._now(), self._backoff)[0]
 
     def look_at_node(self, name: str) -> None:
         """Look at every pod of that node again."""
@@ -97,8 +101,8 @@ class PodKeeper:
         if pod is None:
             return
         entry = self._entries.get(pod.key)
-        if entry is not None and new is not None and entry.version == new.metadata.resource_version:
-            return  # what we wrote ourselves
+        if entry is not None and old is not None and new is not None and _is_own_write(entry, old, new):
+            return
         if entry is not None or (self.fleet and self.fleet.get(pod.spec.node_name)):
             self._queue.add(pod.key)
 
@@ -115,11 +119,7 @@ class PodKeeper:
         if pod is None or node is None or node.state is NodeState.LOST:
             return
         if entry is None:
-            if (
-                pod.status.phase != Phase.PENDING
-                and Phase(pod.status.phase or "Pending").is_over
-                and not pod.metadata.is_terminating
-            ):
+            if _is_over(pod) and not pod.metadata.is_terminating:
                 return  # it is over; a node has nothing more to do with it
             entry = await self._accept(pod, node)
         await self._advance(pod, entry)
@@ -138,6 +138,7 @@ class PodKeeper:
             return await self._resume(pod, node)
         life = born(pod, "", now)
         entry = self._entries[pod.key] = Entry(life, node.name)
+        self._count(node)
         refusal = node.ledger.take(life.uid, pod_requests(pod))
         if refusal is not None:
             life.phase, life.reason, life.message = Phase.FAILED, refusal.reason, refusal.message
@@ -145,6 +146,15 @@ class PodKeeper:
         else:
             life.pod_ip = self._host_ip if pod.spec.host_network else self._addresses.take()
         return entry
+
+    def _count(self, node: Served) -> None:
+        """Before a node takes its first pod, enter those that it had before we were started."""
+        if node.is_counted:
+            return
+        node.is_counted = True
+        for pod in self._pods.by_index(_BY_NODE, node.name):
+            if pod.status.start_time and not _is_over(pod):
+                node.ledger.enter(pod.metadata.uid, pod_requests(pod))
 
     @property
     def _host_ip(self) -> str:
@@ -260,6 +270,18 @@ class PodKeeper:
 
     def _tell(self, pod: records.Pod, type_: str, reason: str, message: str) -> None:
         self._events.event(Reference.of(pod, PODS), type_, reason, message)
+
+
+def _is_own_write(entry: Entry, old: records.Pod, new: records.Pod) -> bool:
+    """Whether nothing changed but the status that we wrote; after a relist, one step can hold changes of others too."""
+    before, after = old.metadata, new.metadata
+    return (
+        entry.version == after.resource_version
+        and before.generation == after.generation
+        and before.deletion_timestamp == after.deletion_timestamp
+        and before.annotations == after.annotations
+        and not new.spec.readiness_gates
+    )
 
 
 def _is_over(pod: records.Pod) -> bool:

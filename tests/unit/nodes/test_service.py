@@ -7,6 +7,8 @@ import pytest
 
 from pyroclast.api.types import CONFIG_MAPS, LEASES, NODES, PODS, Key
 from pyroclast.kube.client import PatchKind
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import KubeError
 
 
 async def ready_nodes(cluster, count=2):
@@ -140,6 +142,30 @@ async def test_a_restart_of_the_nodes_goes_on_with_what_runs(cluster):
     after = await cluster.get("goes-on")
     assert after["status"] == before["status"]
     assert ended["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+async def test_logs_outlive_the_nodes(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await cluster.run_pod("over", "echo done")
+    await cluster.run_pod("waits", "echo no", metadata={"annotations": {"nodes.pyroclast.dev/start-delay": "1m"}})
+    await cluster.until_phase("over", "Succeeded")
+    await cluster.until("waits", lambda pod: pod["status"].get("containerStatuses"))
+    await cluster.stop()
+    await cluster.start()
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                assert await log_of(cluster, "over") == b"done\n"
+                break
+            except KubeError:
+                await asyncio.sleep(0.05)
+    with pytest.raises(KubeError, match="is waiting to start: ContainerCreating"):
+        await log_of(cluster, "waits")
+
+
+async def log_of(cluster, name):
+    return await cluster.client.request("GET", f"/api/v1/namespaces/default/pods/{name}/log", deadline=Deadline.after(1.0))
 
 
 async def test_a_write_that_fails_is_made_again(cluster):
