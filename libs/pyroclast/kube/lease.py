@@ -70,6 +70,7 @@ class Lease:
         self._lease = LeaseView({}, "", 0.0, 0, "")
         self._renewed = 0.0
         self._handed_to = ""
+        self._complaint = ""
 
     @property
     def uid(self) -> str:
@@ -120,9 +121,12 @@ class Lease:
         except Conflict:
             return False  # another was faster
         except KubeError as error:
-            log.warning("lease.unavailable", lease=str(self.key), error=str(error))
+            if str(error) != self._complaint:  # once per reason: this may go on for long
+                self._complaint = str(error)
+                log.warning("lease.unavailable", lease=str(self.key), error=self._complaint)
             return False
         self._renewed = began
+        self._complaint = ""
         return True
 
     async def _renew(self, may_hand_over: Callable[[str], bool]) -> bool:

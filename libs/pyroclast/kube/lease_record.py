@@ -10,7 +10,7 @@ from typing import Any, Final
 
 __all__ = ["LeaseView", "Watcher", "asked_for", "held_by", "micro_time", "released"]
 
-WANTED_BY: Final = "pyroclast.io/wanted-by"
+WANTED_BY: Final = "pyroclast.dev/wanted-by"
 """An annotation: who asks the holder to hand this Lease over, or whom it has been handed to."""
 
 

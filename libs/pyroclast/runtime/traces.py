@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ANNOTATION", "Traces", "context_of"]
 
-ANNOTATION: Final = "pyroclast.io/traceparent"
+ANNOTATION: Final = "pyroclast.dev/traceparent"
 """Where an object carries the trace it belongs to, as a W3C traceparent."""
 _TRACEPARENT: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 

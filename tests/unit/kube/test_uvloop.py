@@ -1,0 +1,64 @@
+"""What services run on by default: the same, on uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from pyroclast.api.records.pods import Pod
+from pyroclast.api.types import PODS
+from pyroclast.kube.client import Client
+from pyroclast.kube.informer import Informer
+from pyroclast.kube.queue import WorkQueue
+from pyroclast.kube.workers import run_workers
+from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut
+
+
+async def delays_and_retries() -> None:
+    queue: WorkQueue[str] = WorkQueue(first_delay=0.01)
+    done: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        done.append(key)
+        if done.count(key) < 3:
+            queue.add_rate_limited(key)
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        working = group.create_task(run_workers(queue, reconcile, 2))
+        queue.add_after("later", 0.05)
+        queue.add_after("soon", 0.02)
+        queue.add("now")
+        while len(done) < 9:
+            await asyncio.sleep(0.01)
+        queue.add_after("never", 0.01)
+        queue.close()
+        await working
+    assert done[0] == "now"
+    assert sorted(done) == ["later"] * 3 + ["now"] * 3 + ["soon"] * 3
+
+
+async def list_and_watch() -> None:
+    item = {"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "6"}}
+    async with FaultServer() as server, server.client() as client:
+        server.on("GET /api/v1/pods", cut, answer(200, {"metadata": {"resourceVersion": "5"}, "items": []}))
+        server.on("WATCH /api/v1/pods", Watch().cut(), Watch({"type": "ADDED", "object": item}))
+        await informed(client)
+
+
+async def informed(client: Client) -> None:
+    informer = Informer(client, PODS, Pod)
+    running = asyncio.ensure_future(informer.run())
+    async with asyncio.timeout(5):
+        while not len(informer):
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize("scenario", [delays_and_retries, list_and_watch])
+def test_on_uvloop(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    uvloop.run(scenario())
