@@ -26,8 +26,10 @@ class Pair:
 
 
 @pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+async def pair(control_plane: str, tmp_path: Path) -> AsyncIterator[Pair]:
     """A real control plane and ours, with nothing in them."""
+    if control_plane != "real":
+        pytest.skip("it compares with the real control plane: --control-plane=real")
     if build.missing(NEEDED):
         pytest.skip("the real control plane is not built: `make control-plane` needs Go")
     async with contextlib.AsyncExitStack() as stack:

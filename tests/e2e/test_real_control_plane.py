@@ -19,15 +19,17 @@ from pyroclast.kube.config import load_config
 from tests.control_plane import build
 from tests.control_plane.real import RealControlPlane, real_control_plane
 
-pytestmark = [
-    pytest.mark.timeout(240),
-    pytest.mark.skipif(
-        bool(build.missing(["etcd", "kube-apiserver", "kube-controller-manager"])),
-        reason="the real control plane is not built: `make control-plane` needs Go",
-    ),
-]
+pytestmark = pytest.mark.timeout(240)
 START_SECONDS = 10.0
 PODS_AT_ONCE = 60
+
+
+@pytest.fixture(autouse=True)
+def needs_the_real_one(control_plane: str) -> None:
+    if control_plane != "real":
+        pytest.skip("it is about the real control plane: --control-plane=real")
+    if build.missing(["etcd", "kube-apiserver", "kube-controller-manager"]):
+        pytest.skip("the real control plane is not built: `make control-plane` needs Go")
 
 
 @asynccontextmanager
