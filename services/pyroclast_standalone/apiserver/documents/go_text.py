@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-import json
+from typing import Final
 
 from .values import Json
 
 __all__ = ["go_kind", "go_quote", "go_value"]
 
 
+_ESCAPES: Final = {
+    **{character: f"\\{name}" for character, name in zip("\a\b\f\n\r\t\v", "abfnrtv", strict=True)},
+    '"': '\\"',
+    "\\": "\\\\",
+}
+
+
 def go_quote(text: str) -> str:
-    """`text` in double quotes, escaped the way Go's %q does for what occurs in names and values."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\x7f")
+    """`text` in double quotes, escaped as Go's %q does."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def go_value(value: Json) -> str:

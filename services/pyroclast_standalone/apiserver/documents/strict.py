@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 
 import orjson
 
 from .errors import Undecodable
+from .json_syntax import syntax_error
 from .values import Json
 
 __all__ = ["parse_json", "strict_message"]
@@ -24,11 +26,11 @@ def parse_json(body: bytes, *, duplicates: bool = True) -> tuple[Json, list[str]
     """
     try:
         value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise Undecodable(_decoding_text(body, error)) from None
+    except orjson.JSONDecodeError:
+        value = _lenient(body)
     if not duplicates or len(orjson.dumps(value)) == len(body.rstrip()):
         return value, []  # compact text as long as its value in print: nothing was given twice
-    return value, list(dict.fromkeys(_duplicates(body.decode())))
+    return value, list(dict.fromkeys(_duplicates(body.decode(errors="replace"))))
 
 
 class _Pairs(list[tuple[str, Json]]):
@@ -55,74 +57,32 @@ def _duplicates(text: str) -> list[str]:
     return found
 
 
-def _decoding_text(body: bytes, error: orjson.JSONDecodeError) -> str:
-    """The syntax error in the words of the API's decoder, for the cases that users meet."""
-    text = body.decode(errors="replace")
-    at = error.pos
-    if not text.strip():
-        return "unexpected end of JSON input"
-    if at >= len(text.rstrip()) or "unexpected end of data" in str(error):
-        return "unexpected end of JSON input"
-    character = text[at]
-    if character == "," and (following := text[at + 1 :].lstrip()[:1]) in {"}", "]"}:
-        wanted = "object key string" if following == "}" else "value"
-        return f"invalid character {_quoted(following)} looking for beginning of {wanted}"
-    return f"invalid character {_quoted(character)} {_place(text, at)}"
+def _lenient(body: bytes) -> Json:
+    """The value of a body that the fast reader refuses.
+
+    What is no UTF-8, and halves of surrogate pairs, become replacement characters.
+    """
+    if problem := syntax_error(body):
+        raise Undecodable(problem)
+    try:
+        value = json.loads(body.decode(errors="replace"), parse_float=_float, parse_int=_int)
+    except RecursionError:
+        raise Undecodable("exceeded max depth") from None
+    text = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+    result: Json = orjson.loads(text.decode("utf-16-le", "replace"))
+    return result
 
 
-def _quoted(character: str) -> str:
-    return {"'": r"'\''", "\n": r"'\n'", "\t": r"'\t'", '"': "'\"'"}.get(character, f"'{character}'")
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise Undecodable(f"json: cannot unmarshal number {text} into Go value of type float64")
+    return value
 
 
-def _place(text: str, at: int) -> str:
-    before = text[:at].rstrip()
-    match before[-1:]:
-        case "":
-            return "looking for beginning of value"
-        case "{" | ",":
-            return "looking for beginning of object key string" if _in_object(before) else "looking for beginning of value"
-        case ":" | "[":
-            return "looking for beginning of value"
-        case '"' if _in_object(before) and _is_key(before):
-            return "after object key"
-        case _:
-            if not _in_any(before):
-                return "after top-level value"
-            return "after object key:value pair" if _in_object(before) else "after array element"
-
-
-def _open(text: str) -> list[str]:
-    """The brackets open at the end of `text`."""
-    stack: list[str] = []
-    inside = escaped = False
-    for character in text:
-        if inside:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == '"':
-                inside = False
-        elif character == '"':
-            inside = True
-        elif character in "{[":
-            stack.append(character)
-        elif character in "}]" and stack:
-            stack.pop()
-    return stack
-
-
-def _in_any(text: str) -> bool:
-    return bool(_open(text))
-
-
-def _in_object(text: str) -> bool:
-    return _open(text)[-1:] == ["{"]
-
-
-def _is_key(text: str) -> bool:
-    start = text.rstrip('"').rfind('"')
-    return text[:start].rstrip()[-1:] in {"{", ","}
+def _int(text: str) -> int | float:
+    value = _float(text)
+    return int(text) if abs(value) < 1 << 63 else value
 
 
 def strict_message(problems: list[str]) -> str:
