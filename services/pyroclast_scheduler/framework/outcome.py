@@ -49,12 +49,17 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why a pod waits: its condition PodScheduled=False. `nominated`: the node that is being made free for it, empty if none."""
+    """Why a pod waits: its condition PodScheduled=False.
+
+    `nominated`: the node that is being made free for it, empty if none. `is_early`: other members of its gang are not even made
+    yet.
+    """
 
     task: TaskFacts
     reason: str
     message: str
     nominated: str = ""
+    is_early: bool = False
 
 
 @dataclass(slots=True)

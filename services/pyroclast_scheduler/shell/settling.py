@@ -22,6 +22,7 @@ class _Wish(Generic[V]):
     value: V
     mark: object
     due: float
+    earliest: float
 
 
 @dataclass(slots=True)
@@ -52,11 +53,11 @@ class Settling(Generic[K, V]):
         wish = self._wishes.get(key)
         if wish is not None and wish.mark == mark:
             wish.value = value
-            wish.due = min(wish.due, now + hold)
+            wish.due = max(wish.earliest, min(wish.due, now + hold))
             return
         pace = self._paces.get(key)
         earliest = pace.last + pace.gap if pace is not None else now
-        self._wishes[key] = _Wish(value, mark, max(now + hold, earliest))
+        self._wishes[key] = _Wish(value, mark, max(now + hold, earliest), earliest)
 
     def drop(self, key: K) -> None:
         """Forget the wish for `key`: what is there is what should be."""

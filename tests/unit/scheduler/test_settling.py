@@ -15,6 +15,16 @@ def test_a_value_is_written_once_it_has_stood():
     assert lane.next_due() is None
 
 
+def test_a_wish_told_again_does_not_break_the_pace():
+    lane = Settling(shortest=1.0)
+    lane.wish("a", 1, 0.0, mark="x")
+    assert lane.due(0.0) == [("a", 1)]
+    lane.wish("a", 2, 0.1, mark="y")
+    lane.wish("a", 2, 0.2, mark="y")
+    assert lane.due(0.9) == []
+    assert lane.due(1.0) == [("a", 2)]
+
+
 def test_another_mark_starts_anew_and_a_dropped_wish_is_gone():
     lane = Settling()
     lane.wish("a", 1, 0.0, hold=1.0, mark="x")
