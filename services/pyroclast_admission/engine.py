@@ -12,11 +12,13 @@ import structlog
 
 from pyroclast.kube.errors import KubeError
 from pyroclast.rules.lookups import QueueLookup, QueueView
+from pyroclast.runtime.traces import Traces
 from pyroclast_admission.handlers import Webhook, answer
 from pyroclast_admission.known import Known
 from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
 from pyroclast_admission.review import Answer, BadReview, Review, decode, encode, refusal
+from pyroclast_admission.tracing import trace_of, with_trace
 
 __all__ = ["Engine", "Reply"]
 
@@ -29,6 +31,9 @@ MAX_LARGE: Final = 8
 """Large reviews waiting for that thread; more are sent away to come again."""
 
 RETRY_SECONDS: Final = 1
+
+TRACED: Final = "/jobs/mutate"
+"""The webhook with which the trace of a Job begins."""
 
 QueueFetcher = Callable[[str], Awaitable[QueueView | None]]
 
@@ -51,6 +56,7 @@ class Engine:
         fetch: reads one queue from the API server.
         overload: tells when to send requests away.
         metrics: counts what is answered.
+        traces: takes a span per review.
     """
 
     def __init__(
@@ -58,11 +64,14 @@ class Engine:
         webhooks: Iterable[Webhook],
         known: Callable[[], Known],
         fetch: QueueFetcher,
+        *,
         overload: Overload,
         metrics: ReviewMetrics,
+        traces: Traces | None = None,
     ) -> None:
         self._webhooks = {webhook.path: webhook for webhook in webhooks}
         self._known, self._fetch, self._overload, self._metrics = known, fetch, overload, metrics
+        self._traces = traces or Traces("admission")
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-review")
         self._large = 0
 
@@ -92,11 +101,14 @@ class Engine:
             review = decode(body)
         except BadReview as bad:
             return self._bad(webhook, bad)
-        known = self._known()
-        noted = _NotedQueues(known.queues)
-        result = answer(webhook, review, replace(known, queues=noted))
-        if noted.missed and not result.verdict.allowed:
-            result = await self._answer_afresh(webhook, review, noted.missed, result)
+        with self._traces.span(f"admission {webhook.path}", trace_of(review.object), operation=review.operation):
+            known = self._known()
+            noted = _NotedQueues(known.queues)
+            result = answer(webhook, review, replace(known, queues=noted))
+            if noted.missed and not result.verdict.allowed:
+                result = await self._answer_afresh(webhook, review, noted.missed, result)
+            if webhook.path == TRACED:
+                result = with_trace(result, review.object, self._traces.annotations())
         return self._encoded(webhook, review, result)
 
     async def _answer_afresh(self, webhook: Webhook, review: Review, missed: set[str], result: Answer) -> Answer:

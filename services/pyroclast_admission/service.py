@@ -67,7 +67,9 @@ class AdmissionService:
         self._known = replace(self._known, options=self._settings.options(pod_level_resources=has_pod_resources))
         overload, metrics = Overload(), ReviewMetrics(self._service.metrics)
         fetcher = QueueFetcher(self._client, self._queues)
-        engine = Engine(self._webhooks, lambda: self._known, fetcher.fetch, overload, metrics)
+        engine = Engine(
+            self._webhooks, lambda: self._known, fetcher.fetch, overload=overload, metrics=metrics, traces=self._service.traces
+        )
         server = WebhookServer(engine, metrics, self._tls.context)
         self._service.spawn("overload", overload.run())
         await self._service.synced()

@@ -108,7 +108,7 @@ async def serving(state: Known | None = None, *, material: Material | None = Non
         return None
 
     overload, metrics = Overload(), ReviewMetrics(CollectorRegistry())
-    engine = Engine(WEBHOOKS, lambda: state, nowhere, overload, metrics)
+    engine = Engine(WEBHOOKS, lambda: state, nowhere, overload=overload, metrics=metrics)
     server = WebhookServer(engine, metrics, tls.context)
     await server.start("127.0.0.1", 0)
     try:

@@ -32,7 +32,7 @@ async def _nowhere(_: str) -> QueueView | None:
 
 def engine() -> Engine:
     state = known(QueueView("closed", "root", "Closed"), QueueView("parent", "root", "Open"), QueueView("leaf", "parent", "Open"))
-    return Engine(WEBHOOKS, lambda: state, _nowhere, Overload(), ReviewMetrics(CollectorRegistry()))
+    return Engine(WEBHOOKS, lambda: state, _nowhere, overload=Overload(), metrics=ReviewMetrics(CollectorRegistry()))
 
 
 async def answered(fuzzed: Engine, path: str, body: bytes) -> dict[str, Any] | None:

@@ -173,7 +173,7 @@ def test_raw_bytes_at_length() -> None:
     atheris(100_000)
 
 
-@pytest.mark.parametrize("size", [200, 2000])
+@pytest.mark.parametrize("size", [100, 1000])
 async def test_long_lists_take_time_in_proportion(size: int) -> None:
     fuzzed = engine()
     names = [f"t{n}" for n in range(size)]

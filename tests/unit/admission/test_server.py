@@ -240,7 +240,7 @@ async def test_a_queue_that_the_cache_does_not_know_yet_is_looked_up() -> None:
 
     import orjson
 
-    engine = engines.Engine(WEBHOOKS, lambda: state[0], fetch, Overload(), ReviewMetrics(CollectorRegistry()))
+    engine = engines.Engine(WEBHOOKS, lambda: state[0], fetch, overload=Overload(), metrics=ReviewMetrics(CollectorRegistry()))
     answers = {}
     for queue in ("late", "nowhere", "away", "default"):
         reply = await engine.reply("/jobs/validate", orjson.dumps(review("/jobs/validate", object=job(queue=queue))))
