@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 import signal
 import sys
 from pathlib import Path
 
 from .app import serving
-from .persist import DamagedData
+from .persist import DamagedData, JournalFailed
 
 __all__ = ["main"]
 
@@ -49,16 +50,24 @@ def main(argv: list[str] | None = None) -> int:
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     except ImportError:
         runner = asyncio.Runner()
+    failures: list[str] = []
     try:
         with runner:
             runner.run(_serve(arguments))
-    except DamagedData as error:
-        print(f"pyroclast-apiserver: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"pyroclast-apiserver: cannot serve on port {arguments.port}: {error.strerror or error}", file=sys.stderr)
-        return 1
-    return 0
+    except* (DamagedData, JournalFailed) as group:
+        failures += [str(error) for error in group.exceptions]
+    except* OSError as group:
+        failures += [_why(error, arguments.port) for error in group.exceptions]
+    for failure in failures[:1]:
+        print(f"pyroclast-apiserver: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _why(error: BaseException, port: int) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"cannot use {error.filename}: {reason}" if error.filename else f"cannot serve on port {port}: {reason}"
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from .identity import Identity, ensure_identity, write_kubeconfig
 from .kinds import builtin_strategies
 from .logs import Logs
 from .namespaces import NamespaceController
-from .persist import SqliteJournal
+from .persist import JournalFailed, SqliteJournal
 from .plugins import Plugins
 from .policies import Policies
 from .quotas import Quotas
@@ -133,22 +133,34 @@ class Server:
     def _controllers(self) -> tuple[NamespaceController, GarbageCollector, crds.DefinitionCleanup, Quotas, DisruptionController]:
         return self.namespaces, self.garbage, self.cleanup, self.quotas, self.disruption
 
+    async def _stop_when_broken(self) -> None:
+        await self.store.broken.wait()
+        raise JournalFailed(f"cannot write state: {self.store.failure}") from self.store.failure
+
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run what works in the background."""
-        async with asyncio.TaskGroup() as group:
-            tasks = []
-            for controller in self._controllers:
-                controller.start()
-                tasks.append(group.create_task(controller.worker.run()))
-            tasks.append(group.create_task(events.expire(self.store, self.now)))
-            if self._journal is not None:
-                tasks.append(group.create_task(self._journal.keep_log_short()))
-            try:
-                yield
-            finally:
-                for task in tasks:
-                    task.cancel()
+        """Run what works in the background; everything is closed at the end.
+
+        Raises:
+            JournalFailed: in a group, when writes can no longer be made to last.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._stop_when_broken()), group.create_task(events.expire(self.store, self.now))]
+                if self._journal is not None:
+                    tasks.append(group.create_task(self._journal.keep_log_short()))
+                for controller in self._controllers:
+                    controller.start()
+                    tasks.append(group.create_task(controller.worker.run()))
+                try:
+                    yield
+                finally:
+                    for task in tasks:
+                        task.cancel()
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
         self.store.flush()
         await self.logs.close()
         await self.webhooks.close()

@@ -42,9 +42,9 @@ def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
     except UnsupportedBody as error:
         raise status.of_document(error) from None
     except DocumentError as error:
-        if content_type == PROTOBUF:
-            raise _unreadable(context.body, kind, error.message) from None
-        raise unrecognized(context.body, kind, error.message) from None
+        if content_type == JSON:
+            raise unrecognized(context.body, kind, error.message) from None
+        raise _unreadable(context.body, kind, error.message) from None
     raise status.unsupported_media_type(_ACCEPTED)
 
 

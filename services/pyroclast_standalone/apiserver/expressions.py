@@ -64,12 +64,19 @@ class Expressions:
             "params": None,
         }
 
-    def shown(self, review: Review, body: dict[str, Any] | None, seen: Resource) -> dict[str, Any] | None:
-        """An object of the review in the form that is looked at: its Scale, or the version of `seen`."""
+    def shown(
+        self, review: Review, body: dict[str, Any] | None, seen: Resource, *, is_raw: bool = False
+    ) -> dict[str, Any] | None:
+        """An object of the review in the form that is looked at: its Scale, or the version of `seen`.
+
+        Before mutation it `is_raw`: the defaults of the other version are not in it yet.
+        """
         if body is None:
             return None
         if review.show is not None:
             return review.show(body)
+        if is_raw and seen is not review.resource:
+            return {**body, "apiVersion": seen.api_version}
         return review.resource.seen_as(body, seen)
 
     def _namespace(self, review: Review) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ __all__ = [
     "keep_system_fields",
     "mark_deleting",
     "ordered",
+    "without_twins",
 ]
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and nothing that looks like one

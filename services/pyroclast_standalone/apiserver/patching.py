@@ -12,7 +12,7 @@ from . import bodies, status
 from .context import Context
 from .documents import apply as server_side
 from .documents import json_patch, merge_patch, strategic, strict
-from .documents.errors import DocumentError, FieldError, forbidden, invalid, required, too_long
+from .documents.errors import DocumentError, FieldError, Undecodable, forbidden, invalid, required, too_long
 from .documents.go_text import go_kind, go_value
 from .registry import Resource
 
@@ -117,7 +117,9 @@ def _decoded(context: Context, resource: Resource, document: Any, *, shown: str 
         raise status.invalid("", "", "", [invalid("patch", value, why)]) from None
     try:
         problems = resource.strategy.decode(result)
-    except DocumentError as error:
+    except Undecodable as error:
+        if context.content_type == APPLY:
+            raise
         raise status.invalid("", "", "", [invalid("patch", value, error.message)]) from None
     if problems:
         if context.field_validation == "Strict":
@@ -174,6 +176,14 @@ def _apply(context: Context, resource: Resource, now: str, subresource: str) -> 
                 subresource=subresource,
             )
         )
-        return _decoded(context, resource, document)
+        try:
+            return _decoded(context, resource, document)
+        except Undecodable as error:
+            metadata = configuration.get("metadata") or {}
+            group, _, short = resource.api_version.rpartition("/")
+            kind = f"{group}/{short}, Kind={resource.kind}"
+            named = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind}"
+            why = f"unable to convert unstructured object to {kind}: {error.message}"
+            raise status.unreasoned(500, f"failed to convert new object ({named}) to proper version: {why}") from None
 
     return merged

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DamagedData", "SqliteJournal"]
+__all__ = ["DamagedData", "JournalFailed", "SqliteJournal"]
 
 _SCHEMA_VERSION: Final = 1
 _CHECKPOINT_SECONDS: Final = 5.0
@@ -26,6 +26,10 @@ CREATE TABLE IF NOT EXISTS revision (id INTEGER PRIMARY KEY CHECK (id = 0), valu
 
 class DamagedData(Exception):
     """The data directory cannot be used; the text says which file, what is wrong and what to do."""
+
+
+class JournalFailed(Exception):
+    """Writes can no longer be made to last; the text says why."""
 
 
 class SqliteJournal:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
@@ -34,6 +35,7 @@ DELETED: Final = "DELETED"
 
 DEFAULT_RING_SIZE: Final = 10_000  # changes kept per collection: some minutes of the busiest tests, 40 MB of pods
 
+_log = logging.getLogger(__name__)
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -265,7 +267,8 @@ class Store:
         self.revision = revision
         self.ring_size = ring_size
         self.listeners: list[Callable[[Collection, Change], None]] = []
-        self.failure: BaseException | None = None
+        self.failure: Exception | None = None
+        self.broken = asyncio.Event()  # set with `failure`: nothing that is committed from now on would last
         self._start = revision
         self._journal = journal
         self._collections: dict[str, Collection] = {}
@@ -337,6 +340,7 @@ class Store:
             )
         except Exception as error:  # noqa: BLE001 - whoever waits gets it, and the server stops
             self.failure = error
+            self.broken.set()
             written.set_exception(error)
             written.exception()  # it is told through `failure` even when nobody waits
             return
@@ -349,7 +353,10 @@ class Store:
         for subscription in collection.subscriptions:
             subscription.offer(change)
         for listener in self.listeners:
-            listener(collection, change)
+            try:
+                listener(collection, change)
+            except Exception:  # noqa: BLE001 - the write is done; who follows it must not undo the others
+                _log.exception("listener.failed: collection=%s key=%s", collection.name, change.current.key)
 
 
 def make_stored(collection: Collection, key: str, revision: int, body: dict[str, Any]) -> Stored:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -108,7 +107,7 @@ class Subresources:
             "metadata": {
                 "name": context.info.name,
                 "namespace": context.info.namespace,
-                "uid": str(uuid.uuid4()),
+                "uid": stored.uid,
                 "creationTimestamp": clock.timestamp(now),
                 "managedFields": _managed_token(context, clock.timestamp(now)),
             },

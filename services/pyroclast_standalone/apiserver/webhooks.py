@@ -98,7 +98,7 @@ class Webhooks:
         Raises:
             StatusError: it refuses, fails, or sends a patch that cannot be used.
         """
-        resource, seen = review.resource, self._seen(matched, review)
+        resource, seen = review.resource, self._seen(matched, review, is_raw=True)
         response = await self._call(matched, review, seen, mutating=True)
         patch = response.get("patch") if response is not None else None
         if not patch:
@@ -119,10 +119,10 @@ class Webhooks:
         review.body = document
         return True
 
-    def _seen(self, matched: Matched, review: Review) -> Seen:
+    def _seen(self, matched: Matched, review: Review, *, is_raw: bool = False) -> Seen:
         """The new and the old object in the version that the hook asked for."""
         show = self._expressions.shown
-        return show(review, review.body, matched.resource), show(review, review.old, matched.resource)
+        return show(review, review.body, matched.resource, is_raw=is_raw), show(review, review.old, matched.resource)
 
     async def _validate_by(self, matched: Matched, review: Review) -> None:
         await self._call(matched, review, self._seen(matched, review), mutating=False)

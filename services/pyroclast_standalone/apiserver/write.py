@@ -18,6 +18,7 @@ from . import bodies, clock, objectmeta, patching, status
 from .admission import Admission, Review
 from .context import Context
 from .documents import managed_fields
+from .documents.apply_check import check_configuration
 from .documents.errors import invalid
 from .documents.structural import Verdict
 from .listing import revision_of
@@ -33,6 +34,7 @@ Outcome = tuple[int, "Stored | dict[str, Any]"]
 Change = Callable[["dict[str, Any] | None"], "dict[str, Any]"]
 """Makes the wished object of the present one."""
 
+_TWICE: Final = "duplicate entries"  # which only an apply may not have
 _RETRIES: Final = 5  # of a change without precondition that others keep overtaking
 _NAME_RETRIES: Final = 8
 _CREATED_BY_PUT: Final = {
@@ -149,12 +151,14 @@ class Writer:
         context.check_options()
         document = bodies.decode(context, resource)
         metadata = _metadata_of(document)
+        _keep_owners_apart(context, metadata)
         namespace = _namespace(context, resource, metadata)
         _name_matches(context, metadata)
         key = _key(resource, namespace, context.info.name)
         if key not in resource.collection.items and not subresource and resource.qualified in _CREATED_BY_PUT:
             _revision(metadata)
             metadata.pop("resourceVersion", None)
+            _check_uid(resource, context.info, metadata, {"uid": ""})
             return await self.create_document(context, resource, document)
         has_version = bool(metadata.get("resourceVersion"))
         pristine = orjson.dumps(document)
@@ -177,8 +181,14 @@ class Writer:
         if is_apply and not subresource and key not in resource.collection.items:
             document = change(None)
             metadata = _metadata_of(document)
-            metadata.setdefault("name", context.info.name)
             _name_matches(context, metadata)
+            metadata.pop("resourceVersion", None)
+            if metadata.get("uid"):
+                fault = invalid("metadata.uid", metadata["uid"], "field is immutable")
+                raise status.invalid(resource.group, resource.kind, context.info.name, [fault])
+            if metadata.get("uid"):
+                why = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
+                raise status.conflict(resource.group, resource.plural, context.info.name, why)
             return await self.create_document(context, resource, document, is_tracked=True)
         return await self.change(context, resource, key, change, subresource=subresource, retries=_RETRIES, is_tracked=is_apply)
 
@@ -316,6 +326,9 @@ class Writer:
         subresource: str = "",
     ) -> None:
         """Note in `new` who owns which of its fields after this request."""
+        if resource.is_custom and _is_unfit(resource, new, subresource):
+            new["metadata"].pop("managedFields", None)
+            return
         managed_fields.track_update(
             new,
             old,
@@ -352,6 +365,15 @@ def _namespace(context: Context, resource: Resource, metadata: dict[str, Any]) -
     elif not given:
         metadata.pop("namespace", None)
     return wanted
+
+
+def _is_unfit(resource: Resource, document: dict[str, Any], subresource: str) -> bool:
+    """Whether a part that this endpoint passes over does not fit the schema: then nobody owns anything any more."""
+    if not resource.strategy.has_status:
+        return False
+    passed_over = ("status",) if not subresource else tuple(document.keys() - {"status", "metadata", "apiVersion", "kind"})
+    part = {name: document[name] for name in passed_over if name in document}
+    return bool(part) and any(_TWICE not in each for each in check_configuration(part, resource.strategy.schema))
 
 
 def _name_matches(context: Context, metadata: dict[str, Any]) -> None:

@@ -135,3 +135,16 @@ async def test_the_kubeconfig_is_for_its_owner_only(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server:
         assert server.kubeconfig.stat().st_mode & 0o777 == 0o600
         assert json.loads(server.kubeconfig.read_text())["current-context"] == "pyroclast"
+
+
+async def test_a_full_disk_fails_the_write_and_stops_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(ExceptionGroup) as raised:  # noqa: PT012 - it is the whole life of a server that fails
+        async with running_server(tmp_path, in_memory=False) as server, client_of(server) as api:
+            await api.post(CONFIG_MAPS, config_map("a"))
+            monkeypatch.setattr(SqliteJournal, "write", full)
+            assert (await api.post(CONFIG_MAPS, config_map("b"))).code == 500
+            await asyncio.sleep(5)
+    assert "cannot write state: [Errno 28] No space left on device" in str(raised.value.exceptions)

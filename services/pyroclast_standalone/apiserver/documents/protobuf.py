@@ -226,8 +226,8 @@ def _envelope(body: bytes) -> Any:  # noqa: ANN401
     envelope = message_factory.GetMessageClass(_all().pool.FindMessageTypeByName(f"m.{_flat(_UNKNOWN)}"))()
     try:
         envelope.ParseFromString(body[len(_MAGIC) :])
-    except DecodeError as error:
-        raise Undecodable(str(error)) from None
+    except DecodeError:
+        raise Undecodable("unexpected EOF") from None
     return envelope
 
 
@@ -252,6 +252,6 @@ def decode(body: bytes, *, kind: str = "") -> Object:
     message = _all().of(name)()
     try:
         message.ParseFromString(envelope.raw)
-    except DecodeError as error:
-        raise Undecodable(str(error)) from None
+    except DecodeError:
+        raise Undecodable("unexpected EOF") from None
     return {"apiVersion": api_version, "kind": own, **_object(message, name)}

@@ -1,0 +1,196 @@
+"""Binding, eviction, logs, quotas, events in two shapes, admission policies."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from .conftest import CONFIG_MAPS, PODS, Api, config_map, pod
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
+
+
+def binding(name: str, node: str = "n1", **metadata: object) -> dict[str, object]:
+    return {"metadata": {"name": name, **metadata}, "target": {"kind": "Node", "name": node}}
+
+
+async def test_binding_gives_a_pod_to_a_node_once(api: Api) -> None:
+    await api.post(PODS, pod("a"))
+    bound = await api.post(f"{PODS}/a/binding", binding("a", annotations={"x": "y"}, labels={"l": "m"}))
+    assert (bound.code, bound.body["status"]) == (201, "Success")
+    found = (await api.get(f"{PODS}/a")).body
+    assert found["spec"]["nodeName"] == "n1"
+    assert (found["metadata"]["annotations"], found["metadata"]["labels"]) == ({"x": "y"}, {"l": "m"})
+    assert found["metadata"]["generation"] == 1
+    assert [(each["type"], each["status"]) for each in found["status"]["conditions"]] == [("PodScheduled", "True")]
+    again = await api.post(f"{PODS}/a/binding", binding("a", "n2"))
+    assert (again.code, again.body["details"]["kind"]) == (409, "pods/binding")
+    assert again.body["message"].endswith('pod a is already assigned to node "n1"')
+
+
+async def test_bindings_that_are_refused(api: Api) -> None:
+    bindings = "/api/v1/namespaces/default/bindings"
+    assert (await api.post(bindings, binding("none"))).code == 404
+    await api.post(PODS, pod("gated", schedulingGates=[{"name": "example.org/g"}]))
+    assert "non-empty .spec.schedulingGates" in (await api.post(bindings, binding("gated"))).body["message"]
+    await api.post(PODS, pod("a"))
+    assert (await api.post(bindings, {**binding("a"), "target": {}})).code == 500
+    other = binding("a", uid="00000000-0000-0000-0000-000000000000")
+    assert "UID in precondition" in (await api.post(bindings, other)).body["message"]
+
+
+async def test_a_budget_lets_pods_be_evicted_one_after_the_other(api: Api) -> None:
+    await api.post("/apis/policy/v1/namespaces/default/poddisruptionbudgets", {
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+    })  # fmt: skip
+    for name in ("a", "b"):
+        await api.post(PODS, {**pod(name, nodeName="n1"), "metadata": {"name": name, "labels": {"app": "x"}}})
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        await api.merge(f"{PODS}/{name}/status", {"status": ready})
+    await api.server.settle()
+
+    async def evict(name: str) -> tuple[int, str]:
+        reply = await api.post(
+            f"{PODS}/{name}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        )
+        return reply.code, reply.reason
+
+    assert await evict("a") == (201, "")
+    assert await evict("b") == (429, "TooManyRequests")
+    marked = (await api.get(f"{PODS}/a")).body
+    assert "deletionTimestamp" in marked["metadata"]
+    assert marked["status"]["conditions"][-1]["reason"] == "EvictionByEvictionAPI"
+    assert await evict("none") == (404, "NotFound")
+
+
+@pytest.fixture
+async def node(api: Api) -> AsyncIterator[str]:
+    """A node whose agent answers with what it was asked."""
+
+    async def logs(request: web.Request) -> web.Response:
+        return web.Response(text=f"{request.path} {request.query_string}")
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*api.server.server.identity.serving)
+    application = web.Application()
+    application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", logs)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    await api.post("/api/v1/nodes", {"metadata": {"name": "n1"}})
+    state = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": runner.addresses[0][1]}},
+    }
+    await api.merge("/api/v1/nodes/n1/status", {"status": state})
+    yield "n1"
+    await runner.cleanup()
+
+
+async def test_logs_come_from_the_agent_of_the_node(api: Api, node: str) -> None:
+    await api.post(PODS, pod("a", nodeName=node))
+    reply = await api.get(f"{PODS}/a/log?tailLines=5&timestamps=true")
+    assert reply.body == "/containerLogs/default/a/c tailLines=5&timestamps=true"
+    assert (await api.get(f"{PODS}/a/log?container=x")).body["message"] == "container x is not valid for pod a"
+    await api.post(PODS, pod("unbound"))
+    assert (await api.get(f"{PODS}/unbound/log")).code == 204
+    await api.post(PODS, pod("two", containers=[{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]))
+    choice = await api.get(f"{PODS}/two/log")
+    assert choice.body["message"] == "a container name must be specified for pod two, choose one of: [a b]"
+
+
+async def test_a_quota_is_spent_and_given_back(api: Api) -> None:
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1", "requests.cpu": "1"}}}
+    await api.post("/api/v1/namespaces/default/resourcequotas", quota)
+    await api.server.settle()
+    assert "must specify requests.cpu for: c" in (await api.post(PODS, pod("a"))).body["message"]
+    sized = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "600m"}}}]
+    assert (await api.post(PODS, pod("a", containers=sized))).code == 201
+    over = await api.post(PODS, pod("b", containers=sized))
+    assert over.body["message"] == (
+        'pods "b" is forbidden: exceeded quota: q, requested: pods=1,requests.cpu=600m, used: pods=1,requests.cpu=600m, '
+        "limited: pods=1,requests.cpu=1"
+    )
+    await api.delete(f"{PODS}/a")
+    await api.server.settle()
+    used = (await api.get("/api/v1/namespaces/default/resourcequotas/q")).body["status"]["used"]
+    assert used == {"pods": "0", "requests.cpu": "0"}
+
+
+async def test_events_have_two_shapes_and_one_store(api: Api) -> None:
+    new = {
+        "metadata": {"name": "e"},
+        "eventTime": "2026-01-02T15:04:05.000000Z",
+        "reportingController": "example.org/c",
+        "reportingInstance": "i",
+        "action": "Act",
+        "reason": "Why",
+        "type": "Normal",
+        "note": "hello",
+        "regarding": {"kind": "Pod", "namespace": "default", "name": "p"},
+    }
+    assert (await api.post("/apis/events.k8s.io/v1/namespaces/default/events", new)).body["note"] == "hello"
+    core = (await api.get("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dp")).body["items"]
+    assert [(each["message"], each["reportingComponent"]) for each in core] == [("hello", "example.org/c")]
+    path = "/apis/events.k8s.io/v1/namespaces/default/events"
+    assert [each["note"] for each in (await api.get(f"{path}?fieldSelector=regarding.name%3Dp")).body["items"]] == ["hello"]
+
+
+RULES = [{"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]
+
+
+async def _policy(api: Api, kind: str, spec: dict[str, object], **binding: object) -> None:
+    constraints = {"matchConstraints": {"resourceRules": RULES}}
+    made = await api.post(f"{POLICIES}/{kind}admissionpolicies", {"metadata": {"name": "p"}, "spec": {**constraints, **spec}})
+    assert made.code == 201, made.body
+    bound = {"metadata": {"name": "b"}, "spec": {"policyName": "p", **binding}}
+    assert (await api.post(f"{POLICIES}/{kind}admissionpolicybindings", bound)).code == 201
+
+
+async def test_a_validating_policy_refuses_in_its_words(api: Api) -> None:
+    validations = [{"expression": "object.data.a != 'bad'", "message": "a is bad"}]
+    conditions = [{"name": "others", "expression": "!object.metadata.name.startsWith('skip')"}]
+    spec = {"validations": validations, "matchConditions": conditions}
+    await _policy(api, "validating", spec, validationActions=["Deny"])
+    assert (await api.post(CONFIG_MAPS, config_map("a"))).code == 201
+    assert (await api.post(CONFIG_MAPS, config_map("skip", {"a": "bad"}))).code == 201
+    refused = await api.post(CONFIG_MAPS, config_map("b", {"a": "bad"}))
+    assert (refused.code, refused.reason) == (422, "Invalid")
+    assert refused.body["message"] == (
+        "configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: a is bad"
+    )
+
+
+async def test_a_validating_policy_may_only_warn(api: Api) -> None:
+    await _policy(api, "validating", {"validations": [{"expression": "false"}]}, validationActions=["Warn"])
+    reply = await api.post(CONFIG_MAPS, config_map("a"))
+    assert reply.code == 201
+    assert reply.warnings == [
+        "299 - \"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': failed expression: false\""
+    ]
+
+
+async def test_a_policy_with_parameters(api: Api) -> None:
+    spec = {
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "validations": [{"expression": "object.data.a == params.data.a || object.metadata.name == 'limits'"}],
+    }
+    reference = {"name": "limits", "namespace": "default", "parameterNotFoundAction": "Deny"}
+    await _policy(api, "validating", spec, validationActions=["Deny"], paramRef=reference)
+    assert "no params found" in (await api.post(CONFIG_MAPS, config_map("a"))).body["message"]
+    api.server.server.store.put(
+        api.server.server.store.collection("configmaps"), "default/limits", config_map("limits", {"a": "1"}, uid="u")
+    )
+    assert (await api.post(CONFIG_MAPS, config_map("a"))).code == 201
+    assert (await api.post(CONFIG_MAPS, config_map("b", {"a": "2"}))).code == 422
+
+
+async def test_a_mutating_policy_changes_the_object(api: Api) -> None:
+    expression = "Object{metadata: Object.metadata{labels: {'by': 'policy'}}}"
+    mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+    await _policy(api, "mutating", {"reinvocationPolicy": "Never", "mutations": [mutation]})
+    assert (await api.post(CONFIG_MAPS, config_map("a"))).body["metadata"]["labels"] == {"by": "policy"}
