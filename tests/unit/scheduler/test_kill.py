@@ -8,7 +8,14 @@ import sys
 @contextlib.asynccontextmanager
 async def process(cluster):
     """The scheduler as a process of its own; killed without warning at the end."""
-    command = [sys.executable, "-m", "pyroclast_scheduler", "--kubeconfig", str(cluster.server.kubeconfig), "--leader-elect=false"]
+    command = [
+        sys.executable,
+        "-m",
+        "pyroclast_scheduler",
+        "--kubeconfig",
+        str(cluster.server.kubeconfig),
+        "--leader-elect=false",
+    ]
     child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL)
     try:
         yield child
