@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pyroclast_standalone.nodes import statuses
 from pyroclast_standalone.nodes.injections import of_pod
@@ -296,3 +298,49 @@ def test_a_restart_of_the_nodes_changes_nothing(until):
 def _stripped(status):
     conditions = [{k: v for k, v in c.items() if v is not None} for c in status["conditions"]]
     return {**status, "conditions": conditions}
+
+
+SCRIPTS = st.sampled_from(
+    ["sleep 1", "sleep 3; exit 2", "exit 1", "sleep infinity", "trap '' TERM; sleep 9", "sleep 700; exit 1"]
+)
+ASKED = st.dictionaries(
+    st.sampled_from(["run-for", "fail-after", "start-delay", "evict-after"]), st.sampled_from(["0s", "2s", "15s"]), max_size=2
+)
+ORDER = [Phase.PENDING, Phase.RUNNING, Phase.FAILED, Phase.SUCCEEDED]
+
+
+@settings(max_examples=150, derandomize=True, deadline=None)
+@given(
+    policy=st.sampled_from(["Always", "OnFailure", "Never"]),
+    mains=st.lists(SCRIPTS, min_size=1, max_size=3),
+    inits=st.lists(st.tuples(SCRIPTS, st.booleans()), max_size=2),
+    asked=ASKED,
+    deleted_at=st.sampled_from([None, 0, 2, 20]),
+    deadline=st.sampled_from([None, 5]),
+)
+def test_whatever_a_pod_is_its_life_goes_forward(policy, mains, inits, asked, deleted_at, deadline):
+    spec = {
+        "restartPolicy": policy,
+        "initContainers": [
+            container(script, f"i{n}", **({"restartPolicy": "Always"} if sidecar else {}))
+            for n, (script, sidecar) in enumerate(inits)
+        ],
+        **({"activeDeadlineSeconds": deadline} if deadline is not None else {}),
+    }
+    annotations = {f"nodes.pyroclast.dev/{key}": value for key, value in asked.items()}
+    containers = [container(script, f"c{n}") for n, script in enumerate(mains)]
+    world = World(pod(*containers, annotations=annotations, **spec))
+    if deleted_at is not None:
+        world.at(deleted_at, pod(*containers, annotations=annotations, deleted_at=deleted_at + 10, **spec))
+    world.run(until=2_000)
+    phases = [ORDER.index(Phase(phase)) for _, phase in world.phases]
+    assert phases == sorted(phases)
+    assert sum(Phase(phase).is_over for _, phase in world.phases) <= 1
+    for index in range(len(mains)):
+        counts = [s["containerStatuses"][index]["restartCount"] for _, s in world.history if "containerStatuses" in s]
+        assert counts == sorted(counts)
+    if deleted_at is not None:
+        assert world.life.may_be_deleted
+        assert world.now <= EPOCH + deleted_at + 10
+    if world.life.phase.is_over:
+        assert not any(one.is_alive for one in world.life.containers)
