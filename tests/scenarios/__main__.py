@@ -29,13 +29,20 @@ def results(paths: list[Path]) -> Iterator[Result]:
     for path in paths:
         for case in load(path):
             for name, variant in cases_of(case):
-                kind = variant.get("kind")
-                if kind is not None and kind not in TABLE_KINDS:
-                    yield Result(name, missing=[f"table {kind}"])
-                elif kind is not None:
-                    yield from TABLE_KINDS[kind](name, variant)
-                else:
-                    yield run(name, variant)
+                try:
+                    yield from _of(name, variant)
+                except Exception as error:  # noqa: BLE001 - a case that cannot be run is one that fails
+                    yield Result(name, [f"{type(error).__name__}: {error}"])
+
+
+def _of(name: str, case: dict[str, Any]) -> Iterator[Result]:
+    kind = case.get("kind")
+    if kind is None:
+        yield run(name, case)
+    elif kind in TABLE_KINDS:
+        yield from TABLE_KINDS[kind](name, case)
+    else:
+        yield Result(name, missing=[f"table {kind}"])
 
 
 def main(arguments: list[str]) -> int:
