@@ -80,6 +80,19 @@ def _length_checks(schema: Mapping[str, Json]) -> list[Validator]:
     return checks
 
 
+def _until_first_error(checks: list[Validator]) -> Validator:
+    """The checks one after the other; of a text's length and pattern the API server names the first fault only."""
+
+    def check(value: str, path: str, old: Json, errors: Errors) -> None:
+        before = len(errors)
+        for each in checks:
+            each(value, path, old, errors)
+            if len(errors) > before:
+                return
+
+    return check
+
+
 def _string_checks(schema: Mapping[str, Json]) -> list[Validator]:
     checks = _length_checks(schema)
     if pattern := schema.get("pattern"):
@@ -90,6 +103,8 @@ def _string_checks(schema: Mapping[str, Json]) -> list[Validator]:
                 errors.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
 
         checks.append(check_pattern)
+    if len(checks) > 1:
+        checks = [_until_first_error(checks)]
     form = schema.get("format", "")
     if is_form := FORMATS.get(form):
 
