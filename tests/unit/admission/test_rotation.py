@@ -84,8 +84,13 @@ async def _run(seconds: float, per_second: float, *, kill: bool) -> Callers:
         seen = []
         async with asyncio.TaskGroup() as group:
             number = 0
+            older: list[asyncio.Task[None]] = []
+            newer: list[asyncio.Task[None]] = []
             rounds = 9  # three replacements of three steps
             for turn in range(rounds):
+                # A call does not take as long as the overlap: none that began two steps ago is still going on.
+                await asyncio.gather(*older)
+                older, newer = newer, []
                 # each turn the clock jumps to the next step: the others have had the time in between to see the last one
                 now += settings.authority_validity * 2 / 3 if turn % 3 == 0 else settings.overlap + timedelta(seconds=1)
                 step = next_step(issue.inspect(material), settings, now)
@@ -96,7 +101,7 @@ async def _run(seconds: float, per_second: float, *, kill: bool) -> Callers:
                     killed = True
                     await second_context.__aexit__(None, None, None)
                 while loop.time() < start + seconds * (turn + 1) / rounds and loop.time() < end:
-                    group.create_task(callers.call(number))
+                    newer.append(group.create_task(callers.call(number)))
                     number += 1
                     await asyncio.sleep(max(0.0, start + number / per_second - loop.time()))
         if not killed:
