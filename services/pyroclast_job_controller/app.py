@@ -40,6 +40,9 @@ __all__ = ["COMPONENT", "run"]
 COMPONENT: Final = "vc-controller-manager"
 """The source of our Events."""
 
+_LONGEST_DELAY: Final = 5.0
+"""Seconds until what failed is tried again: an API server that comes back is soon noticed."""
+
 _LONGEST_WORK: Final = 600.0
 """Seconds: creating ten thousand pods against a slow API server takes less."""
 
@@ -156,4 +159,4 @@ def _expiry(service: Service, settings: ControllerSettings, shared: Shared) -> l
 
 
 def _queue(service: Service, name: str) -> WorkQueue[Key]:
-    return WorkQueue(name, observer=service.observer)
+    return WorkQueue(name, longest_delay=_LONGEST_DELAY, observer=service.observer)

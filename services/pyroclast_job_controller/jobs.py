@@ -29,6 +29,12 @@ log = structlog.get_logger()
 _ROUNDS: Final = 8
 """Decisions in one go: a Job that is made new takes three; more than a few mean that what we do does not show."""
 
+_FIRST_RETRY: Final = 0.005
+"""Seconds before a Job that was refused something is tried again; each further refusal doubles it: 15 tries take 164 s."""
+
+_LONGEST_RETRY: Final = 1000.0
+"""Ceiling of that delay."""
+
 _PASSING: Final = 1.0
 """Seconds to wait for something that passes by itself."""
 
@@ -79,7 +85,7 @@ class JobController:
         except Refusal as refusal:
             await self._refused(key, memory, refusal)
         else:
-            memory.refusals = 0
+            memory.refusals, memory.next_try = 0, 0.0
         if self._caches.pods.is_ahead(job.metadata.uid):
             self._queue.add_after(key, LIFETIME)
 
@@ -167,15 +173,24 @@ class JobController:
             await self._record(view, memory, decide(view, idle=True).status)
         except Conflict:
             log.debug("job.conflict", job=str(key))  # it is looked at again in any case
-        if 0 <= self._most_requeues <= memory.refusals:
-            memory.refusals = 0
-            message = f"Job failed on action {Action.SYNC_JOB} for retry limit reached"
-            self._tell(view.job, Notice("Normal", JobEventReason.EXECUTE_ACTION, message))
-            memory.orders.append(Order(Action.TERMINATE_JOB, JobReason.REQUEUE_LIMIT_REACHED, str(refusal)))
-            self._queue.add(key)
+        now = self._now()
+        if now < memory.next_try:  # woken before its time: that does not count as a try
+            self._queue.add_at(key, memory.next_try)
             return
+        if 0 <= self._most_requeues <= memory.refusals:
+            self._give_up(key, view.job, memory, refusal)
+            return
+        memory.next_try = now + min(_FIRST_RETRY * 2.0 ** min(memory.refusals, 60), _LONGEST_RETRY)
         memory.refusals += 1
-        self._queue.add_rate_limited(key)
+        self._queue.add_at(key, memory.next_try)
+
+    def _give_up(self, key: Key, job: Job, memory: JobMemory, refusal: Refusal) -> None:
+        """Have the Job terminated."""
+        memory.refusals = 0
+        message = f"Job failed on action {Action.SYNC_JOB} for retry limit reached"
+        self._tell(job, Notice("Normal", JobEventReason.EXECUTE_ACTION, message))
+        memory.orders.append(Order(Action.TERMINATE_JOB, JobReason.REQUEUE_LIMIT_REACHED, str(refusal)))
+        self._queue.add(key)
 
     def _tell_once(self, job: Job, memory: JobMemory, notice: Notice, *, about: str = "") -> None:
         if memory.told.get(f"{notice.reason}{about}") != notice.message:

@@ -34,6 +34,8 @@ class JobMemory:
     """The last notice of each reason, which is not repeated as long as it stays the same."""
     refusals: int = 0
     """How often in a row the Job was refused something."""
+    next_try: float = 0.0
+    """When it may try again, in seconds since the epoch."""
 
     def snapshot(self) -> Memory:
         """For a decision."""

@@ -209,5 +209,6 @@ def _release(view: JobView, *, idle: bool) -> Decision:
         following = msgspec.structs.replace(following, controlled_resources=kept)
     change = settle(last.state.phase, job.spec, counts, last.retry_count)
     if change:
-        following = status.entering(following, change.to, change.reason or "", change.message)
+        cause = f"{last.state.message}; " if last.state.message else ""  # why it ended is still what users ask
+        following = status.entering(following, change.to, change.reason or "", cause + change.message)
     return Decision(status=None if status.is_same(last, following) else status.killed(job, following, view.now))

@@ -145,7 +145,24 @@ async def test_a_quota_that_refuses_half_of_the_pods_is_named_and_waited_for(clu
     await cluster.reaches("j", "Running")
 
 
-async def test_an_unknown_plugin_and_a_missing_queue_are_given_up_in_the_end(cluster):
+async def test_a_job_that_is_refused_too_often_is_terminated(cluster):
+    await cluster.kill()
+    await cluster.start(max_requeue_num=4)
+    await cluster.job("j", plugins={"nobody": []})
+    await cluster.reaches("j", "Terminated")
+    state = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["state"]
+    assert (state["reason"], state["message"]) == (
+        "PodsReleased",
+        "Execute plugin when job add failed, err: failed to get plugin nobody; no pod is left that runs or waits",
+    )
+
+    async def told_why():
+        return "ExecuteAction: Job failed on action SyncJob for retry limit reached" in await told(cluster)
+
+    await cluster.until(told_why)
+
+
+async def test_an_unknown_plugin_and_a_missing_queue_are_named(cluster):
     await cluster.job("j", plugins={"nobody": []})
     await cluster.job("k", queue="nowhere")
 
