@@ -1,4 +1,7 @@
-"""JSON patch (RFC 6902)."""
+"""JSON patch (RFC 6902), as leniently as the real server takes it.
+
+An operation without a value has null, so has a copied member that is missing, and replacing a missing member of an object adds it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,6 @@ MAX_OPERATIONS: Final = 10_000
 REFUSED: Final = "the server rejected our request due to an error in our request"
 """What the API says of every operation that does not apply."""
 
-_MISSING: Final = object()
 _Steps: TypeAlias = list[str]
 
 
@@ -121,7 +123,6 @@ def _remove(document: Json, steps: _Steps) -> Json:
 
 def _replace(document: Json, steps: _Steps, value: Json) -> Json:
     def edit(holder: Json, step: str) -> Json:
-        _child(holder, step)
         copy = holder.copy()
         copy[step if isinstance(copy, dict) else _index(step, len(copy), may_append=False)] = value
         return copy
@@ -136,24 +137,31 @@ def _same(left: Json, right: Json) -> bool:
 
 def _perform(document: Json, operation: Mapping[str, Json]) -> Json:
     steps = _steps(operation.get("path"))
-    value = operation.get("value", _MISSING)
+    value = operation.get("value")
     match operation.get("op"):
-        case "add" if value is not _MISSING:
+        case "add":
             return _add(document, steps, value)
         case "remove":
             return _remove(document, steps)
-        case "replace" if value is not _MISSING:
+        case "replace":
             return _replace(document, steps, value)
         case "move":
             source = _steps(operation.get("from"))
             moved = _read(document, source)
             return _add(_remove(document, source), steps, moved)
         case "copy":
-            return _add(document, steps, _read(document, _steps(operation.get("from"))))
-        case "test" if _is_met(document, steps, None if value is _MISSING else value):
+            return _add(document, steps, _copied(document, _steps(operation.get("from"))))
+        case "test" if _is_met(document, steps, value):
             return document
         case _:
             raise _DoesNotApply
+
+
+def _copied(document: Json, source: _Steps) -> Json:
+    if not source:
+        return document
+    holder = _read(document, source[:-1])
+    return holder.get(source[-1]) if isinstance(holder, dict) else _child(holder, source[-1])
 
 
 def _is_met(document: Json, steps: _Steps, wanted: Json) -> bool:
