@@ -107,23 +107,26 @@ def _decoded(context: Context, resource: Resource, document: Any, *, shown: str 
         raise status.invalid("", "", "", [invalid("patch", document, "json: cannot unmarshal into Go value of type map")])
     before = orjson.dumps(document)
     result: dict[str, Any] = orjson.loads(before)  # patches share parts with the live object and with themselves
-    value = shown or _shown(before, resource)
+
+    def refused(why: str) -> status.StatusError:
+        return status.invalid("", "", "", [invalid("patch", shown or _shown(before, resource), why)])
+
     try:
         bodies.check_type(resource, result, before)
     except status.StatusError as error:
         if resource.is_custom:
             raise
         why = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2] or error.message
-        raise status.invalid("", "", "", [invalid("patch", value, why)]) from None
+        raise refused(why) from None
     try:
         problems = resource.strategy.decode(result)
     except Undecodable as error:
         if context.content_type == APPLY:
             raise
-        raise status.invalid("", "", "", [invalid("patch", value, error.message)]) from None
+        raise refused(error.message) from None
     if problems:
         if context.field_validation == "Strict":
-            raise status.invalid("", "", "", [invalid("patch", value, strict.strict_message(problems))])
+            raise refused(strict.strict_message(problems))
         if context.field_validation == "Warn":
             for problem in problems:
                 context.warn(problem)

@@ -28,7 +28,7 @@ _BOOKMARK_SECONDS: Final = 60.0
 _LAST_BOOKMARKS: Final = (2.0, 1.0)  # seconds before the end
 _DEFAULT_TIMEOUT: Final = 1800.0
 _QUEUE_LIMIT: Final = 10_000  # changes that a slow reader may fall behind before it is told to start anew
-_INITIAL_CHUNK: Final = 500  # objects per chunk at the start: 2 MB of pods
+_CHUNK: Final = 100  # events per chunk: 400 kB of pods, so that many slow readers do not need much memory
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
@@ -83,8 +83,8 @@ class Watches:
                 present = [
                     item for item in resource.collection.select(context.info.namespace) if selects is None or selects(item)
                 ]
-                for first in range(0, len(present), _INITIAL_CHUNK):
-                    yield b"".join(form.line(ADDED, item) for item in present[first : first + _INITIAL_CHUNK])
+                for first in range(0, len(present), _CHUNK):
+                    yield b"".join(form.line(ADDED, item) for item in present[first : first + _CHUNK])
                 if bookmarks:
                     yield form.bookmark(start, initial_events_end=True)
             async for chunk in self._live(subscription, form, selects, told, ends, bookmarks=bookmarks):
@@ -121,11 +121,11 @@ class Watches:
             if not await subscription.wait(max(0.0, min(ends, next_mark) - now)):
                 continue
             pending = subscription.pending
-            if pending:
-                chunk = b"".join([form.change(change, selects) for change in pending])
-                told = pending[-1].revision
-                pending.clear()
-                yield chunk
+            while pending:
+                count = min(len(pending), _CHUNK)
+                changes = [pending.popleft() for _ in range(count)]
+                told = changes[-1].revision
+                yield b"".join([form.change(change, selects) for change in changes])
 
 
 class _Form:
