@@ -98,9 +98,10 @@ async def test_no_handshake_fails_during_replacement() -> None:
             names.extend([await served_name(port) for _ in range(20)])
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(4):
-                group.create_task(connect())
-            for turn in range(20):
+            connecting = [group.create_task(connect()) for _ in range(4)]
+            turn = 0
+            while not all(task.done() for task in connecting):
+                turn += 1
                 serving.use(*pairs[turn % 2])
                 await asyncio.sleep(0.005)
     assert len(names) == 80
