@@ -91,7 +91,7 @@ async def _run(kubeconfig: Path, commands: Commands) -> list[Any]:
 
 
 def _text(normal: Normaliser, text: str) -> list[str]:
-    """The lines of an output, without ages, dates, versions and the width of columns; causes are sorted, as they have no order."""
+    """The lines of an output, without ages, dates, versions and the width of columns. Causes are sorted: they have no order."""
     text = _VERSION.sub(r"\1<rv>", _DATE.sub("<date>", _LOG.sub("", text)))
     text = normal.text(_AGES.sub("<age>", text))
     lines = [_SPACES.sub("  ", line).rstrip() for line in text.splitlines()]
