@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -14,8 +14,6 @@ from .context import Context
 
 __all__ = ["AuditLog"]
 
-_BUFFER: Final = 1 << 16
-
 
 class AuditLog:
     """Appends to a file; every line is handed to the system before its request is answered."""
@@ -24,8 +22,8 @@ class AuditLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
 
-    def record(self, request: web.BaseRequest, context: Context, code: int, begun: float) -> None:
-        """Write down a request that was answered with `code`; `begun` in seconds since the epoch."""
+    def record(self, request: web.BaseRequest, context: Context, code: int, now: float) -> None:
+        """Write down a request that was answered with `code` at `now`, in seconds since the epoch."""
         info = context.info
         peer = request.remote
         event: dict[str, Any] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -19,8 +18,10 @@ from .authz import Attributes, Authorizer, attributes_of, denial
 from .bodies import MAX_BODY
 from .context import ANONYMOUS, Answer, Context, Streamed, User
 from .dispatch import Dispatcher
+from .documents.errors import DocumentError
 from .endpoints import Endpoints
 from .negotiate import Wanted, wanted
+from .present import json_answer
 from .routes import Query, RequestInfo, resolve
 
 __all__ = ["Faults", "Front"]
@@ -63,20 +64,21 @@ class Front:
         query = Query(dict(reversed(list(request.query.items())))) if request.query_string else Query({})
         info = resolve(request.method, request.rel_url.raw_path, query)
         context = Context(info, query, request.headers, b"", ANONYMOUS, Wanted(), self._now())
-        begun = time.time()
         try:
             answer = await self._answer(request, context)
         except status.StatusError as error:
             answer = _failure(context, error)
-        except (asyncio.CancelledError, ConnectionError):
+        except DocumentError as error:
+            answer = _failure(context, status.of_document(error))
+        except ConnectionError:
             raise
         except Exception:  # noqa: BLE001 - the top of a request: told in the log and as a Status
             _log.exception("request.failed: %s %s", request.method, request.path_qs)
             answer = _failure(context, status.internal("see the server's log"))
         if isinstance(answer, Streamed):
-            return await self._stream(request, context, answer, begun)
+            return await self._stream(request, context, answer)
         if self._audit is not None:
-            self._audit.record(request, context, answer.code, begun)
+            self._audit.record(request, context, answer.code, self._now())
         return _response(context, answer, with_body=request.method != "HEAD")
 
     async def _answer(self, request: web.BaseRequest, context: Context) -> Answer | Streamed:
@@ -93,8 +95,6 @@ class Front:
         if not info.is_resource:
             if request.method not in {"GET", "HEAD"}:
                 raise status.no_such_path()
-            if info.path != "/" and info.path.split("/")[1] not in {"api", "apis"}:
-                context.wanted = Wanted()
             return self._endpoints.answer(context)
         context.wanted = wanted(request.headers.get("Accept", ""), is_list=info.verb in {"list", "watch"})
         if request.method in _METHODS_WITH_BODY:
@@ -112,7 +112,7 @@ class Front:
                 raise denial(context.user, wish)
         context.impersonator, context.user = context.user, user
 
-    async def _stream(self, request: web.BaseRequest, context: Context, answer: Streamed, begun: float) -> web.StreamResponse:
+    async def _stream(self, request: web.BaseRequest, context: Context, answer: Streamed) -> web.StreamResponse:
         headers = {"Content-Type": answer.content_type, "Cache-Control": "no-cache, private"}
         response = web.StreamResponse(status=answer.code, headers=headers)
         for text in context.warnings:
@@ -131,7 +131,7 @@ class Front:
             if close is not None:
                 await close()
             if self._audit is not None:
-                self._audit.record(request, context, answer.code, begun)
+                self._audit.record(request, context, answer.code, self._now())
         return response
 
 
@@ -175,8 +175,6 @@ def _failure(context: Context, error: status.StatusError) -> Answer:
         return Answer(error.code, error.message.encode(), "text/plain; charset=utf-8", headers)
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if context.wanted.media_type == "application/yaml":
-        from .present import json_answer  # noqa: PLC0415 - yaml is rarely asked for
-
         answer = json_answer(context.wanted, error.body(), error.code)
         answer.headers = headers
         return answer

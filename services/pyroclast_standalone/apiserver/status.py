@@ -24,7 +24,6 @@ __all__ = [
     "invalid",
     "method_not_allowed",
     "no_such_path",
-    "not_acceptable",
     "not_found",
     "of_document",
     "success",
@@ -156,12 +155,6 @@ def no_such_path() -> StatusError:
 def method_not_allowed() -> StatusError:
     """405 on resources of built-in groups."""
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={})
-
-
-def not_acceptable(available: Iterable[str]) -> StatusError:
-    """406: none of the media types asked for."""
-    message = f"only the following media types are accepted: {', '.join(available)}"
-    return StatusError(406, "NotAcceptable", message)
 
 
 def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
