@@ -65,8 +65,8 @@ class Callers:
                 return await response.json()
         kept = self._kept.get(replica.port)
         if kept is None:
-            kept = self._kept[replica.port] = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self._tls, limit=0))
-        async with kept.post(url, json=body) as response:
+            kept = self._kept[replica.port] = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        async with kept.post(url, json=body, ssl=self._tls) as response:
             return await response.json()
 
 
