@@ -38,8 +38,8 @@ class AuditLog:
             "sourceIPs": [peer] if peer else [],
             "userAgent": request.headers.get("User-Agent", ""),
             "responseStatus": {"metadata": {}, "code": code},
-            "requestReceivedTimestamp": clock.micro_timestamp(begun),
-            "stageTimestamp": clock.micro_timestamp(min(begun, context.now)),
+            "requestReceivedTimestamp": clock.micro_timestamp(context.now),
+            "stageTimestamp": clock.micro_timestamp(now),
         }
         if context.impersonator is not None:
             event["impersonatedUser"] = context.user.wire()
