@@ -66,9 +66,9 @@ class Cache:
             self._drop(old.metadata.uid)
             self._assumed.discard(old.metadata.uid)
             self.problems.pop(f"pod {old.key}", None)
-        if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name):
-            self._set_pod(new)
-        self._on_change()
+            self._on_change()
+        if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
+            self._on_change()
 
     def node_changed(self, old: records.Node | None, new: records.Node | None) -> None:
         """A node came, changed, or went."""
@@ -259,7 +259,8 @@ class Cache:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _set_pod(self, pod: records.Pod) -> None:
+    def _set_pod(self, pod: records.Pod) -> bool:
+        """Take up a pod; whether anything changed that a session looks at."""
         uid = pod.metadata.uid
         before = self.tasks.get(uid)
         try:
@@ -267,7 +268,7 @@ class Cache:
         except ValueError as error:
             self._drop(uid)
             self.problems[f"pod {pod.key}"] = f"left out: {error}"
-            return
+            return True
         self.problems.pop(f"pod {pod.key}", None)
         if uid in self._assumed:
             if task.status is TaskStatus.PENDING and before is not None and before.status is TaskStatus.BINDING:
@@ -275,6 +276,7 @@ class Cache:
             else:
                 self._assumed.discard(uid)
         self._replace(before, task)
+        return before is None or not _alike(before, task)
 
     def _replace(self, before: TaskFacts | None, task: TaskFacts) -> None:
         if before is not None:
@@ -337,6 +339,26 @@ class Cache:
         if named is not None:
             return named.value
         return next((each.value for each in self.priorities.values() if each.global_default), 0)
+
+
+def _alike(old: TaskFacts, new: TaskFacts) -> bool:
+    """Whether nothing changed that a session looks at: what nodes report of running pods must not start one."""
+    return old.shape is new.shape and _looked_at(old) == _looked_at(new)
+
+
+def _looked_at(task: TaskFacts) -> tuple[object, ...]:
+    return (
+        task.status,
+        task.node,
+        task.gates,
+        task.priority,
+        task.job,
+        task.role,
+        task.is_preemptable,
+        task.has_started,
+        task.pod.metadata.labels,
+        task.pod.status.nominated_node_name,
+    )
 
 
 def _with_status(group: records.PodGroup, status: records.PodGroupStatus) -> records.PodGroup:

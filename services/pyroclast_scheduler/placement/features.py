@@ -78,6 +78,7 @@ class NodeFeatures:
     def __init__(self) -> None:
         self._nodes: Sequence[records.Node | None] = ()
         self._stamps: Ints = np.zeros(0, dtype=np.int64)
+        self._domains: dict[str, Domains] = {}
         self._labels: dict[str, _Column[str | None]] = {}
         self._names: _Column[str] | None = None
         self._taints: _Column[tuple[records.Taint, ...]] = _Column(lambda node: node.spec.taints, np.zeros(0, dtype=np.int32))
@@ -89,6 +90,8 @@ class NodeFeatures:
         known = np.pad(self._stamps, (0, max(0, grown)), constant_values=-1)[: len(nodes)]
         changed = np.flatnonzero(known != stamps)
         self._nodes, self._stamps = nodes, stamps
+        if len(changed):
+            self._domains.clear()
         for column in self._columns():
             if grown > 0:
                 column.codes = np.pad(column.codes, (0, grown))
@@ -104,9 +107,12 @@ class NodeFeatures:
 
     def domains(self, key: str) -> Domains:
         """Topology domains by label `key`."""
-        column = self.label(key)
-        has = column.where(lambda value: value is not None)
-        return Domains(column.codes, has, len(column.values))
+        found = self._domains.get(key)
+        if found is None:
+            column = self.label(key)
+            has = column.where(lambda value: value is not None)
+            found = self._domains[key] = Domains(column.codes, has, len(column.values))
+        return found
 
     def closed(self) -> Bools:
         """Nodes marked unschedulable."""

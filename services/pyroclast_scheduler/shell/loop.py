@@ -34,6 +34,7 @@ log = structlog.get_logger()
 
 _COALESCE_SECONDS: Final = 0.002  # a burst of events is waited out …
 _LONGEST_COALESCE_SECONDS: Final = 0.010  # … but not longer than this
+_STALLED_SECONDS: Final = 120.0  # the longest cycles of the largest clusters take a part of this
 _REST: Final = 1.0  # times the length of the last cycle: while events pour in, at most half of a core is spent on deciding
 
 
@@ -70,8 +71,7 @@ class Loop:
         self._changed = asyncio.Event()
         self._warned: frozenset[str] = frozenset()
         self.shard: Callable[[], Shard | None] = lambda: None
-        self.last_cycle = time.monotonic()
-        self.cycles = 0
+        self._last_cycle: float | None = None
 
     def wake(self) -> None:
         """Something changed on which decisions may depend."""
@@ -80,18 +80,30 @@ class Loop:
 
     async def run(self) -> None:
         """Cycle after cycle, until cancelled."""
-        with ThreadPoolExecutor(1, "session") as thread:
+        thread = ThreadPoolExecutor(1, "session")
+        self._last_cycle = time.monotonic()
+        try:
             while True:
                 self._changed.clear()
                 await self._binder.room()
-                length = await self._cycle(thread)
-                await asyncio.sleep(min(length * _REST, self._period))
+                start = time.perf_counter()
+                try:
+                    await self._cycle(thread)
+                except Exception:  # a plugin's mistake must not stop what else the service does; liveness ends it if it goes on
+                    self._metrics.failures.inc()
+                    log.exception("cycle.failed")
+                    await asyncio.sleep(self._period)
+                await asyncio.sleep(min((time.perf_counter() - start) * _REST, self._period))
                 await self._until_change()
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
 
     def stalled(self) -> str | None:
         """Why this loop makes no progress, None if it does."""
-        silent = time.monotonic() - self.last_cycle
-        return f"no scheduling cycle ended for {silent:.0f} s" if self.cycles and silent > max(60.0, 10 * self._period) else None
+        if self._last_cycle is None:  # not leading
+            return None
+        silent = time.monotonic() - self._last_cycle
+        return f"no scheduling cycle ended well for {silent:.0f} s" if silent > max(_STALLED_SECONDS, 10 * self._period) else None
 
     def _commit(self, commit: Commit) -> None:
         self._binder.take(commit)
@@ -109,8 +121,7 @@ class Loop:
             seen = self._changes
             await asyncio.sleep(_COALESCE_SECONDS)
 
-    async def _cycle(self, thread: ThreadPoolExecutor) -> float:
-        """One cycle; its length in seconds."""
+    async def _cycle(self, thread: ThreadPoolExecutor) -> None:
         start = time.perf_counter()
         loop = asyncio.get_running_loop()
         snapshot: Snapshot = self._cache.snapshot()
@@ -132,13 +143,10 @@ class Loop:
         )
         outcome = await loop.run_in_executor(thread, decide)
         self._take(outcome)
-        self.last_cycle = time.monotonic()
-        self.cycles += 1
-        length = time.perf_counter() - start
-        self._metrics.cycle.observe(length * 1000)
+        self._last_cycle = time.monotonic()
+        self._metrics.cycle.observe((time.perf_counter() - start) * 1000)
         for job in self._keeper.take(outcome.incomplete, self._now()):
             await self._keeper.release(job)
-        return length
 
     def _take(self, outcome: Outcome) -> None:
         self._writer.take(outcome)

@@ -55,6 +55,7 @@ class SchedulerMetrics:
         self.refusals = Counter(
             "pyroclast_bind_refusals_total", "Binds that the API server refused", ("reason",), registry=registry
         )
+        self.failures = Counter("pyroclast_cycle_failures_total", "Cycles that ended with an error", registry=registry)
         self.problems = Gauge("pyroclast_objects_left_out", "Objects that make no sense and are left out", registry=registry)
         self.warnings = Counter(
             "pyroclast_configuration_warnings_total", "Parts of the configuration passed over", registry=registry
