@@ -7,17 +7,16 @@ import base64
 import contextlib
 import json
 import secrets
-import ssl
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import yaml
 from yarl import URL
 
+from pyroclast.kube.config import load_config
+from tests.e2e.conformance.answers import find, parsed, without
 from tests.e2e.conformance.cases import Case, Step, path_of
 from tests.e2e.conformance.hooks import HookServer
 from tests.e2e.conformance.normal import Normaliser, without_prose
@@ -137,12 +136,12 @@ class Run:
                 break
             await asyncio.sleep(0.1)
         if step.kind == "POST" and status < 300 and "/namespaces/" not in path:
-            created = _parsed(headers, content)
+            created = parsed(content)
             if isinstance(created, dict) and created.get("metadata", {}).get("name"):
                 self.cleanup.append(f"{path.partition('?')[0]}/{created['metadata']['name']}")
-        answer = _parsed(headers, content)
+        answer = parsed(content)
         for name, where in (step.options.get("save") or {}).items():
-            self.saved[name] = headers.get(where[7:], "") if where.startswith("header.") else str(_find(answer, where))
+            self.saved[name] = headers.get(where[7:], "") if where.startswith("header.") else str(find(answer, where))
         if step.options.get("quiet"):
             if status >= 300:
                 return {"request": f"{step.kind} {step.target}", "status": status, "body": self.normal.value(answer)}
@@ -164,9 +163,9 @@ class Run:
         """The part of an answer that the step is about: `only` keeps paths, `drop` leaves keys out everywhere."""
         if step.options.get("only") and isinstance(answer, dict) and answer.get("kind") != "Status":
             whole = without_prose(answer) if answer.get("kind") == "Table" else answer
-            return {path: _find(whole, path) for path in step.options["only"]}
+            return {path: find(whole, path) for path in step.options["only"]}
         dropped = set(step.options.get("drop") or ())
-        return _without(answer, dropped) if dropped else answer
+        return without(answer, dropped) if dropped else answer
 
     def _headers(self, step: Step) -> dict[str, str]:
         headers = {str(name): self._filled(str(value)) for name, value in (step.options.get("headers") or {}).items()}
@@ -190,7 +189,7 @@ class Run:
             async with self.server.session.get(url, headers={"Accept": accept, **self._headers(step)}) as answer:
                 opened.set()
                 if answer.status != 200:
-                    events.append({"status": answer.status, "body": _parsed(answer.headers, await answer.read())})
+                    events.append({"status": answer.status, "body": parsed(await answer.read())})
                     return
                 async for line in answer.content:
                     events.append(json.loads(line))  # noqa: PERF401 - each is to be seen as it comes
@@ -219,11 +218,11 @@ class Run:
         until, where, equals = step.options.get("until", 200), step.options.get("where"), step.options.get("equals")
         deadline = asyncio.get_running_loop().time() + _WAIT_SECONDS
         while True:
-            status, headers, content = await self.server.request("GET", path)
-            answer = _parsed(headers, content)
-            if status == until and (where is None or str(_find(answer, where)) == str(equals)):
+            status, _, content = await self.server.request("GET", path)
+            answer = parsed(content)
+            if status == until and (where is None or str(find(answer, where)) == str(equals)):
                 for name, saved in (step.options.get("save") or {}).items():
-                    self.saved[name] = str(_find(answer, saved))
+                    self.saved[name] = str(find(answer, saved))
                 return None
             if asyncio.get_running_loop().time() > deadline:
                 return {"wait": step.target, "timeout": True, "status": status, "body": self.normal.value(answer)}
@@ -248,64 +247,10 @@ class Run:
 @contextlib.asynccontextmanager
 async def connect(name: str, kubeconfig: Path, hooks: HookServer) -> AsyncIterator[Server]:
     """The server that a kubeconfig names."""
-    document = yaml.safe_load(await asyncio.to_thread(kubeconfig.read_text))
-    cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
-    context, headers = _identity(cluster, user, kubeconfig.parent)
-    connector = aiohttp.TCPConnector(ssl=context, limit=0)
+    config = await asyncio.to_thread(load_config, str(kubeconfig))
+    connector = aiohttp.TCPConnector(ssl=config.ssl_context() or True, limit=0)
+    authorization = await config.credentials.authorization()
+    headers = {"Authorization": authorization} if authorization else {}
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
     async with aiohttp.ClientSession(connector=connector, headers=headers, timeout=timeout, read_bufsize=2**22) as session:
-        yield Server(name, cluster["server"], session, hooks)
-
-
-def _identity(cluster: Mapping[str, str], user: Mapping[str, str], folder: Path) -> tuple[ssl.SSLContext, dict[str, str]]:
-    def content(source: Mapping[str, str], key: str) -> bytes | None:
-        if f"{key}-data" in source:
-            return base64.b64decode(source[f"{key}-data"])
-        return (folder / source[key]).read_bytes() if key in source else None
-
-    authority = content(cluster, "certificate-authority")
-    context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-    certificate, key = content(user, "client-certificate"), content(user, "client-key")
-    if certificate and key:
-        with tempfile.NamedTemporaryFile() as pair:
-            pair.write(certificate + key)
-            pair.flush()
-            context.load_cert_chain(pair.name)
-    token = user.get("token") or (content(user, "tokenFile") or b"").decode()
-    return context, {"Authorization": f"Bearer {token}"} if token else {}
-
-
-def _parsed(headers: Mapping[str, str], content: bytes) -> Any:
-    if content[:1] in (b"{", b"["):
-        with contextlib.suppress(ValueError):
-            return json.loads(content)
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return f"<{len(content)} bytes>"
-
-
-def _find(value: Any, path: str) -> Any:
-    """The value at a dotted path; `a.0.b` goes into lists; `a[name=x].b` into the item of a list."""
-    for part in path.split(".") if path else []:
-        if isinstance(value, list):
-            if "=" in part:
-                key, _, wanted = part.partition("=")
-                value = next((item for item in value if str(item.get(key)) == wanted), None)
-            else:
-                value = value[int(part)] if int(part) < len(value) else None
-        elif isinstance(value, dict):
-            value = value.get(part.replace("~", "."))
-        else:
-            return None
-    return value
-
-
-def _without(value: Any, keys: set[str]) -> Any:
-    match value:
-        case dict():
-            return {key: _without(item, keys) for key, item in value.items() if key not in keys}
-        case list():
-            return [_without(item, keys) for item in value]
-        case _:
-            return value
+        yield Server(name, config.server, session, hooks)

@@ -1,15 +1,13 @@
-"""Our API server answers as a real one does: every case of the table, the commands, and random sequences of writes."""
+"""Our API server answers as a real one does: every case of the table, and the commands of kubectl."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from tests.e2e.cluster import kubectl_is_there
-from tests.e2e.conformance import compare, matrix, sequences
+from tests.e2e.conformance import compare, matrix
 from tests.e2e.conformance.cases import load_cases
 from tests.e2e.conformance.commands import compared_commands, load_commands
 from tests.e2e.conformance.conftest import Pair
@@ -45,23 +43,6 @@ async def test_kubectl_prints_the_same(pair: Pair, tmp_path: Path) -> None:
     async for commands, real, ours in compared_commands(pair.real, pair.ours, load_commands()):
         found[f"commands: {commands.name}"] = list(compare.differences(real, ours))
     assert judge(found) == []
-
-
-@pytest.mark.timeout(300)
-async def test_random_writes_lead_to_the_same_lists_and_watches(pair: Pair, tmp_path: Path) -> None:
-    drawn: list[list[sequences.Operation]] = []
-
-    @settings(max_examples=12, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
-    @given(st.lists(sequences.operations(), min_size=5, max_size=30))
-    def draw(sequence: list[sequences.Operation]) -> None:
-        drawn.append(sequence)
-
-    draw()
-    cases = [sequences.case_of(number, sequence) for number, sequence in enumerate(drawn)]
-    wrong = []
-    async for case, real, ours in compared(pair.real, pair.ours, cases, tmp_path):
-        wrong += [f"{case.id} after {case.steps}: {one}" for one in compare.differences(real, ours)]
-    assert wrong == []
 
 
 def test_every_statement_has_a_case() -> None:
