@@ -35,7 +35,7 @@ def queue_view(queue: Queue) -> QueueView:
 
 
 class QueueCache:
-    """The queues, by name and by parent."""
+    """The queues, by name and by parent. May be read in another thread: what readers iterate over is replaced, never changed."""
 
     def __init__(self, client: Client) -> None:
         self.informer = Informer(client, QUEUES, Queue)
@@ -59,13 +59,14 @@ class QueueCache:
         """Take a queue that was read from the API server before the watch brought it."""
         self.remove(view.name)
         self._views[view.name] = view
-        self._children.setdefault(view.parent, {})[view.name] = view
+        self._children[view.parent] = {**self._children.get(view.parent, {}), view.name: view}
 
     def remove(self, name: str) -> None:
         """Forget a queue."""
         old = self._views.pop(name, None)
         if old is not None:
-            self._children.get(old.parent, {}).pop(name, None)
+            siblings = self._children.get(old.parent, {})
+            self._children[old.parent] = {sibling: view for sibling, view in siblings.items() if sibling != name}
 
     def _changed(self, old: Queue | None, new: Queue | None) -> None:
         if new is not None:

@@ -82,25 +82,22 @@ class Engine:
     async def reply(self, path: str, body: bytes) -> Reply:
         """The answer to `body`, posted to `path`."""
         webhook = self._webhooks[path]
-        if self._overload.sheds or self._large >= MAX_LARGE:
-            return self._shed(webhook, body)
-        if len(body) < LARGE_BODY:
-            return await self._reply(webhook, body)
-        self._large += 1
+        is_large = len(body) >= LARGE_BODY
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._reply_from_cache, webhook, body)
-        finally:
-            self._large -= 1
+            if self._overload.sheds or (is_large and self._large >= MAX_LARGE):
+                return self._shed(webhook, decode(body))
+            if is_large:
+                return await self._reply_large(webhook, body)
+            return await self._reply(webhook, decode(body))
+        except BadReview as bad:
+            self._metrics.count(path, "bad")
+            return Reply(400, f"{bad}\n".encode(), "text/plain; charset=utf-8")
 
     def close(self) -> None:
         """Give up the thread for large reviews."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _reply(self, webhook: Webhook, body: bytes) -> Reply:
-        try:
-            review = decode(body)
-        except BadReview as bad:
-            return self._bad(webhook, bad)
+    async def _reply(self, webhook: Webhook, review: Review) -> Reply:
         with self._traces.span(f"admission {webhook.path}", trace_of(review.object), operation=review.operation):
             known = self._known()
             noted = _NotedQueues(known.queues)
@@ -120,26 +117,24 @@ class Engine:
             return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
         return answer(webhook, review, self._known()) if any(found) else result
 
-    def _reply_from_cache(self, webhook: Webhook, body: bytes) -> Reply:
-        try:
-            review = decode(body)
-        except BadReview as bad:
-            return self._bad(webhook, bad)
-        return self._encoded(webhook, review, answer(webhook, review, self._known()))
+    async def _reply_large(self, webhook: Webhook, body: bytes) -> Reply:
+        """The answer from the caches alone, worked out in the thread."""
 
-    def _shed(self, webhook: Webhook, body: bytes) -> Reply:
-        try:
+        def work() -> Reply:
             review = decode(body)
-        except BadReview as bad:
-            return self._bad(webhook, bad)
+            return self._encoded(webhook, review, answer(webhook, review, self._known()))
+
+        self._large += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            self._large -= 1
+
+    def _shed(self, webhook: Webhook, review: Review) -> Reply:
         message = "the admission service has more requests than it can answer in time, try again"
         shed = refusal(message, code=429, reason="TooManyRequests", retry_after_seconds=RETRY_SECONDS)
         self._metrics.count(webhook.path, "shed")
         return Reply(200, encode(review, shed))
-
-    def _bad(self, webhook: Webhook, bad: BadReview) -> Reply:
-        self._metrics.count(webhook.path, "bad")
-        return Reply(400, f"{bad}\n".encode(), "text/plain; charset=utf-8")
 
     def _encoded(self, webhook: Webhook, review: Review, result: Answer) -> Reply:
         verdict = result.verdict

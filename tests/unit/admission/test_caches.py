@@ -1,0 +1,47 @@
+"""The caches show the rules the same as the objects themselves would."""
+
+from __future__ import annotations
+
+import msgspec
+import orjson
+import pytest
+
+from pyroclast.api.records import Queue
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import load_config
+from pyroclast.rules.lookups import QueueView
+from pyroclast_admission.caches import QueueCache, queue_view
+from pyroclast_standalone.apiserver.running import running_server
+
+QUEUES = [
+    {"metadata": {"name": "bare"}},
+    {
+        "metadata": {"name": "full", "annotations": {"volcano.sh/hierarchy": "root/a", "volcano.sh/hierarchy-weights": "1/2"}},
+        "spec": {
+            "parent": "root",
+            "capability": {"cpu": 2, "nvidia.com/gpu": "1"},
+            "deserved": {"cpu": "1"},
+            "guarantee": {"resource": {"cpu": "500m"}},
+        },
+        "status": {"state": "Closing", "allocated": {"pods": "3"}},
+    },
+]
+
+
+@pytest.mark.parametrize("queue", QUEUES, ids=["bare", "full"])
+def test_a_queue_in_the_cache_is_the_queue(queue: dict[str, object]) -> None:
+    assert queue_view(msgspec.json.decode(orjson.dumps(queue), type=Queue)) == QueueView.of(queue)
+
+
+async def test_children_follow() -> None:
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        cache = QueueCache(client)
+    for name, parent in (("b", "p"), ("a", "p"), ("c", "q")):
+        cache.put(QueueView(name, parent))
+    assert [child.name for child in cache.children("p")] == ["a", "b"]
+    cache.put(QueueView("a", "q"))
+    cache.remove("c")
+    cache.remove("nobody")
+    assert [child.name for child in cache.children("p")] == ["b"]
+    assert [child.name for child in cache.children("q")] == ["a"]
+    assert {queue.name for queue in cache.all()} == {"a", "b"}
