@@ -7,6 +7,6 @@ of converting the whole of it for each evaluation.
 
 from .errors import CelError, CompileError
 from .program import Environment, Program, compile_expression
-from .types import DYN, Type, of_node
+from .types import DYN, Type, of_schema
 
-__all__ = ["DYN", "CelError", "CompileError", "Environment", "Program", "Type", "compile_expression", "of_node"]
+__all__ = ["DYN", "CelError", "CompileError", "Environment", "Program", "Type", "compile_expression", "of_schema"]

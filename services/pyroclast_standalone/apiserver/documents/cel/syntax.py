@@ -319,6 +319,9 @@ class _Parser:
                 return Ident(text, token.at)
             case "mark", ".":
                 name = self._take()
+                if name.kind != "name":
+                    self._at -= 1
+                    raise self._refusal(f"no viable alternative at input '.{name.text}'")
                 return Ident(name.text, name.at)
             case "mark", "(":
                 node = self._expression()

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyroclast_standalone.apiserver.documents.schema import Node as SchemaNode
 from pyroclast_standalone.apiserver.documents.values import Json
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "Type",
     "list_of",
     "map_of",
-    "of_node",
     "of_schema",
 ]
 
@@ -136,8 +134,3 @@ def _of_object(schema: Mapping[str, Json], *, is_root: bool) -> Type:
         meta = Type("object", fields={"name": STRING, "generateName": STRING})
         fields.update(apiVersion=STRING, kind=STRING, metadata=meta)
     return Type("object", fields=fields)
-
-
-def of_node(node: SchemaNode) -> Type:
-    """The type of a value of a built-in kind: only what expressions are checked for, its fields are free."""
-    return DYN if node.type == "any" else Type("object")

@@ -1,0 +1,90 @@
+"""Bodies and patterns as Go's encoding/json, sigs.k8s.io/yaml and regexp take them (`recorded/{json,yaml,patterns}.jsonl`)."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyroclast_standalone.apiserver.documents.errors import MalformedYaml, Undecodable, UnsupportedBody
+from pyroclast_standalone.apiserver.documents.patterns import BadPattern, compile_pattern
+from pyroclast_standalone.apiserver.documents.protobuf import decode
+from pyroclast_standalone.apiserver.documents.strict import parse_json, strict_message
+from pyroclast_standalone.apiserver.documents.yaml import parse_yaml
+from tests.unit.apiserver_documents.conftest import recorded
+
+BODIES = st.text(alphabet='{}[]",:0123456789-+.eE tfnul\\aß\x01', max_size=12)
+
+
+@pytest.mark.parametrize("entry", recorded("json"), ids=lambda entry: repr(entry["body"])[:40])
+def test_json(entry):
+    body = entry["body"].encode("latin-1")
+    if "error" in entry:
+        with pytest.raises(Undecodable) as refusal:
+            parse_json(body)
+        assert refusal.value.message == entry["error"]
+    else:
+        assert parse_json(body)[0] == entry["value"]
+
+
+@pytest.mark.parametrize("entry", recorded("yaml"), ids=lambda entry: repr(entry["body"])[:40])
+def test_yaml(entry):
+    body = entry["body"].encode()
+    if "error" in entry:
+        with pytest.raises(MalformedYaml) as refusal:
+            parse_yaml(body)
+        assert refusal.value.message == entry["error"]
+    else:
+        assert parse_yaml(body) == (entry["value"], entry["twice"])
+
+
+@pytest.mark.parametrize("entry", recorded("patterns"), ids=lambda entry: entry["pattern"])
+def test_patterns(entry):
+    if "error" in entry:
+        with pytest.raises(BadPattern) as refusal:
+            compile_pattern(entry["pattern"])
+        assert str(refusal.value) == entry["error"]
+    else:
+        search = compile_pattern(entry["pattern"]).search
+        texts = entry["matches"] + entry["others"]
+        assert [text for text in texts if search(text)] == entry["matches"]
+
+
+@given(BODIES)
+def test_any_body_is_read_or_refused(text):
+    for parse, refusal in ((parse_json, Undecodable), (parse_yaml, MalformedYaml)):
+        with suppress(refusal):
+            parse(text.encode())
+
+
+def test_fields_given_twice():
+    value, problems = parse_json(b'{"a":1,"a":2,"b":{"c":1,"c":2},"l":[{"x":1,"x":2}]}')
+    assert value == {"a": 2, "b": {"c": 2}, "l": [{"x": 2}]}
+    assert problems == ['duplicate field "a"', 'duplicate field "b.c"', 'duplicate field "l[0].x"']
+    assert parse_json(b'{"a":1,"a":2}', duplicates=False) == ({"a": 2}, [])
+    assert strict_message([*problems[:1], 'unknown field "z"']) == 'strict decoding error: duplicate field "a", unknown field "z"'
+    assert strict_message(['line 2: key "a" already set in map']) == (
+        'strict decoding error: yaml: unmarshal errors:\n  line 2: key "a" already set in map'
+    )
+
+
+def test_deep_and_swelling_bodies_are_refused():
+    with pytest.raises(Undecodable, match="exceeded max depth"):
+        parse_json(b"[" * 100_000 + b"]" * 100_000)
+    with pytest.raises(MalformedYaml):
+        parse_yaml(b"[" * 100_000)
+    bomb = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+    with pytest.raises(MalformedYaml, match="excessive aliasing"):
+        parse_yaml(bomb.encode())
+
+
+def test_uses_of_an_anchor_are_copies():
+    value, _ = parse_yaml(b"a: &x {b: 1}\nc: *x\n")
+    value["a"]["b"] = 2
+    assert value["c"] == {"b": 1}
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"k8s\0", b"k8s\0\x0a\x05abc", b"k8s\0\x0a\xff\xff\xff\xff"])
+def test_what_is_no_protobuf_is_refused(body):
+    with pytest.raises((Undecodable, UnsupportedBody)):
+        decode(body)
