@@ -28,6 +28,7 @@ from .gc import GarbageCollector
 from .http import Faults, Front
 from .identity import Identity, ensure_identity, write_kubeconfig
 from .kinds import builtin_strategies
+from .limits import Limits
 from .logs import Logs
 from .namespaces import NamespaceController
 from .persist import JournalFailed, SqliteJournal
@@ -75,9 +76,10 @@ class Server:
         expressions = Expressions(self.store, self.authorizer)
         policies = Policies(self.store, self.registry, expressions)
         self.webhooks = Webhooks(self.store, self.registry, expressions)
-        self.admission.early += plugins.mutating
+        limits = Limits(self.store)
+        self.admission.early += [*plugins.mutating, limits.fill_in]
         self.admission.mutating += [policies.mutate, self.webhooks.mutate]
-        self.admission.validating += [policies.validate, self.webhooks.validate]
+        self.admission.validating += [limits.check, policies.validate, self.webhooks.validate]
         self.quotas = Quotas(self.store, self.registry)
         self.admission.guards += [plugins.require_namespace, self.quotas.guard]
         signer = TokenSigner(identity.token_secret.read_bytes())

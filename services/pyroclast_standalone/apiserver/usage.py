@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from pyroclast.resources import quantity
 from pyroclast.resources.quantity import Quantity
 
-__all__ = ["Usage", "add", "missing_resources", "parse", "shown", "usage_of", "wire", "within_scopes"]
+__all__ = ["Usage", "add", "missing_resources", "parse", "pod_total", "shown", "usage_of", "wire", "within_scopes"]
 
 Usage: TypeAlias = dict[str, Quantity]
 
@@ -81,14 +81,14 @@ def _is_finished(body: Mapping[str, Any]) -> bool:
 def _pod(spec: Mapping[str, Any]) -> Usage:
     usage: Usage = {}
     for prefix in ("requests", "limits"):
-        for name, value in _pod_total(spec, prefix).items():
+        for name, value in pod_total(spec, prefix).items():
             usage[f"{prefix}.{name}"] = value
             if prefix == "requests" and name in _SHORT:
                 usage[name] = value
     return usage
 
 
-def _pod_total(spec: Mapping[str, Any], kind: str) -> Usage:
+def pod_total(spec: Mapping[str, Any], kind: str) -> Usage:
     """Sum over the containers, or the largest init container where that is more; sidecars count from the start."""
     total: Usage = {}
     for container in spec.get("containers") or ():

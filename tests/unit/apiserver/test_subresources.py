@@ -194,3 +194,26 @@ async def test_a_mutating_policy_changes_the_object(api: Api) -> None:
     mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
     await _policy(api, "mutating", {"reinvocationPolicy": "Never", "mutations": [mutation]})
     assert (await api.post(CONFIG_MAPS, config_map("a"))).body["metadata"]["labels"] == {"by": "policy"}
+
+
+async def test_limit_ranges_fill_in_and_refuse(api: Api) -> None:
+    item = {
+        "type": "Container",
+        "default": {"cpu": "500m"},
+        "defaultRequest": {"cpu": "200m"},
+        "max": {"cpu": "1"},
+        "maxLimitRequestRatio": {"cpu": "3"},
+    }
+    body = {"metadata": {"name": "l"}, "spec": {"limits": [item]}}
+    await api.post("/api/v1/namespaces/default/limitranges", body)
+    made = (await api.post(PODS, pod("a"))).body
+    assert made["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "200m"}, "limits": {"cpu": "500m"}}
+    assert made["metadata"]["annotations"]["kubernetes.io/limit-ranger"] == (
+        "LimitRanger plugin set: cpu request for container c; cpu limit for container c"
+    )
+    greedy = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "2"}}}]
+    refused = await api.post(PODS, pod("b", containers=greedy))
+    assert refused.body["message"] == (
+        'pods "b" is forbidden: [maximum cpu usage per Container is 1, but limit is 2, '
+        "cpu max limit to request ratio per Container is 3, but provided ratio is 20.000000]"
+    )
