@@ -34,12 +34,12 @@ class Cluster:
         )
         await self.client.patch(NODES, key, {"spec": {"taints": None}}, PatchKind.MERGE)
 
-    async def gang(self, name, size, *, cpu="1", minimum=None, queue="default", phase="Pending"):
+    async def gang(self, name, size, *, cpu="1", minimum=None, queue="default", phase="Pending", priority=""):
         group = {
             "apiVersion": POD_GROUPS.api_version,
             "kind": POD_GROUPS.kind,
             "metadata": {"namespace": "default", "name": name},
-            "spec": {"minMember": size if minimum is None else minimum, "queue": queue},
+            "spec": {"minMember": size if minimum is None else minimum, "queue": queue, "priorityClassName": priority},
             "status": {"phase": phase},
         }
         made = await self.client.create(POD_GROUPS, group, namespace="default")

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from pyroclast.api.types import EVENTS, POD_GROUPS, PODS, QUEUES, Key
+from pyroclast.api.types import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
 from pyroclast.kube.client import PatchKind
 
 
@@ -165,3 +165,29 @@ async def test_a_configuration_that_cannot_be_used_is_passed_over(cluster, tmp_p
         assert (await cluster.places("h-")) == {"h-w-0": None}
         path.write_text("actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n")
         await cluster.until(all_bound(cluster, "h-"))
+
+
+async def test_what_matters_more_takes_the_place_of_what_matters_less(cluster, tmp_path):
+    path = tmp_path / "scheduler.conf"
+    tier = "{plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: predicates}]}"
+    path.write_text(f"actions: 'enqueue, allocate, preempt'\ntiers: [{tier}]\n")
+    await cluster.node("n1", cpu="2")
+    urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
+    await cluster.client.create(PRIORITY_CLASSES, urgent)
+    async with cluster.scheduler(**{"scheduler-conf": str(path)}):
+        await cluster.gang("low", 2, minimum=1)
+        await cluster.until(all_bound(cluster, "low-"))
+        await cluster.gang("high", 1, priority="urgent")
+
+        async def evicted():
+            pods, _ = await cluster.client.list(PODS)
+            return [pod for pod in pods if "deletionTimestamp" in pod["metadata"]]
+
+        (victim,) = await cluster.until(evicted)
+        says = {each["type"]: (each["status"], each.get("reason")) for each in victim["status"]["conditions"]}
+        assert says["DisruptionTarget"] == ("True", "PreemptionByScheduler")
+        assert says["Ready"] == ("False", "Evict")
+        key = Key("default", victim["metadata"]["name"])
+        await cluster.client.delete(PODS, key, grace_seconds=0)
+        await cluster.until(all_bound(cluster, "high-"))
+        assert len(await cluster.places("low-")) == 1

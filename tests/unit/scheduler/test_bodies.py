@@ -1,0 +1,69 @@
+"""Patches: only what differs, in the form of the wire."""
+
+import msgspec
+
+from pyroclast.api import records
+from pyroclast_scheduler.framework.outcome import Waiting
+from pyroclast_scheduler.model.shapes import ShapeBook
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import task_of
+from pyroclast_scheduler.shell.bodies import group_patch, queue_patch, waiting_patch
+from pyroclast_scheduler.shell.gangs import to_release
+from tests.scenarios import objects
+
+
+def status(**fields):
+    return msgspec.convert(fields, records.PodGroupStatus)
+
+
+def test_group_patch():
+    old = status(phase="Inqueue", running=2)
+    assert group_patch(old, status(phase="Inqueue", running=2)) is None
+    assert group_patch(old, status(phase="Running", running=2)) == {"status": {"phase": "Running"}}
+    assert group_patch(old, status(phase="Inqueue", failed=1)) == {"status": {"running": None, "failed": 1}}
+    condition = {"type": "Scheduled", "status": "True", "reason": "r", "transitionID": "u", "lastTransitionTime": "t"}
+    assert group_patch(old, status(phase="Inqueue", running=2, conditions=[condition])) == {"status": {"conditions": [condition]}}
+
+
+def test_queue_patch():
+    new = {"cpu": 1500, "memory": 2**30, "pods": 3, "x/gpu": 2000}
+    written = {"cpu": "1500m", "memory": "1Gi", "pods": "3", "x/gpu": "2"}
+    assert queue_patch(None, new) == {"status": {"allocated": written, "reservation": {}}}
+    assert queue_patch({"cpu": "1.5", "memory": "1024Mi", "pods": 3, "x/gpu": "2000m"}, new) is None
+    assert queue_patch({"cpu": "0", "memory": "0"}, {"cpu": 0, "memory": 0}) is None
+    gone = queue_patch({"cpu": "1", "pods": "1"}, {"cpu": 0, "memory": 0})
+    assert gone["status"]["allocated"] == {"cpu": "0", "memory": "0", "pods": None}
+    assert queue_patch({"cpu": "nonsense"}, {"cpu": 0, "memory": 0}) is not None
+
+
+def test_waiting_patch():
+    task = task_of(objects.pod(["p", "g", "-", 1, "1Gi"]), ShapeBook())
+    found = waiting_patch(Waiting(task, "Unschedulable", "why", "n1"), "now")
+    (condition,) = found["status"]["conditions"]
+    assert condition == {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "why",
+        "lastTransitionTime": "now",
+    }
+    assert found["status"]["nominatedNodeName"] == "n1"
+
+
+def test_only_pods_that_never_started_and_come_back_are_released():
+    owner = {"apiVersion": "v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+
+    def task(name, *, owned=True, start=None, where=TaskStatus.BOUND):
+        body = msgspec.to_builtins(objects.pod([name, "g", "-", 1, "1Gi"]))
+        body["metadata"]["ownerReferences"] = [owner] if owned else []
+        body["status"]["startTime"] = start
+        return task_of(msgspec.convert(body, records.Pod), ShapeBook()).moved(where, "n1")
+
+    tasks = [
+        task("never-started"),
+        task("started", start="2026-01-01T00:00:00Z"),
+        task("bare", owned=False),
+        task("running", where=TaskStatus.RUNNING),
+        task("under-way", where=TaskStatus.BINDING),
+    ]
+    assert [each.name for each in to_release(tasks)] == ["never-started"]
