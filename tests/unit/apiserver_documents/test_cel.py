@@ -88,6 +88,8 @@ def test_values(source, want):
         ("self.a + self.s", "no such overload"),
         ("9223372036854775807 + self.a", "integer overflow"),
         ("int(self.s)", 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("lists.range(9000000000)", "operation cancelled: actual cost limit exceeded"),
+        ("timestamp(9000000000000000000)", "range error"),
         ("duration(self.s)", None),
         ("timestamp(self.s)", None),
         ("quantity(self.s)", None),
@@ -112,6 +114,8 @@ def test_failures(source, want):
         ("1 +", "Syntax error"),
         ("'open", "Syntax error"),
         ("has(self)", "invalid argument to has() macro"),
+        ("9223372036854775808", "invalid int literal"),
+        (".", "Syntax error"),
     ],
 )
 def test_what_does_not_compile(source, want):

@@ -15,6 +15,7 @@ from .values import Duration, equal, less
 
 __all__ = ["LIST_METHODS", "LIST_QUALIFIED"]
 
+_LONGEST_RANGE: Final = 1_000_000
 _add = OPERATORS["_+_"]
 
 
@@ -153,11 +154,19 @@ LIST_METHODS: Final[Mapping[str, Callable[..., Json]]] = {
     "first": lambda values: _list(values)[0],
     "last": lambda values: _list(values)[-1],
 }
+
+
+def _range(count: Json) -> Json:
+    if count > _LONGEST_RANGE:
+        raise CelError("operation cancelled: actual cost limit exceeded")
+    return list(range(count))
+
+
 LIST_QUALIFIED: Final[Mapping[str, Callable[..., Json]]] = {
     "sets.contains": _set_contains,
     "sets.equivalent": _equivalent,
     "sets.intersects": _intersects,
-    "lists.range": lambda count: list(range(count)),
+    "lists.range": _range,
     "math.greatest": lambda *values: _greatest(_numbers(*values)),
     "math.least": lambda *values: _least(_numbers(*values)),
     "math.abs": _absolute,

@@ -7,6 +7,7 @@ from typing import Final
 
 from pyroclast_standalone.apiserver.documents.values import Json
 
+from .errors import CelError
 from .functions_kubernetes import KUBERNETES_FUNCTIONS, KUBERNETES_METHODS, KUBERNETES_QUALIFIED
 from .functions_lists import LIST_METHODS, LIST_QUALIFIED
 from .functions_strings import STRING_METHODS, STRING_QUALIFIED
@@ -48,6 +49,8 @@ def _guarded(function: Callable[..., Json]) -> Callable[..., Json]:
             return function(*args)
         except (NotImplementedError, TypeError, AttributeError):
             raise overload() from None
+        except OverflowError:
+            raise CelError("range error") from None
 
     return call
 

@@ -337,7 +337,14 @@ class _Parser:
 
     def _integer(self, text: str, at: int) -> Literal:
         value = int(text.rstrip("uU"), 0) if text.startswith("0x") else int(text.rstrip("uU"))
-        return Literal(Uint(value) if text[-1] in "uU" else value, at)
+        if text[-1] in "uU":
+            if value >= 1 << 64:
+                raise CompileError(located(self._source, at, "invalid uint literal"))
+            return Literal(Uint(value), at)
+        is_negative = self._at > 1 and self._tokens[self._at - 2].text == "-"
+        if value > (1 << 63) - (not is_negative):
+            raise CompileError(located(self._source, at, "invalid int literal"))
+        return Literal(value, at)
 
     def _string(self, text: str, at: int) -> Literal:
         try:
