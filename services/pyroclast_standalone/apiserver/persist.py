@@ -16,6 +16,7 @@ __all__ = ["DamagedData", "JournalFailed", "SqliteJournal"]
 
 _SCHEMA_VERSION: Final = 1
 _CHECKPOINT_SECONDS: Final = 5.0
+_LONG_LOG: Final = 32 << 20  # bytes: a log that never gets a pause grows for ever, one of this size is folded in some ms
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS objects (
   collection TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (collection, key)
@@ -106,8 +107,14 @@ class SqliteJournal:
         connection = sqlite3.connect(self._path, isolation_level=None)
         try:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            if self._log_size() > _LONG_LOG:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # keeps writers waiting for what came in meanwhile
         finally:
             connection.close()
+
+    def _log_size(self) -> int:
+        log = self._path.with_name(self._path.name + "-wal")
+        return log.stat().st_size if log.exists() else 0
 
     def close(self) -> None:
         """Fold the log in and close the file."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 from . import objectmeta, status
 from .admission import Guard, Review
 from .registry import Registry
-from .store import Store
+from .store import Change, Collection, Store
 
 __all__ = ["Plugins"]
 
@@ -31,6 +31,8 @@ class Plugins:
         self._accounts = store.collection("serviceaccounts")
         self._priorities = store.collection("priorityclasses.scheduling.k8s.io")
         self._nodes = registry.require("", "v1", "nodes")
+        self._default: dict[str, Any] | None = None  # worked out when first needed
+        store.listeners.append(self._on_change)
         self._rng = random.Random()  # noqa: S311 - names, not secrets
 
     @property
@@ -125,9 +127,7 @@ class Plugins:
                 raise status.forbidden("", "pods", name, f"no PriorityClass with name {class_name} was found")
             found = stored.load()
         else:
-            defaults = [each.load() for each in self._priorities.select()]
-            defaults = [each for each in defaults if each.get("globalDefault")]
-            found = min(defaults, key=lambda each: each["value"]) if defaults else {}
+            found = self._default_class()
             if found:
                 spec["priorityClassName"] = found["metadata"]["name"]
         value = found.get("value", 0)
@@ -151,6 +151,17 @@ class Plugins:
                 f"priority admission controller computed {policy} from the given PriorityClass name",
             )
         spec["priority"], spec["preemptionPolicy"] = value, policy
+
+    def _default_class(self) -> dict[str, Any]:
+        """The PriorityClass of pods that name none, empty when there is none; the lowest where there are several."""
+        if self._default is None:
+            classes = [found for found in (each.load() for each in self._priorities.select()) if found.get("globalDefault")]
+            self._default = min(classes, key=lambda each: int(each["value"])) if classes else {}
+        return self._default
+
+    def _on_change(self, collection: Collection, _: Change) -> None:
+        if collection is self._priorities:
+            self._default = None
 
     def _priority_class(self, review: Review) -> None:
         """Only one class may be everybody's default."""
