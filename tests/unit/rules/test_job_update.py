@@ -30,6 +30,7 @@ ALLOWED = {
     "nothing": changed(),
     "more replicas": changed(tasks=of_task(replicas=6)),
     "fewer replicas and a smaller minimum": changed(tasks=of_task(replicas=4, minAvailable=3), minAvailable=3),
+    "a default left out again": changed(tasks=of_task(maxRetry=None)),
     "another priority": changed(priorityClassName="high"),
     "nothing left to run": changed(tasks=of_task(replicas=0, minAvailable=0), minAvailable=0),
     "the same quantity in other words": changed(

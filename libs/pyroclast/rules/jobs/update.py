@@ -7,9 +7,11 @@ from itertools import chain
 from typing import Any
 
 from pyroclast.rules.errors import invalid
+from pyroclast.rules.jobs.defaults import default
 from pyroclast.rules.jobs.differences import changed_fields
 from pyroclast.rules.jobs.partitions import check_partitions
 from pyroclast.rules.jobs.tasks import total_replicas
+from pyroclast.rules.patches import applied
 from pyroclast.rules.topology import BOTH_TIERS, check_topology
 from pyroclast.rules.values import integer, mapping, mappings, optional_integer, text
 from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, denied, first_only, found, verdict_of
@@ -38,11 +40,16 @@ def validate_update(job: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
         return verdict
     if len(tasks) != sum(1 for _ in mappings(before.get("tasks"))):
         return denied(TASKS_CHANGED)
-    changed = changed_fields(spec, before)
+    changed = changed_fields(_completed(job), _completed(old))
     if not changed:
         return ALLOWED
     more = f" and {len(changed) - SHOWN_FIELDS} more" if len(changed) > SHOWN_FIELDS else ""
     return denied(f"{FIELDS_CHANGED}; changed: {', '.join(changed[:SHOWN_FIELDS])}{more}")
+
+
+def _completed(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The spec with its defaults: to leave a field out again, as `kubectl apply` does with a whole task, changes nothing."""
+    return mapping(applied(job, default(job)).get("spec"))
 
 
 def _check_task(task: Mapping[str, Any], path: str, job_name: str) -> Iterator[Finding]:
