@@ -28,7 +28,10 @@ def timestamp(value: Json) -> datetime:
     if isinstance(value, bool):
         raise NotImplementedError
     if isinstance(value, int):
-        return datetime.fromtimestamp(value, UTC)
+        try:
+            return datetime.fromtimestamp(value, UTC)
+        except (OverflowError, OSError, ValueError):
+            raise CelError("timestamp overflow") from None
     if not isinstance(value, str):
         raise NotImplementedError
     try:
