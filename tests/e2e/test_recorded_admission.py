@@ -6,7 +6,6 @@ program runs the cases and compares; what its README forgives is forgiven here t
 
 from __future__ import annotations
 
-import base64
 import importlib.util
 import json
 import subprocess
@@ -16,7 +15,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.e2e.cluster import Cluster
 
@@ -37,25 +35,11 @@ pytestmark = pytest.mark.skipif(not RECORDED.is_dir(), reason="the recordings of
 def answers(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Our answers, one file per case."""
     folder = tmp_path_factory.mktemp("recorded")
-    kubeconfig = _with_files(cluster.kubeconfig, tmp_path_factory.mktemp("credentials"))
-    command = [sys.executable, str(RECORDED / "record.py"), "run", "--kubeconfig", str(kubeconfig)]
+    command = [sys.executable, str(RECORDED / "record.py"), "run", "--kubeconfig", str(cluster.kubeconfig)]
     options = ["--out", str(folder), "--only", CASES, "--par", "4"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return folder
-
-
-def _with_files(kubeconfig: Path, folder: Path) -> Path:
-    """The kubeconfig with its certificates in files, which is all that the recorder reads."""
-    config = yaml.safe_load(kubeconfig.read_text())
-    for part in (config["clusters"][0]["cluster"], config["users"][0]["user"]):
-        for key in [key for key in part if key.endswith("-data")]:
-            file = folder / key
-            file.write_bytes(base64.b64decode(part.pop(key)))
-            part[key.removesuffix("-data")] = str(file)
-    target = folder / "kubeconfig"
-    target.write_text(yaml.safe_dump(config))
-    return target
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,20 +65,15 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def write_kubeconfig(path: Path, url: str, identity: Identity) -> None:
-    """Write the administrator's kubeconfig for the server at `url`; it holds everything it needs."""
+    """Write the administrator's kubeconfig for the server at `url`; certificates and key stay where they are, named by their paths."""
     certificate, key = identity.admin
-    encoded = {
-        "certificate-authority-data": identity.authority,
-        "client-certificate-data": certificate,
-        "client-key-data": key,
-    }
-    data = {name: b64encode(file.read_bytes()).decode() for name, file in encoded.items()}
-    cluster = {"server": url, "certificate-authority-data": data.pop("certificate-authority-data")}
+    cluster = {"server": url, "certificate-authority": str(identity.authority.resolve())}
+    user = {"client-certificate": str(certificate.resolve()), "client-key": str(key.resolve())}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "pyroclast", "cluster": cluster}],
-        "users": [{"name": "kubernetes-admin", "user": data}],
+        "users": [{"name": "kubernetes-admin", "user": user}],
         "contexts": [{"name": "pyroclast", "context": {"cluster": "pyroclast", "user": "kubernetes-admin"}}],
         "current-context": "pyroclast",
     }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import ssl
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -157,16 +155,12 @@ async def client_of(server: RunningServer, *, token: str = "") -> AsyncIterator[
     """The administrator's client, or that of a token."""
     config = json.loads(server.kubeconfig.read_text())
     user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
-    context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    context = ssl.create_default_context(cafile=cluster["certificate-authority"])
     headers = {}
     if token:
         headers["Authorization"] = f"Bearer {token}"
     else:
-        with tempfile.NamedTemporaryFile(suffix=".pem") as file:
-            for name in ("client-certificate-data", "client-key-data"):
-                file.write(base64.b64decode(user[name]))
-            file.flush()
-            context.load_cert_chain(file.name)
+        context.load_cert_chain(user["client-certificate"], user["client-key"])
     connector = aiohttp.TCPConnector(ssl=context)
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
         yield Api(server, session)
