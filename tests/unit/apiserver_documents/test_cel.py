@@ -89,7 +89,7 @@ def test_values(source, want):
         ("9223372036854775807 + self.a", "integer overflow"),
         ("int(self.s)", 'strconv.ParseInt: parsing "x": invalid syntax'),
         ("lists.range(9000000000)", "operation cancelled: actual cost limit exceeded"),
-        ("timestamp(9000000000000000000)", "range error"),
+        ("timestamp(9000000000000000000)", "timestamp overflow"),
         ("duration(self.s)", None),
         ("timestamp(self.s)", None),
         ("quantity(self.s)", None),
