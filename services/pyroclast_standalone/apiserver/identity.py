@@ -65,7 +65,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def write_kubeconfig(path: Path, url: str, identity: Identity) -> None:
-    """Write the administrator's kubeconfig for the server at `url`; certificates and key stay where they are, named by their paths."""
+    """Write the administrator's kubeconfig for the server at `url`; certificates and key are named by their paths."""
     certificate, key = identity.admin
     cluster = {"server": url, "certificate-authority": str(identity.authority.resolve())}
     user = {"client-certificate": str(certificate.resolve()), "client-key": str(key.resolve())}
