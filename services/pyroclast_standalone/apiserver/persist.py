@@ -80,16 +80,18 @@ class SqliteJournal:
 
     def write(self, batch: Iterable[tuple[str, str, int, bytes | None]]) -> None:
         """One transaction for the whole batch; data None removes the object."""
-        connection = self._connection
         newest = 0
+        last: dict[tuple[str, str], tuple[int, bytes | None]] = {}  # of several writes of one object only the last one stays
+        for collection, key, revision, data in batch:
+            newest = max(newest, revision)
+            last[collection, key] = revision, data
+        stored = [(*name, revision, data) for name, (revision, data) in last.items() if data is not None]
+        removed = [name for name, (_, data) in last.items() if data is None]
+        connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for collection, key, revision, data in batch:
-                newest = max(newest, revision)
-                if data is None:
-                    connection.execute("DELETE FROM objects WHERE collection = ? AND key = ?", (collection, key))
-                else:
-                    connection.execute("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", (collection, key, revision, data))
+            connection.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", stored)
+            connection.executemany("DELETE FROM objects WHERE collection = ? AND key = ?", removed)
             connection.execute("INSERT OR REPLACE INTO revision VALUES (0, ?)", (newest,))
             connection.execute("COMMIT")
         except BaseException:
