@@ -7,8 +7,8 @@ import sys
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import groupby
-from typing import Final
+from itertools import chain, groupby
+from typing import Final, TypeAlias
 
 __all__ = ["BadPattern", "compile_pattern"]
 
@@ -35,6 +35,8 @@ _LETTERS: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "
 _REPEAT: Final = re.compile(r"(?:[*+?]|\{(\d+)(,)?(\d*)\})\??")
 _FLAGS: Final = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?([:)])")
 _NAMED: Final = re.compile(r"\(\?P?<(\w+)>", re.ASCII)
+_ASSIGNED: Final = (range(0x32400), range(0xE0000, 0xE0200))
+"""Where Unicode has characters, private ones excepted."""
 _MOST_REPEATS: Final = 1000
 
 
@@ -58,27 +60,46 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         raise BadPattern(str(error), pattern) from None
 
 
-def _spans(holds: Callable[[str], bool]) -> str:
-    """The content of a set that has all characters for which `holds` is true."""
-    runs = []
-    for _, run in groupby(
-        enumerate(code for code in range(sys.maxunicode + 1) if holds(chr(code))), lambda pair: pair[1] - pair[0]
-    ):
-        codes = [code for _, code in run]
-        runs.append(f"\\U{codes[0]:08x}-\\U{codes[-1]:08x}")
-    return "".join(runs)
+_Runs: TypeAlias = list[tuple[int, int]]
+
+
+def _runs(holds: Callable[[str], bool]) -> _Runs:
+    """The runs of characters for which `holds` is true, each with its first and last one."""
+    runs: _Runs = []
+    for is_in, run in groupby(chain(*_ASSIGNED), lambda code: holds(chr(code))):
+        if is_in:
+            codes = list(run)
+            runs.append((codes[0], codes[-1]))
+    return runs
+
+
+def _others(runs: _Runs) -> _Runs:
+    ends = [-1, *(last for _, last in runs)]
+    starts = [*(first for first, _ in runs), sys.maxunicode + 1]
+    return [(end + 1, start - 1) for end, start in zip(ends, starts, strict=True) if end + 1 < start]
+
+
+def _content(runs: _Runs) -> str:
+    """What stands in a set that has these characters."""
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in runs)
 
 
 @lru_cache(maxsize=32)
 def _unicode(name: str) -> tuple[str, str]:
     """The sets of all characters in the category or script `name`, and of all others; empty texts where there is none."""
     if len(name) <= 2:
-        chosen: Callable[[str], bool] = lambda character: unicodedata.category(character).startswith(name)  # noqa: E731
+        runs = _runs(lambda character: unicodedata.category(character).startswith(name))
     else:  # a character's name begins with its script
         script = f"{name.upper()} "
-        chosen = lambda character: unicodedata.name(character, "").startswith(script)  # noqa: E731
-    inside = _spans(chosen)
-    return (inside, _spans(lambda character: not chosen(character))) if inside else ("", "")
+        runs = _runs(lambda character: unicodedata.name(character, "").startswith(script))
+    return (_content(runs), _content(_others(runs))) if runs else ("", "")
+
+
+@lru_cache(maxsize=32)
+def _outside(content: str) -> str:
+    """The content of a set that has what the set of `content`, which is ASCII, lacks."""
+    inside = re.compile(f"[{content}]")
+    return _content(_others(_runs(lambda character: inside.match(character) is not None)))
 
 
 class _Translator:
@@ -287,10 +308,3 @@ def _difference(before: str, now: str) -> str:
     on = "".join(flag for flag in now if flag not in before)
     off = "".join(flag for flag in before if flag not in now)
     return f"{on}-{off}" if off else on
-
-
-@lru_cache(maxsize=32)
-def _outside(content: str) -> str:
-    """The content of a set that has what the set of `content` lacks."""
-    inside = re.compile(f"[{content}]")
-    return _spans(lambda character: inside.match(character) is None)
