@@ -30,7 +30,8 @@ async def test_every_request_is_answered_as_a_real_server_does(pair: Pair, tmp_p
     async for case, real, ours in compared(pair.real, pair.ours, load_cases(), tmp_path):
         assert not any("failed" in result for result in real), (case.id, real)
         found[case.id] = list(compare.differences(real, ours))
-    assert judge(found) == []
+    wrong = judge(found)
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.timeout(300)
@@ -42,7 +43,8 @@ async def test_kubectl_prints_the_same(pair: Pair, tmp_path: Path) -> None:
     found = {}
     async for commands, real, ours in compared_commands(pair.real, pair.ours, load_commands()):
         found[f"commands: {commands.name}"] = list(compare.differences(real, ours))
-    assert judge(found) == []
+    wrong = judge(found)
+    assert not wrong, "\n".join(wrong)
 
 
 def test_every_statement_has_a_case() -> None:
