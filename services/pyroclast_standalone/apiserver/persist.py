@@ -19,9 +19,14 @@ _CHECKPOINT_SECONDS: Final = 5.0
 _LONG_LOG: Final = 32 << 20  # bytes: a log that never gets a pause grows for ever, one of this size is folded in some ms
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS objects (
-  collection TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (collection, key)
-) WITHOUT ROWID;
+  id INTEGER PRIMARY KEY, collection TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, data BLOB NOT NULL,
+  UNIQUE (collection, key)
+);
 CREATE TABLE IF NOT EXISTS revision (id INTEGER PRIMARY KEY CHECK (id = 0), value INTEGER NOT NULL);
+"""
+_STORE: Final = """
+INSERT INTO objects (collection, key, revision, data) VALUES (?, ?, ?, ?)
+ON CONFLICT (collection, key) DO UPDATE SET revision = excluded.revision, data = excluded.data
 """
 
 
@@ -90,7 +95,7 @@ class SqliteJournal:
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
-            connection.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", stored)
+            connection.executemany(_STORE, stored)
             connection.executemany("DELETE FROM objects WHERE collection = ? AND key = ?", removed)
             connection.execute("INSERT OR REPLACE INTO revision VALUES (0, ?)", (newest,))
             connection.execute("COMMIT")
