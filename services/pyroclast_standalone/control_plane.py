@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -130,9 +131,12 @@ async def _start_services(
     accounts = Accounts(client, cluster, options.directory.accounts)
     services = _services(options, webhook_port)
 
+    addresses = {service.name: f"127.0.0.1:{_free_port()}" for service in services}
+    options.directory.addresses.write_text(json.dumps(addresses, indent=2) + "\n")
+
     async def start(service: _Service) -> None:
         credentials = await accounts.issue(service.account)
-        await supervisor.start(_program(service, credentials))
+        await supervisor.start(_program(service, credentials, addresses[service.name]))
 
     async with asyncio.TaskGroup() as group:
         for service in services:
@@ -146,6 +150,7 @@ class _Service:
     module: str
     account: str
     arguments: tuple[str, ...] = ()
+    metrics_flag: str = "--listen-address"
 
 
 def _services(options: Options, webhook_port: int) -> list[_Service]:
@@ -170,7 +175,7 @@ def _services(options: Options, webhook_port: int) -> list[_Service]:
     )
     release = installation.RELEASE
     services = [
-        _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks),
+        _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks, "--metrics-address"),
         _Service("job-controller", "pyroclast_job_controller", f"{release}-controllers", lease),
         _Service("jobflow-controller", "pyroclast_jobflow_controller", f"{release}-jobflow", lease),
         _Service(
@@ -182,18 +187,18 @@ def _services(options: Options, webhook_port: int) -> list[_Service]:
     return services
 
 
-def _program(service: _Service, credentials: Path) -> Program:
-    health = f"127.0.0.1:{_free_port()}"
+def _program(service: _Service, credentials: Path, address: str) -> Program:
+    """The program of `service`; health and metrics are served on `address`."""
 
     async def is_ready() -> bool:
         try:
-            async with aiohttp.ClientSession() as session, session.get(f"http://{health}/readyz") as answer:
+            async with aiohttp.ClientSession() as session, session.get(f"http://{address}/readyz") as answer:
                 return answer.status == 200
         except aiohttp.ClientError:
             return False
 
-    common = ("--kubeconfig", str(credentials), "--enable-healthz", "--healthz-address", health)
-    return Program(service.name, service.module, (*common, *service.arguments), is_ready)
+    common = ("--kubeconfig", str(credentials), "--enable-healthz", "--healthz-address", address, "--enable-metrics")
+    return Program(service.name, service.module, (*common, service.metrics_flag, address, *service.arguments), is_ready)
 
 
 async def _answers(client: Client) -> bool:

@@ -49,6 +49,11 @@ class DataDirectory:
         return self.root / "accounts"
 
     @property
+    def addresses(self) -> Path:
+        """Where each service answers `/healthz`, `/readyz`, `/livez` and `/metrics`, as JSON: host and port by name."""
+        return self.root / "addresses.json"
+
+    @property
     def lock_file(self) -> Path:
         """Held while a control plane runs here; contains the process id of the holder."""
         return self.root / "pyroclast.lock"

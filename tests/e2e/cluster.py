@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,7 @@ class Cluster:
     control_plane: str
     kubeconfig: Path
     audit_log: Path
+    data: Path
     process: subprocess.Popen[str]
     pids: dict[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
@@ -86,6 +88,12 @@ class Cluster:
         """All finished requests so far, in order."""
         events = [json.loads(line) for line in self.audit_log.read_text().splitlines() if line.strip().endswith("}")]
         return [event for event in events if event.get("stage") == "ResponseComplete"]
+
+    def metrics(self, service: str) -> str:
+        """What the service shows at /metrics."""
+        address = json.loads((self.data / "addresses.json").read_text())[service]
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
 
     def outage(self, seconds: float) -> None:
         """Kill the API server and bring it back: the real one after `seconds`, the embedded one when its supervisor does."""
@@ -135,7 +143,8 @@ def started(control_plane: str, kubeconfig: Path, audit_log: Path, arguments: li
         stderr=subprocess.STDOUT,
         text=True,
     )
-    cluster = Cluster(control_plane, kubeconfig, audit_log, process)
+    data = Path(arguments[arguments.index("--data-dir") + 1])
+    cluster = Cluster(control_plane, kubeconfig, audit_log, data, process)
     reader = threading.Thread(target=_read, args=(cluster,), daemon=True)
     reader.start()
     try:
