@@ -186,7 +186,8 @@ def _apply(context: Context, resource: Resource, now: str, subresource: str) -> 
             group, _, short = resource.api_version.rpartition("/")
             kind = f"{group}/{short}, Kind={resource.kind}"
             named = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind}"
-            why = f"unable to convert unstructured object to {kind}: {error.message}"
+            prefix = "error decoding from json: " if error.message.startswith("illegal base64") else ""
+            why = f"unable to convert unstructured object to {kind}: {prefix}{error.message}"
             raise status.unreasoned(500, f"failed to convert new object ({named}) to proper version: {why}") from None
 
     return merged

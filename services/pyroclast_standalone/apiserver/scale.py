@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import bodies, status
+from . import bodies, patching, status
 from .context import Answer, Context
 from .documents import json_patch, merge_patch, strict
 from .documents.errors import DocumentError, invalid
@@ -31,6 +31,10 @@ class Scales:
             return json_answer(context.wanted, self._of(resource, stored.load()))
         if method not in {"PUT", "PATCH"}:
             raise status.method_not_allowed()
+        if method == "PATCH":
+            patching.check_options(context)
+        else:
+            context.check_options()
         content, _ = bodies.parse(context, "Scale") if method == "PUT" else (_patch(context), [])
 
         def change(body: dict[str, Any] | None) -> dict[str, Any]:

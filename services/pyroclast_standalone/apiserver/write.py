@@ -23,7 +23,6 @@ from .documents.errors import invalid
 from .documents.structural import Verdict
 from .listing import revision_of
 from .registry import Resource
-from .routes import RequestInfo
 from .store import Store, Stored
 
 __all__ = ["Change", "Outcome", "Writer"]
@@ -74,12 +73,12 @@ class Writer:
         """POST to a collection."""
         context.check_options()
         document = bodies.decode(context, resource)
-        return await self.create_document(context, resource, document)
+        return await self.create_document(context, resource, document, is_post=True)
 
     async def create_document(
-        self, context: Context, resource: Resource, document: dict[str, Any], *, is_tracked: bool = False
+        self, context: Context, resource: Resource, document: dict[str, Any], *, is_tracked: bool = False, is_post: bool = False
     ) -> Outcome:
-        """Create `document`; `is_tracked` when its managedFields are already right."""
+        """Create `document`; `is_tracked` when its managedFields are already right, `is_post` when it must be new."""
         metadata = _metadata_of(document)
         namespace = _namespace(context, resource, metadata)
         context.created_name = metadata.get("name") or ""
@@ -105,8 +104,7 @@ class Writer:
         document = _mutated(review)
         metadata = document["metadata"]
         _keep_owners_apart(context, metadata, after=_IN_ADMISSION)
-        if metadata.get("resourceVersion"):
-            raise status.unreasoned(500, "resourceVersion should not be set on objects to be created")
+        version = str(metadata.get("resourceVersion") or "")
         objectmeta.complete(metadata, now)
         generated = not metadata.get("name") and metadata.get("generateName")
         for attempt in range(_NAME_RETRIES if generated else 1):
@@ -120,6 +118,8 @@ class Writer:
                     context.warn(text)
                 review.name = metadata["name"]
                 await self.admission.validate(review)
+            if is_post and not dry_run and version.isdigit() and int(version):
+                raise status.unreasoned(500, "resourceVersion should not be set on objects to be created")
             key = f"{namespace}/{metadata['name']}" if resource.namespaced else metadata["name"]
             if key not in resource.collection.items:
                 break
@@ -128,7 +128,11 @@ class Writer:
             raise self._exists(resource, existing, generated=bool(generated))
         self.admission.guard(review)
         if dry_run:
-            return 201, document
+            shown = objectmeta.ordered(document, resource.kind, document["apiVersion"])
+            shown["metadata"]["resourceVersion"] = version
+            if not version:
+                del shown["metadata"]["resourceVersion"]
+            return 201, shown
         return 201, self._commit(resource, key, document)
 
     def _exists(self, resource: Resource, existing: Stored, *, generated: bool) -> status.StatusError:
@@ -157,8 +161,7 @@ class Writer:
         key = _key(resource, namespace, context.info.name)
         if key not in resource.collection.items and not subresource and resource.qualified in _CREATED_BY_PUT:
             _revision(metadata)
-            metadata.pop("resourceVersion", None)
-            _check_uid(resource, context.info, metadata, {"uid": ""})
+            _check_uid(resource, context, metadata, {"uid": ""})
             return await self.create_document(context, resource, document)
         has_version = bool(metadata.get("resourceVersion"))
         pristine = orjson.dumps(document)
@@ -280,7 +283,7 @@ class Writer:
     ) -> str:
         """See that the wish is about the present object; the resourceVersion that it wants to change."""
         if is_put:
-            _check_uid(resource, context.info, metadata, old)
+            _check_uid(resource, context, metadata, old)
         else:
             _namespace(context, resource, metadata)
             _name_matches(context, metadata)
@@ -296,7 +299,7 @@ class Writer:
     ) -> Stored | dict[str, Any]:
         """Commit `new` over `old` where it changes anything; an object that only waited for its last finalizer goes."""
         if dry_run:
-            return new
+            return objectmeta.ordered(new, resource.kind, new["apiVersion"])
         if objectmeta.is_same(new, old):
             return current
         if _goes_now(new, old):
@@ -380,8 +383,8 @@ def _name_matches(context: Context, metadata: dict[str, Any]) -> None:
     name = metadata.get("name") or ""
     if name != context.info.name:
         if not name:
-            metadata["name"] = context.info.name
-            return
+            why = f"the name of the object ({context.info.name} based on URL) was undeterminable: name must be provided"
+            raise status.bad_request(why)
         raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({context.info.name})")
 
 
@@ -427,15 +430,16 @@ def _modified(resource: Resource, key: str) -> status.StatusError:
     )
 
 
-def _check_uid(resource: Resource, info: RequestInfo, metadata: dict[str, Any], old: dict[str, Any]) -> None:
-    wanted = metadata.get("uid")
+def _check_uid(resource: Resource, context: Context, metadata: dict[str, Any], old: dict[str, Any]) -> None:
+    wanted, info = metadata.get("uid"), context.info
     if wanted and wanted != old["uid"]:
         key = f"{info.namespace}/{info.name}" if resource.namespaced else info.name
+        root = "" if context.is_dry_run else "/registry"
         raise status.conflict(
             resource.group,
             resource.plural,
             info.name,
-            f"StorageError: invalid object, Code: 4, Key: /registry/{resource.plural}/{key}, ResourceVersion: 0, "
+            f"StorageError: invalid object, Code: 4, Key: {root}/{resource.plural}/{key}, ResourceVersion: 0, "
             f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {old['uid']}",
         )
 

@@ -244,6 +244,7 @@ def _apply(draw: st.DrawFn, kind: Kind) -> Step:
     body = draw(_body(kind, name))
     if draw(sometimes(st.just(1), among=8)):
         _version(draw, body["metadata"], target)
+    body["metadata"].pop("deletionTimestamp", None)  # a dry run shows it
     manager, force = draw(st.sampled_from(["m1", "m2", "m2", "m3"])), draw(st.sampled_from([None, "true", "false"]))
     query = _query(draw, _with_status(draw, kind, target), fieldManager=manager, force=force)
     return Step("PATCH", query, body, {"content_type": PATCHES["apply"]})

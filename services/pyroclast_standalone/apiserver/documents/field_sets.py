@@ -164,6 +164,8 @@ def of_document(value: Json, node: Node) -> FieldSet:
     if isinstance(value, dict):
         for name, child in value.items():
             key, inner = node.step(name)
+            if child == [] and inner.type == "list" and not inner.is_atomic:
+                continue  # nothing in it to own, and the list itself belongs to nobody
             below = _below(child, inner)
             is_member = not below or name not in (node.fields if node.type == "object" else {})
             result[key] = {_SELF: {}, **below} if is_member and below else below

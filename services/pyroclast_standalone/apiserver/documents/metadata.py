@@ -20,6 +20,7 @@ __all__ = [
 
 IMMUTABLE: Final = "field is immutable"
 _ANNOTATIONS_LIMIT: Final = 256 * 1024  # bytes of all keys and values together
+_OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _ONLY_ONE: Final = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
 
 
@@ -43,6 +44,11 @@ def _check_annotations(annotations: Mapping[str, str] | None, path: str) -> list
     return errors
 
 
+def _in_order(owner: Mapping[str, Any]) -> dict[str, Any]:
+    """An owner reference as the API prints it."""
+    return {name: owner[name] for name in _OWNER_FIELDS if name in owner}
+
+
 def _check_owners(owners: list[dict[str, Any]], path: str) -> list[FieldError]:
     errors = []
     controller = ""
@@ -51,11 +57,11 @@ def _check_owners(owners: list[dict[str, Any]], path: str) -> list[FieldError]:
             if not owner.get(name):
                 errors.append(invalid(f"{path}.{name}", owner.get(name, ""), text or "must not be empty"))
         if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
-            errors.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+            errors.append(invalid(path, _in_order(owner), "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller"):
             own = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
-                errors.append(invalid(path, owners, _ONLY_ONE.format(controller, own)))
+                errors.append(invalid(path, [*map(_in_order, owners)], _ONLY_ONE.format(controller, own)))
             controller = controller or own
     return errors
 

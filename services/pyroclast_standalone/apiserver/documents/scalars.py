@@ -15,6 +15,7 @@ from .values import Json
 __all__ = ["canonical_duration", "canonical_quantity", "canonical_time"]
 
 _RFC_3339: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
+_RFC_3339_MICRO: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)[.,](\d{6})(Z|[+-]\d\d:\d\d)")
 _LAYOUT: Final = '"2006-01-02T15:04:05Z07:00"'
 _MICRO_LAYOUT: Final = '"2006-01-02T15:04:05.000000Z07:00"'
 
@@ -48,11 +49,10 @@ def canonical_time(text: str, *, micro: bool = False) -> str | None:
         Undecodable: no time.
     """
     layout = _MICRO_LAYOUT if micro else _LAYOUT
-    found = _RFC_3339.fullmatch(text)
+    found = (_RFC_3339_MICRO if micro else _RFC_3339).fullmatch(text)
     if found is None:
-        raise Undecodable(
-            f"parsing time {go_quote(text)} as {layout}: cannot parse {go_quote(_unparsed(text))} as {_expected(text)}"
-        )
+        rest, due = _first_failure(text, _MICRO_PIECES if micro else _PIECES)
+        raise Undecodable(f"parsing time {go_quote(text)} as {layout}: cannot parse {go_quote(rest)} as {go_quote(due)}")
     try:
         moment = datetime.fromisoformat(f"{text[:19]}{found[8]}").astimezone(UTC)
     except (ValueError, OverflowError):
@@ -61,7 +61,7 @@ def canonical_time(text: str, *, micro: bool = False) -> str | None:
         return None
     if not micro:
         return f"{moment:%Y-%m-%dT%H:%M:%S}Z".rjust(20, "0")
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{(found[7] or '')[:6].ljust(6, '0')}Z".rjust(27, "0")
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{found[7]}Z".rjust(27, "0")
 
 
 _PIECES: Final = (
@@ -78,25 +78,18 @@ _PIECES: Final = (
     ("05", r"\d\d(?:[.,]\d+)?"),
     ("Z07:00", r"Z|[+-]\d\d:\d\d"),
 )
+_MICRO_PIECES: Final = (*_PIECES[:-2], ("05", r"\d\d"), (".000000", r"[.,]\d{6}"), _PIECES[-1])
 
 
-def _first_failure(text: str) -> tuple[str, str]:
+def _first_failure(text: str, pieces: tuple[tuple[str, str], ...]) -> tuple[str, str]:
     """The rest of `text` that does not parse, and the piece of the layout that was due."""
     rest = text
-    for name, pattern in _PIECES:
+    for name, pattern in pieces:
         found = re.match(pattern, rest)
         if found is None:
             return rest, name
         rest = rest[found.end() :]
     return rest, ""
-
-
-def _unparsed(text: str) -> str:
-    return _first_failure(text)[0]
-
-
-def _expected(text: str) -> str:
-    return go_quote(_first_failure(text)[1])
 
 
 def _out_of_range(found: re.Match[str]) -> str:

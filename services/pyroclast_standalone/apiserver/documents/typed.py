@@ -46,11 +46,12 @@ _ZEROS: Final[dict[str, Json]] = {"string": "", "bool": False, "float64": 0, **d
 class _Run:
     """One decoding: where it is and what it dropped."""
 
-    __slots__ = ("path", "unknown")
+    __slots__ = ("mismatch", "path", "unknown")
 
     def __init__(self) -> None:
         self.path: list[str | int] = []
         self.unknown: list[str] = []
+        self.mismatch: Undecodable | None = None  # told only if nothing after it is worse
 
     def where(self) -> str:
         text = ""
@@ -73,6 +74,10 @@ class _Mismatch(Exception):
         super().__init__()
         self.value = value
         self.wanted = wanted
+
+
+class _BadBytes(Undecodable):
+    """Bytes that are not base64: like a wrong type, told only if nothing after it is worse."""
 
 
 def _mismatch(error: _Mismatch, run: _Run, holder: str, field: str) -> Undecodable:
@@ -160,7 +165,7 @@ def _bytes(value: Json, _run: _Run) -> Json:
     try:
         base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise Undecodable(f"illegal base64 data at input byte {_bad_byte(value)}") from None
+        raise _BadBytes(f"illegal base64 data at input byte {_bad_byte(value)}") from None
     return value
 
 
@@ -261,6 +266,8 @@ class Codec:
             self(document, run)
         except _Mismatch as error:
             raise Undecodable(f"json: cannot unmarshal {go_kind(error.value)} into Go value of type {error.wanted}") from None
+        if run.mismatch is not None:
+            raise run.mismatch
         return run.unknown
 
     def refill(self, document: Object) -> None:
@@ -320,7 +327,9 @@ class Codec:
                 while steps and steps[-1] != name:
                     steps.pop()
                 steps.pop()
-            raise _mismatch(error, run, self.short.rpartition(".")[2], name) from None
+            run.mismatch = run.mismatch or _mismatch(error, run, self.short.rpartition(".")[2], name)
+        except _BadBytes as error:
+            run.mismatch = run.mismatch or error
         return value
 
     def _compile(self) -> dict[str, tuple[Decoder, type | None, bool, bool]]:

@@ -14,6 +14,7 @@ from .cells import containers_of, selector_text
 from .checks import choice, immutable, non_negative
 from .pod_checks import check_template
 from .pod_defaults import default_template
+from .pod_warnings import warning_of
 from .rules import AGE, NAME, Rules, age_of
 
 __all__ = ["CRON_JOB", "JOB"]
@@ -159,6 +160,7 @@ _CONTAINERS: Final = Column("Containers", priority=1, description="Names of the 
 _IMAGES: Final = Column("Images", priority=1, description="Images of the containers in the template.")
 
 JOB: Final = Rules(
+    warnings=warning_of("spec", "template"),
     default=_default_job,
     check=_check_job,
     check_update=_update_job,
@@ -222,6 +224,7 @@ def _cron_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 CRON_JOB: Final = Rules(
+    warnings=warning_of("spec", "jobTemplate", "spec", "template"),
     default=_default_cron_job,
     check=_check_cron_job,
     check_update=lambda new, _old: _check_cron_job(new),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyroclast_standalone.apiserver.builtins import Builtin
 from pyroclast_standalone.apiserver.documents import schema
@@ -15,6 +15,15 @@ from .rules import CREATED_AT, NAME, Rules
 from .strategy import Strategy, Subresource
 
 __all__ = ["BuiltinStrategy"]
+
+_ANY_FINALIZER: Final = {
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "policy",
+}
+"""Groups whose objects may have finalizers that do not say whose they are."""
 
 
 class BuiltinStrategy(Strategy):
@@ -36,6 +45,7 @@ class BuiltinStrategy(Strategy):
         self.needs_version = rules.needs_version
         self.deletes_to_object = rules.deletes_to_object
         self.rules = rules
+        self._names_finalizers = self.group not in _ANY_FINALIZER and self.kind != "Event"
         self._schema: schema.Node | None = None
         self._codec = codec_of(schema.definition_name(self.group, self.version, self.kind))
 
@@ -90,7 +100,8 @@ class BuiltinStrategy(Strategy):
         """All violations of a new object."""
         rules = self.rules
         errors = check_metadata(document["metadata"], namespaced=self.namespaced, name_rule=rules.name)
-        errors += check_finalizer_names(document["metadata"])
+        if self._names_finalizers:
+            errors += check_finalizer_names(document["metadata"])
         return Verdict([*errors, *rules.check(document)])
 
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:

@@ -44,7 +44,7 @@ def _check_config_map(document: dict[str, Any]) -> list[FieldError]:
     errors = _check_keys(data, "data")
     for key in data:
         if key in binary:
-            errors.append(invalid(f"data[{key}]", key, f"duplicate of key present in binaryData: {key}"))
+            errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
     errors += _check_keys(binary, "binaryData")
     size = sum(len(value.encode()) for value in data.values()) + sum(len(value) * 3 // 4 for value in binary.values())
     return [*errors, too_long("", _MAX_BYTES)] if size > _MAX_BYTES else errors

@@ -44,7 +44,7 @@ def _default_env(variables: list[dict[str, Any]]) -> None:
                 source["resourceFieldRef"]["divisor"] = "0"
 
 
-def _default_container(container: dict[str, Any], *, host_network: bool) -> None:
+def _default_container(container: dict[str, Any]) -> None:
     if "imagePullPolicy" not in container:
         container["imagePullPolicy"] = pull_policy(container.get("image", ""))
     container.setdefault("terminationMessagePath", "/dev/termination-log")
@@ -52,8 +52,6 @@ def _default_container(container: dict[str, Any], *, host_network: bool) -> None
     if ports := container.get("ports"):
         for port in ports:
             port.setdefault("protocol", "TCP")
-            if host_network and "hostPort" not in port and port.get("containerPort"):
-                port["hostPort"] = port["containerPort"]
     if variables := container.get("env"):
         _default_env(variables)
     for name in _PROBES:
@@ -110,10 +108,9 @@ def default_claim_spec(spec: dict[str, Any]) -> None:
 
 def default_pod_spec(spec: dict[str, Any]) -> None:
     """Defaults of a pod's spec, wherever it stands."""
-    host_network = bool(spec.get("hostNetwork"))
     for list_name in ("containers", "initContainers", "ephemeralContainers"):
         for container in spec.get(list_name) or ():
-            _default_container(container, host_network=host_network and list_name != "ephemeralContainers")
+            _default_container(container)
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
     spec.setdefault("restartPolicy", "Always")
@@ -138,6 +135,12 @@ def _requests_from_limits(container: dict[str, Any]) -> None:
             requests.setdefault(name, amount)
 
 
+def _use_ports_of_host(container: dict[str, Any]) -> None:
+    for port in container.get("ports") or ():
+        if "hostPort" not in port and port.get("containerPort"):
+            port["hostPort"] = port["containerPort"]
+
+
 def default_pod(pod: dict[str, Any]) -> None:
     """Defaults of a pod."""
     spec = pod["spec"]
@@ -145,4 +148,6 @@ def default_pod(pod: dict[str, Any]) -> None:
     for list_name in ("containers", "initContainers"):
         for container in spec.get(list_name) or ():
             _requests_from_limits(container)
+            if spec.get("hostNetwork"):
+                _use_ports_of_host(container)
     spec.setdefault("enableServiceLinks", True)

@@ -55,6 +55,13 @@ def _check_gates(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldEr
     ]
 
 
+def _check_selector(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+    wanted, before = new.get("nodeSelector"), old.get("nodeSelector") or {}
+    if not old.get("schedulingGates") or before.items() <= (wanted or {}).items():
+        return []
+    return [invalid("spec.nodeSelector", wanted, "only additions to spec.nodeSelector are allowed (no mutations or deletions)")]
+
+
 def _with_old_images(containers: list[dict[str, Any]], old: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**mine, "image": theirs.get("image")} for mine, theirs in zip(containers, old, strict=True)]
 
@@ -102,6 +109,7 @@ def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
     errors += _check_deadline(mine, theirs)
     errors += _check_tolerations(mine, theirs)
     errors += _check_gates(mine, theirs)
+    errors += _check_selector(mine, theirs)
     compared = _compared(mine, theirs)
     if compared != theirs:
         text = f"pod updates may not change fields other than {','.join(_UPDATABLE)}\n{diff(theirs, compared)}"

@@ -12,6 +12,7 @@ from .pod_checks import check_new_pod
 from .pod_defaults import default_pod
 from .pod_table import COLUMNS, pod_cells, pod_conditions
 from .pod_updates import check_pod_status, check_pod_update
+from .pod_warnings import warn_of_pod
 from .rules import Rules
 
 __all__ = ["POD", "quality_of_service"]
@@ -67,6 +68,8 @@ def quality_of_service(spec: Mapping[str, Any]) -> str:
 
 def _prepare(pod: dict[str, Any]) -> None:
     spec = pod["spec"]
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     status: dict[str, Any] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
     if spec.get("schedulingGates"):
         text = "Scheduling is blocked due to non-empty scheduling gates"
@@ -97,6 +100,7 @@ def _prepare_update(new: dict[str, Any], old: Mapping[str, Any]) -> None:
 POD: Final = Rules(
     default=default_pod,
     check=check_new_pod,
+    warnings=warn_of_pod,
     check_update=check_pod_update,
     check_status=check_pod_status,
     prepare=_prepare,

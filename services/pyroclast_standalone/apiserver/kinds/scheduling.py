@@ -65,6 +65,12 @@ PRIORITY_CLASS: Final = Rules(
 )
 
 
+def _drop_coordination(document: dict[str, Any]) -> None:
+    """Take away what belongs to coordinated leader election, which is off."""
+    for name in ("strategy", "preferredHolder"):
+        document["spec"].pop(name, None)
+
+
 def _check_lease(document: dict[str, Any]) -> list[FieldError]:
     spec = document["spec"]
     errors: list[FieldError] = []
@@ -85,6 +91,8 @@ def _lease_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 LEASE: Final = Rules(
     check=_check_lease,
     check_update=lambda new, _old: _check_lease(new),
+    prepare=_drop_coordination,
+    prepare_update=lambda new, _old: _drop_coordination(new),
     needs_version=True,
     columns=(NAME, Column("Holder", doc="io.k8s.api.coordination.v1.LeaseSpec.holderIdentity"), AGE),
     cells=_lease_cells,

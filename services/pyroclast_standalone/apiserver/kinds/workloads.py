@@ -14,6 +14,7 @@ from .checks import immutable, non_negative
 from .diffs import diff
 from .pod_checks import check_selector, check_template
 from .pod_defaults import default_claim_spec, default_template
+from .pod_warnings import warning_of
 from .rules import AGE, NAME, Rules, age_of
 
 __all__ = [
@@ -233,6 +234,7 @@ def _set_columns(prefix: str) -> tuple[Column, ...]:
 
 
 DEPLOYMENT: Final = Rules(
+    warnings=warning_of("spec", "template"),
     default=_default_deployment,
     check=_check_deadline,
     check_update=_fixed_selector(_check_deadline),
@@ -256,6 +258,7 @@ def _replicas(document: Mapping[str, Any]) -> str:
 
 
 REPLICA_SET: Final = Rules(
+    warnings=warning_of("spec", "template"),
     default=_default_replica_set,
     check=_check_deployment,
     check_update=_fixed_selector(_check_deployment),
@@ -266,6 +269,7 @@ REPLICA_SET: Final = Rules(
     cells=_set_cells,
 )
 REPLICATION_CONTROLLER: Final = Rules(
+    warnings=warning_of("spec", "template"),
     default=_default_replication_controller,
     prepare=lambda document: document.update(status={"replicas": 0}),
     fields={"status.replicas": _replicas},
@@ -274,6 +278,7 @@ REPLICATION_CONTROLLER: Final = Rules(
     cells=_set_cells,
 )
 STATEFUL_SET: Final = Rules(
+    warnings=warning_of("spec", "template"),
     default=_default_stateful_set,
     check=_check_stateful_set,
     check_update=_update_stateful_set,
@@ -282,6 +287,7 @@ STATEFUL_SET: Final = Rules(
     cells=_stateful_cells,
 )
 DAEMON_SET: Final = Rules(
+    warnings=warning_of("spec", "template"),
     default=_default_daemon_set,
     check=_check_daemon_set,
     prepare_update=_prepare_daemon_set_update,
@@ -328,10 +334,18 @@ def _template_cells(document: Mapping[str, Any], _now: float) -> list[Any]:
     return [document["metadata"]["name"], *containers_of(template["spec"]), labels]
 
 
+def _count_templates(new: dict[str, Any], old: Mapping[str, Any]) -> None:
+    new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + (new["template"] != old["template"])
+
+
 POD_TEMPLATE: Final = Rules(
     default=lambda document: default_template(document["template"]),
     check=lambda document: check_template(document["template"], "template"),
-    generation=True,
+    check_update=lambda new, _old: check_template(new["template"], "template"),
+    prepare=lambda document: document["metadata"].update(generation=1),
+    prepare_update=_count_templates,
+    warnings=warning_of("template"),
+    deletes_to_object=True,
     columns=(
         NAME,
         Column("Containers", description=_CONTAINERS.description),
