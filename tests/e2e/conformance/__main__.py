@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--real", type=Path, help="kubeconfig of a real cluster")
     parser.add_argument("--ours", type=Path, help="kubeconfig of the embedded server")
     parser.add_argument("--only", default="", help="cases whose name has this in it")
+    parser.add_argument("--aged", action="store_true", help="the cases for servers that have forgotten their first versions")
     parser.add_argument("--matrix", action="store_true", help="print which statement has which case")
     parser.add_argument("--show", action="store_true", help="print the transcripts")
     arguments = parser.parse_args()
@@ -32,7 +33,7 @@ def main() -> int:
 
 
 async def _run(arguments: argparse.Namespace) -> int:
-    cases = [case for case in load_cases() if arguments.only in case.id]
+    cases = [case for case in load_cases(aged=arguments.aged) if arguments.only in case.id]
     commands = [each for each in load_commands() if arguments.only in f"commands: {each.name}"]
     started, known = time.monotonic(), {(entry.case, entry.path) for entry in compare.load_known()}
     unequal = 0

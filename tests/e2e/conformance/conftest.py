@@ -10,19 +10,33 @@ from pathlib import Path
 
 import pytest
 
-from pyroclast_standalone.apiserver.running import running_server
+from pyroclast_standalone.apiserver.running import RunningServer, running_server
 from tests.control_plane import build
-from tests.control_plane.real import real_control_plane
+from tests.control_plane.real import RealControlPlane, real_control_plane
 
 NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager")
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The kubeconfigs of a real control plane and of ours."""
+    """A real control plane and ours, by their kubeconfigs."""
 
-    real: Path
-    ours: Path
+    plane: RealControlPlane
+    server: RunningServer
+
+    @property
+    def real(self) -> Path:
+        return self.plane.kubeconfig
+
+    @property
+    def ours(self) -> Path:
+        return self.server.kubeconfig
+
+    async def forget(self) -> None:
+        """Make both forget the versions up to now."""
+        self.server.compact()
+        await self.plane.compact()
+        await self.plane.apiserver.restart()  # what it remembers itself
 
 
 @pytest.fixture
@@ -37,4 +51,4 @@ async def pair(control_plane: str, tmp_path: Path) -> AsyncIterator[Pair]:
             stack.enter_async_context(real_control_plane(tmp_path / "real", fsync=False)),
             stack.enter_async_context(running_server(tmp_path / "ours")),
         )
-        yield Pair(real.kubeconfig, ours.kubeconfig)
+        yield Pair(real, ours)

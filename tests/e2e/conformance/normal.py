@@ -14,7 +14,7 @@ _GENERATED = re.compile(r"(?<=-|_)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 _ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 _AGE = re.compile(r"\d+(s|m|h|d)(\d+(s|m|h))?|<invalid>")
 _CLUSTER_ADDRESS = re.compile(r"\b10\.\d+\.\d+\.\d+\b")
-_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_VERSION = re.compile(r"(resource ?[vV]ersion\W{1,8}|in the precondition \(|in record \()(\d+)")
 _CURRENT = re.compile(r"(?<=current: )\d+")
 _GO_DIFFERENCE = re.compile(r"\n@@ -\d+.*", re.DOTALL)  # two objects as Go prints them
 _NOISE = frozenset({"kube-root-ca.crt"})  # made by kube-controller-manager in each namespace
@@ -59,7 +59,7 @@ class Normaliser:
         text = _CLUSTER_ADDRESS.sub("<ip>", text)
         text = _CURRENT.sub("<now>", text)
         text = _GENERATED.sub("<random>", text)
-        return _NUMBER.sub(lambda found: self._versions.get(found[0], found[0]) if len(found[0]) > 1 else found[0], text)
+        return _VERSION.sub(lambda found: found[1] + self._versions.get(found[2], found[2]), text)
 
     def _mapping(self, value: Mapping[str, Any], key: str) -> dict[str, Any]:
         kind = str(value.get("kind") or "")

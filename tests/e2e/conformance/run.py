@@ -24,7 +24,7 @@ async def compared(
 ) -> AsyncIterator[tuple[Case, Transcript, Transcript]]:
     """Each case with its two transcripts, the real one first."""
     async with contextlib.AsyncExitStack() as stack:
-        hooks = [await stack.enter_async_context(hook_server(folder / name)) for name in ("real", "ours")]
+        hooks = [await stack.enter_async_context(hook_server(folder / f"hooks-{name}")) for name in ("real", "ours")]
         servers = [
             await stack.enter_async_context(connect(name, path, hook))
             for name, path, hook in zip(("real", "ours"), (real, ours), hooks, strict=True)

@@ -30,6 +30,9 @@ async def test_every_request_is_answered_as_a_real_server_does(pair: Pair, tmp_p
     async for case, real, ours in compared(pair.real, pair.ours, load_cases(), tmp_path):
         assert not any("failed" in result for result in real), (case.id, real)
         found[case.id] = list(compare.differences(real, ours))
+    await pair.forget()
+    async for case, real, ours in compared(pair.real, pair.ours, load_cases(aged=True), tmp_path):
+        found[case.id] = list(compare.differences(real, ours))
     wrong = judge(found)
     assert not wrong, "\n".join(wrong)
 
