@@ -12,7 +12,7 @@ from pyroclast.resources import quantity
 from .errors import Undecodable, go_quote
 from .values import Json
 
-__all__ = ["canonical_duration", "canonical_quantity", "canonical_time"]
+__all__ = ["canonical_amount", "canonical_duration", "canonical_quantity", "canonical_time"]
 
 _RFC_3339: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
 _RFC_3339_MICRO: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)[.,](\d{6})(Z|[+-]\d\d:\d\d)")
@@ -39,6 +39,22 @@ def canonical_quantity(value: Json) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Undecodable("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
     return _quantity(str(value))
+
+
+def canonical_amount(value: Json) -> str:
+    """The canonical text of an amount of a resource, which has no parts smaller than thousandths: they are rounded up.
+
+    Raises:
+        Undecodable: no quantity.
+    """
+    text = canonical_quantity(value)
+    return _in_millis(text) if text[-1] in "un" or "e-" in text else text
+
+
+@lru_cache(maxsize=256)
+def _in_millis(text: str) -> str:
+    found = quantity.parse(text)
+    return str(quantity.from_millis(found.millis, found.format))
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from .errors import Undecodable
 from .go_text import go_kind
-from .scalars import canonical_duration, canonical_quantity, canonical_time
+from .scalars import canonical_amount, canonical_duration, canonical_quantity, canonical_time
 from .values import Json, Object
 from .wire import Field, message_of
 from .wire.table import named_types
@@ -22,6 +22,7 @@ from .wire.table import named_types
 __all__ = ["Codec", "codec_of"]
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 _FREE: Final = {
     "io.k8s.apimachinery.pkg.runtime.RawExtension",
@@ -134,6 +135,10 @@ def _quantity(value: Json, _run: _Run) -> Json:
     return canonical_quantity(value)
 
 
+def _amount(value: Json, _run: _Run) -> Json:
+    return canonical_amount(value)
+
+
 def _time(value: Json, _run: _Run) -> Json:
     if value.__class__ is not str:
         raise Undecodable(f"json: cannot unmarshal {go_kind(value)} into Go value of type string")
@@ -189,7 +194,7 @@ def _schema_or_else(value: Json, run: _Run) -> Json:
 
 
 _SPECIAL: Final[dict[str, Decoder]] = {
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": _quantity,
+    _QUANTITY: _quantity,
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_string,
     f"{_META}Time": _time,
     f"{_META}MicroTime": _micro_time,
@@ -199,7 +204,7 @@ _SPECIAL: Final[dict[str, Decoder]] = {
     **{f"{_SCHEMA}Or{other}": _schema_or_else for other in ("Array", "Bool", "StringArray")},
 }
 _STRUCTS: Final = {
-    "io.k8s.apimachinery.pkg.api.resource.Quantity",
+    _QUANTITY,
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
     "io.k8s.apimachinery.pkg.runtime.RawExtension",
     f"{_META}Time",
@@ -208,7 +213,7 @@ _STRUCTS: Final = {
 }
 """Values that are written even when they are empty and might be left out."""
 _SPECIAL_ZEROS: Final[dict[str, Json]] = {
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": "0",
+    _QUANTITY: "0",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": 0,
     f"{_META}Duration": "0s",
 }
@@ -381,7 +386,7 @@ def _decoder_of(field: Field) -> tuple[Decoder, type | None]:
             return _list_of(item, zero, f"[]{shown}"), None
         case "map":
             named = shown if field.container != container else f"map[string]{shown}"
-            return _map_of(item, zero, named), None
+            return _map_of(_amount if kind == _QUANTITY else item, zero, named), None
         case _:
             return item, python
 
