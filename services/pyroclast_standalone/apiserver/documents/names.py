@@ -75,8 +75,8 @@ def regex_sentence(text: str, pattern: str, *examples: str) -> str:
     )
 
 
-def _at_most(value: str, length: int) -> list[str]:
-    return [f"must be no more than {length} characters"] if len(value) > length else []
+def _at_most(value: str, length: int, unit: str = "characters") -> list[str]:
+    return [f"must be no more than {length} {unit}"] if len(value.encode()) > length else []
 
 
 @lru_cache(maxsize=4096)
@@ -84,7 +84,7 @@ def label_value(value: str) -> list[str]:
     """What is wrong with `value` as the value of a label."""
     if _is_label_value(value) and len(value) <= 63:
         return []
-    errors = _at_most(value, 63)
+    errors = _at_most(value, 63, "bytes")
     if not _is_label_value(value):
         errors.append(regex_sentence(_VALUE_TEXT, _LABEL_VALUE, "MyValue", "my_value", "12345"))
     return errors
@@ -99,11 +99,11 @@ def label_key(value: str) -> list[str]:
         return [f"a valid label key {sentence} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     errors = []
     if slash:
-        errors = ["prefix part must be non-empty"] if not prefix else [f"prefix part {each}" for each in dns_subdomain(prefix)]
+        problems = [*_at_most(prefix, 253, "bytes"), *_not_subdomain(prefix)] if prefix else ["must be non-empty"]
+        errors = [f"prefix part {each}" for each in problems]
     if not name:
         errors.append("name part must be non-empty")
-    elif len(name) > 63:
-        errors.append("name part must be no more than 63 characters")
+    errors += [f"name part {each}" for each in _at_most(name, 63, "bytes")]
     if not _is_label_key(name):
         errors.append(f"name part {sentence}")
     return errors
@@ -122,15 +122,16 @@ def dns_label(value: str) -> list[str]:
     return [*errors, regex_sentence(_LABEL_TEXT, _DNS_LABEL, "my-name", "123-abc")]
 
 
+def _not_subdomain(value: str) -> list[str]:
+    return [] if _is_dns_subdomain(value) else [regex_sentence(_SUBDOMAIN_TEXT, _DNS_SUBDOMAIN, "example.com")]
+
+
 @lru_cache(maxsize=4096)
 def dns_subdomain(value: str) -> list[str]:
     """What is wrong with `value` as a subdomain of RFC 1123 (most names of objects)."""
     if _is_dns_subdomain(value) and len(value) <= 253:
         return []
-    errors = _at_most(value, 253)
-    if not _is_dns_subdomain(value):
-        errors.append(regex_sentence(_SUBDOMAIN_TEXT, _DNS_SUBDOMAIN, "example.com"))
-    return errors
+    return [*_at_most(value, 253), *_not_subdomain(value)]
 
 
 def dns_service_label(value: str) -> list[str]:

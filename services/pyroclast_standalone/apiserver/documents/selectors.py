@@ -297,7 +297,7 @@ def parse_field_selector(text: str, fields: FieldReaders | None = None, *, names
     if namespaced or fields is None:
         readers["metadata.namespace"] = _NAMESPACE
     readers.update(fields or {})
-    terms = [_field_term(text, part) for part in sorted(re.findall(r"(?:\\.|[^,\\])+\\?", text))]
+    terms = [_field_term(text, part) for part in sorted(re.findall(r"(?:\\.|[^,\\])+\\?|\\", text))]
     for field, _, _ in terms:
         if field not in readers:
             if fields is None:

@@ -226,15 +226,11 @@ def _ordered(result: Object, patch: Object, name: str, order: Json, node: Node) 
 
 
 def _check_order(given: list[Json], order: list[Json], node: Node) -> None:
+    """Refuses items that do not stand in the order; an empty order demands nothing."""
     identity = _identity(node)
-    named = [identity(item) for item in order]
-    at = 0
-    for item in given:
-        if isinstance(item, dict) and _PATCH in item:
-            continue
-        known = identity(item)
-        if known not in named[at:]:
-            raise PatchFailure(
-                f"The order in patch list:\n{go_value(given)}\n doesn't match $setElementOrder list:\n{go_value(order)}\n"
-            )
-        at = named.index(known, at)
+    wanted = [item for item in given if not (isinstance(item, dict) and _PATCH in item)]
+    named = iter(identity(item) for item in order)
+    if order and not all(identity(item) in named for item in wanted):  # each search goes on where the last one ended
+        raise PatchFailure(
+            f"The order in patch list:\n{go_value(given)}\n doesn't match $setElementOrder list:\n{go_value(order)}\n"
+        )
