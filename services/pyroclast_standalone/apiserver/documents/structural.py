@@ -191,9 +191,10 @@ class Structural:
         """
         dropped: list[str] = []
         self._prune(document, "", dropped)
-        own = sorted((path for path in dropped if path[0] != "\0"), key=lambda path: ("." in path or "[" in path, path))
+        own = [path for path in dropped if path[0] != "\0"]
         if document.get("metadata") is not None:
             own += [f"metadata.{field}" for field in _coerce(document["metadata"], "metadata")]
+        own.sort()
         return own + [path[1:] for path in dropped if path[0] == "\0"]
 
     def default(self, document: Object) -> None:

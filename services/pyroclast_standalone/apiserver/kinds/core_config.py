@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast.resources import quantity
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, too_long
 from pyroclast_standalone.apiserver.documents.selectors import read_field
@@ -137,7 +138,17 @@ def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], ", ".join(requests), ", ".join(limits), age_of(document, now)]
 
 
+def _check_quota(document: Mapping[str, Any]) -> list[FieldError]:
+    hard = document["spec"].get("hard") or {}
+    return [
+        invalid(f"spec.hard[{name}]", amount, "must be greater than or equal to 0")
+        for name, amount in sorted(hard.items())
+        if quantity.parse(amount) < quantity.parse("0")
+    ]
+
+
 RESOURCE_QUOTA: Final = Rules(
+    check=_check_quota,
     deletes_to_object=True,
     columns=(
         NAME,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 __all__ = ["warn_of_pod", "warn_of_template", "warning_of"]
+
+_LONGEST_LABEL: Final = 63
 
 
 def warn_of_pod(pod: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[str]:
     """Warnings about a new pod."""
-    return list(_spec(pod["spec"], "spec")) if old is None else []
+    return [*_name(pod["metadata"]["name"]), *_spec(pod["spec"], "spec")] if old is None else []
 
 
 def warn_of_template(template: Mapping[str, Any], path: str) -> list[str]:
@@ -30,6 +32,17 @@ def warning_of(*path: str) -> Callable[[Mapping[str, Any], Mapping[str, Any] | N
         return warn_of_template(template or {}, ".".join(path))
 
     return warn
+
+
+def _name(name: str) -> Iterator[str]:
+    """A pod's name is its host name too, which may be less than a pod's name may be."""
+    faults = [f"must be no more than {_LONGEST_LABEL} bytes"] if len(name) > _LONGEST_LABEL else []
+    faults += ["must not contain dots"] if "." in name else []
+    if faults:
+        yield (
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
+            f"a DNS label is recommended: [{' '.join(faults)}]"
+        )
 
 
 def _spec(spec: Mapping[str, Any], path: str) -> Iterator[str]:
