@@ -37,7 +37,7 @@ class AuditLog:
             "user": (context.impersonator or context.user).wire(),
             "sourceIPs": [peer] if peer else [],
             "userAgent": request.headers.get("User-Agent", ""),
-            "responseStatus": {"metadata": {}, "code": code},
+            "responseStatus": {"metadata": {}, **_outcome(failure), "code": code},
             "requestReceivedTimestamp": clock.micro_timestamp(context.now),
             "stageTimestamp": clock.micro_timestamp(now),
         }
@@ -60,3 +60,12 @@ class AuditLog:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _outcome(failure: bytes) -> dict[str, Any]:
+    """What a Status says of a failure; nothing where there is none, or it was asked for in another form than JSON."""
+    try:
+        status = orjson.loads(failure) if failure else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return {name: status[name] for name in ("status", "message", "reason", "details") if status.get(name)}

@@ -28,6 +28,7 @@ __all__ = ["Faults", "Front"]
 
 _log = logging.getLogger(__name__)
 _METHODS_WITH_BODY: Final = {"POST", "PUT", "PATCH", "DELETE"}
+_FAILED: Final = 400  # answers from here on are Statuses
 
 
 class Faults(Protocol):
@@ -78,7 +79,7 @@ class Front:
         if isinstance(answer, Streamed):
             return await self._stream(request, context, answer)
         if self._audit is not None:
-            self._audit.record(request, context, answer.code, self._now())
+            self._audit.record(request, context, answer.code, self._now(), failure=answer.body if answer.code >= _FAILED else b"")
         return _response(context, answer, with_body=request.method != "HEAD")
 
     async def _answer(self, request: web.BaseRequest, context: Context) -> Answer | Streamed:
