@@ -53,8 +53,6 @@ def keep_system_fields(new: dict[str, Any], old: Mapping[str, Any]) -> None:
     for name in _KEPT:
         if name in old:
             new[name] = old[name]
-        else:
-            new.pop(name, None)
     if "generation" in old:
         new["generation"] = old["generation"]
     else:

@@ -185,10 +185,7 @@ class Writer:
             document = change(None)
             metadata = _metadata_of(document)
             _name_matches(context, metadata)
-            metadata.pop("resourceVersion", None)
-            if metadata.get("uid"):
-                fault = invalid("metadata.uid", metadata["uid"], "field is immutable")
-                raise status.invalid(resource.group, resource.kind, context.info.name, [fault])
+            _revision(metadata)
             if metadata.get("uid"):
                 why = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
                 raise status.conflict(resource.group, resource.plural, context.info.name, why)
@@ -268,7 +265,6 @@ class Writer:
         new["metadata"]["resourceVersion"] = version
         resource.strategy.prepare_update(new, old, subresource=subresource)
         verdict = resource.strategy.validate_update(new, old, subresource=subresource)
-        verdict.errors[:0] = [each for each in verdict.errors if each.path.startswith("metadata.")]  # checked twice there
         self._accept(context, resource, new, verdict)
         for text in resource.strategy.warnings(new, old):
             context.warn(text)
@@ -435,6 +431,7 @@ def _check_uid(resource: Resource, context: Context, metadata: dict[str, Any], o
     if wanted and wanted != old["uid"]:
         key = f"{info.namespace}/{info.name}" if resource.namespaced else info.name
         root = "" if context.is_dry_run else "/registry"
+        root += f"/{resource.group}" if resource.is_custom else ""
         raise status.conflict(
             resource.group,
             resource.plural,

@@ -135,7 +135,9 @@ class Twins:
         seen = {name: [event for event in events if _name(event) not in (_MARKER, _NOISE)] for name, events in run.events.items()}
         if self.collects:
             for events in seen.values():
-                events.sort(key=_name)  # which of the dependents goes first is up to the collector
+                events.sort(key=_name)  # which of the dependents goes first is up to the collector, and so are their versions
+                for event in events:
+                    event["object"]["metadata"].pop("resourceVersion", None)
         return {name: [_in_order(run.normal.value(event)) for event in events] for name, events in seen.items()}
 
     async def _pages(self, run: Run) -> list[Any]:

@@ -284,7 +284,7 @@ def _delete(draw: st.DrawFn, kind: Kind) -> Step:
 def _scale(draw: st.DrawFn, kind: Kind) -> Step:
     target = f"{kind.collection}/{draw(st.sampled_from(NAMES))}"
     spec = draw(st.sampled_from([{"replicas": 0}, {"replicas": 3}, {"replicas": 3}, {"replicas": -1}, {}]))
-    match draw(st.sampled_from(["GET", "PUT", "merge", "json", "apply"])):
+    match draw(st.sampled_from(["GET", "PUT", "merge", "json"])):
         case "GET":
             return Step("GET", f"{target}/scale")
         case "PUT":
@@ -292,28 +292,10 @@ def _scale(draw: st.DrawFn, kind: Kind) -> Step:
         case "json":
             body: Any = [{"op": "replace", "path": "/spec/replicas", "value": spec.get("replicas", 1)}]
             return Step("PATCH", f"{target}/scale", body, {"content_type": PATCHES["json"]})
-        case "merge":
+        case _:
             body = {"spec": spec}
             return Step(
                 "PATCH", _query(draw, f"{target}/scale", fieldManager=draw(_MANAGER)), body, {"content_type": PATCHES["merge"]}
-            )
-        case _:
-            body = {
-                "apiVersion": "autoscaling/v1",
-                "kind": "Scale",
-                "metadata": {"name": target.rpartition("/")[2]},
-                "spec": spec,
-            }
-            return Step(
-                "PATCH",
-                _query(
-                    draw,
-                    f"{target}/scale",
-                    fieldManager=draw(st.sampled_from(["m1", "m2"])),
-                    force=draw(sometimes(st.just("true"))),
-                ),
-                body,
-                {"content_type": PATCHES["apply"]},
             )
 
 

@@ -108,7 +108,7 @@ def of_endpoint(fields: FieldSet, schema: Node, subresource: str) -> FieldSet:
     if not schema.splits_status:
         return fields
     if subresource == "status":
-        return {key: child for key, child in fields.items() if key != "f:spec"}
+        return {key: child for key, child in fields.items() if key not in schema.kept_from_status}
     return {key: child for key, child in fields.items() if key != "f:status"} if "f:status" in fields else fields
 
 

@@ -40,6 +40,7 @@ class Node:
         open: An object that keeps undeclared fields.
         source: The OpenAPI schema.
         splits_status: Of the root of a kind with a status subresource: who writes the one part does not own the other.
+        kept_from_status: Of such a root: what a write of the status does not reach, as field sets name it.
         steps: What `step` has answered.
         blank: Of a root: the object as it is when nothing is set.
     """
@@ -52,6 +53,7 @@ class Node:
         "defaults",
         "is_atomic",
         "is_set",
+        "kept_from_status",
         "keys",
         "merge_key",
         "name",
@@ -77,6 +79,7 @@ class Node:
         self.primitive = ""
         self.open = False
         self.splits_status = False
+        self.kept_from_status: tuple[str, ...] = ("f:spec",)
         self.blank: Mapping[str, Any] = {}
         self.steps: dict[str, tuple[str, Node]] = {}
         self._resolve = resolve

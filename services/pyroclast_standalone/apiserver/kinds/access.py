@@ -141,13 +141,15 @@ def _binding_columns(kind: str) -> tuple[Column, ...]:
 _role, _cluster_role = _check_role(namespaced=True), _check_role(namespaced=False)
 _binding, _cluster_binding = _check_binding(namespaced=True), _check_binding(namespaced=False)
 
-ROLE: Final = Rules(name=names.path_segment, check=_role, check_update=lambda new, _old: _role(new))
+ROLE: Final = Rules(metadata_checks=4, name=names.path_segment, check=_role, check_update=lambda new, _old: _role(new))
 CLUSTER_ROLE: Final = Rules(
+    metadata_checks=4,
     name=names.path_segment,
     check=_cluster_role,
     check_update=lambda new, _old: _cluster_role(new),
 )
 ROLE_BINDING: Final = Rules(
+    metadata_checks=4,
     name=names.path_segment,
     default=_default_binding,
     check=_binding,
@@ -156,6 +158,7 @@ ROLE_BINDING: Final = Rules(
     cells=_binding_cells,
 )
 CLUSTER_ROLE_BINDING: Final = Rules(
+    metadata_checks=4,
     name=names.path_segment,
     default=_default_binding,
     check=_cluster_binding,

@@ -160,6 +160,7 @@ _CONTAINERS: Final = Column("Containers", priority=1, description="Names of the 
 _IMAGES: Final = Column("Images", priority=1, description="Images of the containers in the template.")
 
 JOB: Final = Rules(
+    metadata_checks=4,
     warnings=warning_of("spec", "template"),
     default=_default_job,
     check=_check_job,

@@ -16,6 +16,7 @@ from .strategy import Strategy, Subresource
 
 __all__ = ["BuiltinStrategy"]
 
+_STATUS_CHECKS: Final = 3  # at most, of the metadata of a status that changes
 _ANY_FINALIZER: Final = {
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -63,7 +64,11 @@ class BuiltinStrategy(Strategy):
 
     def decode(self, document: dict[str, Any]) -> list[str]:
         """Brings a parsed body into the kind's form; see `Strategy`."""
+        metadata = document.get("metadata")
+        forgets_owners = isinstance(metadata, dict) and metadata.get("managedFields") == []
         problems = self._codec.decode(document)
+        if forgets_owners:
+            document["metadata"]["managedFields"] = []
         self.rules.default(document)
         return problems
 
@@ -87,6 +92,8 @@ class BuiltinStrategy(Strategy):
                 if field not in {"status", "metadata", "apiVersion", "kind"}:
                     _restore(new, old, field)
             _restore(new["metadata"], old["metadata"], "ownerReferences")
+            if self.rules.prepare_status is not None:
+                self.rules.prepare_status(new, old)
             return
         if self.has_status:
             _restore(new, old, "status")
@@ -106,9 +113,13 @@ class BuiltinStrategy(Strategy):
 
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
         """All violations of a change."""
-        errors = check_metadata_update(new["metadata"], old["metadata"])
+        times = self.rules.metadata_checks
         if subresource == "status":
+            errors = check_metadata_update(new["metadata"], old["metadata"], times=min(times, _STATUS_CHECKS))
             return Verdict([*errors, *self.rules.check_status(new, old)])
+        errors = check_metadata_update(new["metadata"], old["metadata"], times=times)
+        if self._names_finalizers:
+            errors += check_finalizer_names(new["metadata"]) * (times - 2)
         return Verdict([*errors, *self.rules.check_update(new, old)])
 
     def warnings(self, document: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:

@@ -101,6 +101,7 @@ def _unschedulable(document: Mapping[str, Any]) -> str:
 
 
 NODE: Final = Rules(
+    metadata_checks=4,
     default=_default_node,
     check=_check_node,
     check_update=_update_node,
@@ -150,6 +151,7 @@ def _namespace_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 NAMESPACE: Final = Rules(
+    metadata_checks=4,
     name=names.dns_label,
     default=_default_namespace,
     prepare=_prepare_namespace,
@@ -249,6 +251,7 @@ _EVENT_COLUMNS: Final = (
 )
 
 EVENT: Final = Rules(
+    metadata_checks=2,
     check=_check_event,
     fields={
         **{
@@ -291,6 +294,7 @@ def _regarding_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 REGARDING_EVENT: Final = Rules(
+    metadata_checks=2,
     check=_check_regarding,
     fields={
         **{

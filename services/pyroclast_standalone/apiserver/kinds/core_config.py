@@ -61,6 +61,7 @@ def _config_map_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 CONFIG_MAP: Final = Rules(
+    metadata_checks=4,
     check=_check_config_map,
     check_update=_update_config_map,
     columns=(NAME, Column("Data", doc=f"{_CORE}ConfigMap.data"), AGE),
@@ -111,6 +112,7 @@ def _secret_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 SECRET: Final = Rules(
+    metadata_checks=4,
     default=_default_secret,
     check=_check_secret,
     check_update=_update_secret,
@@ -124,7 +126,7 @@ def _plain_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], age_of(document, now)]
 
 
-SERVICE_ACCOUNT: Final = Rules(deletes_to_object=True, columns=(NAME, AGE), cells=_plain_cells)
+SERVICE_ACCOUNT: Final = Rules(metadata_checks=4, deletes_to_object=True, columns=(NAME, AGE), cells=_plain_cells)
 
 
 def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:

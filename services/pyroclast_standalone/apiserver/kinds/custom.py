@@ -17,6 +17,7 @@ from .strategy import Strategy, Subresource
 __all__ = ["CustomStrategy"]
 
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_METADATA_CHECKS: Final = 3  # of a change, each of which says what is wrong
 _MAX_INT32: Final = 2**31 - 1
 _UNQUALIFIED: Final = "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"
 
@@ -81,6 +82,7 @@ class CustomStrategy(Strategy):
         """The schema for patches and apply."""
         node = self.structural.node
         node.splits_status = self.has_status
+        node.kept_from_status = ("f:metadata", "f:spec")
         node.blank = {"apiVersion": self.api_version, "kind": self.kind, "metadata": {}}
         return node
 
@@ -135,7 +137,7 @@ class CustomStrategy(Strategy):
 
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
         """All violations of a change."""
-        errors = check_metadata_update(new["metadata"], old["metadata"])
+        errors = check_metadata_update(new["metadata"], old["metadata"], times=_METADATA_CHECKS)
         verdict = self.structural.validate(new, old, subresource=subresource)
         verdict.errors[:0] = errors
         paths = ("statusReplicasPath",) if subresource == "status" else ("specReplicasPath", "statusReplicasPath")

@@ -141,6 +141,15 @@ def _use_ports_of_host(container: dict[str, Any]) -> None:
             port["hostPort"] = port["containerPort"]
 
 
+def _agree_on_addresses(status: dict[str, Any]) -> None:
+    """Let `podIP` be the first of `podIPs`: where they differ, or one is missing, the one stands for the other."""
+    address, addresses = status.get("podIP"), status.get("podIPs")
+    if address and (not addresses or addresses[0].get("ip") != address):
+        status["podIPs"] = [{"ip": address}]
+    elif addresses and not address:
+        status["podIP"] = addresses[0].get("ip")
+
+
 def default_pod(pod: dict[str, Any]) -> None:
     """Defaults of a pod."""
     spec = pod["spec"]
@@ -151,3 +160,4 @@ def default_pod(pod: dict[str, Any]) -> None:
             if spec.get("hostNetwork"):
                 _use_ports_of_host(container)
     spec.setdefault("enableServiceLinks", True)
+    _agree_on_addresses(pod.get("status") or {})

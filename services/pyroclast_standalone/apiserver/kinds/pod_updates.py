@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid
+from pyroclast_standalone.apiserver.documents.formats import FORMATS
 
 from .diffs import diff
 from .pod_checks import check_pod
@@ -20,6 +21,7 @@ _UPDATABLE: Final = (
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
 )
 _FREE_FIELDS: Final = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
+_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _MAX_INT32: Final = 2**31 - 1
 
 
@@ -119,8 +121,12 @@ def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
 
 def check_pod_status(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
     """What is wrong with a change of a pod's status."""
-    errors: list[FieldError] = []
     status = new.get("status") or {}
+    errors = [
+        invalid(f"status.podIPs[{index}]", address, _ADDRESS)
+        for index, each in enumerate(status.get("podIPs") or ())
+        if not any(FORMATS[form](address := each.get("ip", "")) for form in ("ipv4", "ipv6"))
+    ]
     quality, before = status.get("qosClass"), (old.get("status") or {}).get("qosClass")
     if quality != before:
         errors.append(invalid("status.qosClass", quality or "", "field is immutable"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 __all__ = ["warn_of_pod", "warn_of_template", "warning_of"]
@@ -57,7 +57,7 @@ def _spec(spec: Mapping[str, Any], path: str) -> Iterator[str]:
     yield from _ports(ports)
 
 
-def _variables(variables: list[Mapping[str, Any]], path: str) -> Iterator[str]:
+def _variables(variables: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, variable in enumerate(variables):
         name = variable.get("name", "")

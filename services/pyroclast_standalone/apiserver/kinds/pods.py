@@ -97,7 +97,14 @@ def _prepare_update(new: dict[str, Any], old: Mapping[str, Any]) -> None:
         new["status"] = status
 
 
+def _prepare_status(new: dict[str, Any], old: Mapping[str, Any]) -> None:
+    status, before = new.setdefault("status", {}), old.get("status") or {}
+    if not status.get("qosClass") and "qosClass" in before:
+        status["qosClass"] = before["qosClass"]
+
+
 POD: Final = Rules(
+    metadata_checks=4,
     default=default_pod,
     check=check_new_pod,
     warnings=warn_of_pod,
@@ -105,6 +112,7 @@ POD: Final = Rules(
     check_status=check_pod_status,
     prepare=_prepare,
     prepare_update=_prepare_update,
+    prepare_status=_prepare_status,
     fields=_FIELDS,
     generation=True,
     deletes_to_object=True,

@@ -62,7 +62,9 @@ class Rules:
         check_update: Validates a change of what the main endpoint may change.
         check_status: Validates a change of status.
         prepare: Sets what only the server sets on create.
+        prepare_status: Puts back, before a change of status, what not even that may change.
         fields: Selectable fields.
+        metadata_checks: How often a change's metadata is checked: twice for all kinds, and again by most.
         generation: Whether changes of `spec` are counted.
         keeps_status: Whether a new object may bring its status.
     """
@@ -74,8 +76,10 @@ class Rules:
     check_status: UpdateCheck = _no_change_errors
     prepare: Default = _nothing
     prepare_update: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
+    prepare_status: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
     warnings: Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]] | None = None
     fields: FieldReaders | None = None
+    metadata_checks: int = 3
     generation: bool = False
     keeps_status: bool = False
     needs_version: bool = False

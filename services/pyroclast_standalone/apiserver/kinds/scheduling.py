@@ -143,6 +143,7 @@ def _budget_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 POD_DISRUPTION_BUDGET: Final = Rules(
+    metadata_checks=2,
     check=_check_budget,
     check_update=lambda new, _old: _check_budget(new),
     generation=True,
@@ -162,5 +163,5 @@ def _runtime_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 RUNTIME_CLASS: Final = Rules(
-    columns=(NAME, Column("Handler", doc="io.k8s.api.node.v1.RuntimeClass.handler"), AGE), cells=_runtime_cells
+    metadata_checks=4, columns=(NAME, Column("Handler", doc="io.k8s.api.node.v1.RuntimeClass.handler"), AGE), cells=_runtime_cells
 )

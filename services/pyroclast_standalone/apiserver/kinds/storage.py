@@ -109,6 +109,7 @@ def _claim_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 PERSISTENT_VOLUME_CLAIM: Final = Rules(
+    metadata_checks=4,
     default=_default_claim,
     check=_check_claim,
     check_update=_update_claim,
@@ -230,6 +231,7 @@ def _class_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 STORAGE_CLASS: Final = Rules(
+    metadata_checks=4,
     default=_default_class,
     check=_check_class,
     check_update=_update_class,

@@ -233,7 +233,14 @@ def _set_columns(prefix: str) -> tuple[Column, ...]:
     )
 
 
+def _keep_labels(new: dict[str, Any], old: Mapping[str, Any]) -> None:
+    new["metadata"]["labels"] = old["metadata"].get("labels") or {}
+    if not new["metadata"]["labels"]:
+        del new["metadata"]["labels"]
+
+
 DEPLOYMENT: Final = Rules(
+    prepare_status=_keep_labels,
     warnings=warning_of("spec", "template"),
     default=_default_deployment,
     check=_check_deadline,
