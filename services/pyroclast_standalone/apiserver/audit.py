@@ -22,8 +22,8 @@ class AuditLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
 
-    def record(self, request: web.BaseRequest, context: Context, code: int, now: float) -> None:
-        """Write down a request that was answered with `code` at `now`, in seconds since the epoch."""
+    def record(self, request: web.BaseRequest, context: Context, code: int, now: float, *, failure: bytes = b"") -> None:
+        """Write down a request answered with `code` at `now`, in seconds since the epoch; `failure` is the Status of one."""
         info = context.info
         peer = request.remote
         event: dict[str, Any] = {

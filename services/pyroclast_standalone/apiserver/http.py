@@ -79,7 +79,8 @@ class Front:
         if isinstance(answer, Streamed):
             return await self._stream(request, context, answer)
         if self._audit is not None:
-            self._audit.record(request, context, answer.code, self._now(), failure=answer.body if answer.code >= _FAILED else b"")
+            failure = answer.body if answer.code >= _FAILED else b""
+            self._audit.record(request, context, answer.code, self._now(), failure=failure)
         return _response(context, answer, with_body=request.method != "HEAD")
 
     async def _answer(self, request: web.BaseRequest, context: Context) -> Answer | Streamed:
