@@ -41,6 +41,8 @@ class Normaliser:
                 return self._mapping(value, key)
             case list():
                 kept = [item for item in value if not _is_noise(item)]
+                if key == "managedFields":  # in the order of their seconds
+                    kept.sort(key=lambda owner: [str(owner.get(part)) for part in ("operation", "manager", "subresource")])
                 return [self.value(item, key, parent) for item in kept]
             case str():
                 return self._string(value, key, parent)
