@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from pyroclast_standalone.apiserver.documents.patterns import BadPattern, compile_pattern
+
 from . import syntax
-from .errors import located
+from .errors import CelError, located
+from .functions_times import duration, timestamp
 from .library import FUNCTIONS, METHODS, QUALIFIED
 from .macros import bound_names
 from .operators import OPERATORS
@@ -30,12 +33,42 @@ from .values import Uint
 __all__ = ["check"]
 
 _TYPE_NAMES: Final = {"bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"}
+_LITERALS: Final[Mapping[str, Callable[[str], object]]] = {"duration": duration, "timestamp": timestamp}
 _COMPARISONS: Final = {"_<_", "_<=_", "_>_", "_>=_"}
 _NUMBERS: Final = {"int", "uint", "double"}
+_PLAIN: Final = {*_NUMBERS, "bool", "string", "bytes", "list", "map"}
+_COMPARED: Final = {*_NUMBERS, "bool", "string", "bytes", "timestamp", "duration"}
+_ARITHMETIC: Final[Mapping[str, set[str]]] = {
+    "_+_": {*_NUMBERS, "string", "bytes", "list", "duration", "timestamp"},
+    "_-_": {*_NUMBERS, "duration", "timestamp"},
+    "_%_": {"int", "uint"},
+}
+"""What operators take; where nothing is said, numbers."""
+_FIRST: Final[Mapping[str, frozenset[str]]] = {
+    name: frozenset(kinds.split())
+    for kinds, functions in (
+        ("string bytes list map", "size"),
+        ("int uint double string timestamp duration", "int uint"),
+        ("int uint double string", "double"),
+        ("bool string", "bool"),
+        ("bytes string", "bytes"),
+        ("duration string int", "duration"),
+        ("timestamp string int", "timestamp"),
+        ("string", "contains startsWith endsWith matches lowerAscii upperAscii trim split replace substring charAt find findAll"),
+        ("string", "format isQuantity isIP isCIDR isURL isSemver quantity url semver"),
+        ("string list", "indexOf lastIndexOf"),
+        ("list", "isSorted sum min max join distinct flatten slice sort reverse first last"),
+        ("optional", "orValue or hasValue value"),
+        ("timestamp", "getFullYear getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear"),
+        ("timestamp duration", "getHours getMinutes getSeconds getMilliseconds"),
+    )
+    for name in functions.split()
+}
+"""What functions take first: the value they are called on, or their only argument."""
 _RESULTS: Final[Mapping[str, Type]] = {
     **dict.fromkeys(
         ("contains", "startsWith", "endsWith", "matches", "isSorted", "isInteger", "isGreaterThan", "isLessThan", "hasValue",
-         "containsIP", "containsCIDR", "allowed", "isLoopback", "isUnspecified", "includes", "bool", "isQuantity", "isURL",
+         "containsIP", "containsCIDR", "allowed", "isLoopback", "isUnspecified", "bool", "isQuantity", "isURL",
          "isIP", "isCIDR", "isSemver"),
         BOOL,
     ),
@@ -63,10 +96,16 @@ def _is_open(kind: Type) -> bool:
     return kind.kind in {"dyn", "optional"}
 
 
+def _takes(function: str, first: Type) -> bool:
+    return first.kind in {"dyn", "null"} or first.kind in _FIRST.get(function, {first.kind})
+
+
 def _fits(left: Type, right: Type) -> bool:
     """Whether two values may be compared for equality."""
-    if _is_open(left) or _is_open(right) or "null" in {left.kind, right.kind}:
+    if _is_open(left) or _is_open(right):
         return True
+    if "null" in {left.kind, right.kind}:
+        return {left.kind, right.kind} <= {"null", "object", "timestamp", "duration"} or not _PLAIN & {left.kind, right.kind}
     if left.kind in {"list", "map"} and left.kind == right.kind:
         return (left.item is None or right.item is None or _fits(left.item, right.item)) and True
     if {left.kind, right.kind} <= {"object", "map"}:
@@ -156,17 +195,20 @@ class _Checker:
                 for arg in node.args:
                     self.of(arg, scope)
                 return _RESULTS.get(qualified, DYN)
-        self.of(node.target, scope)
-        for arg in node.args:
-            self.of(arg, scope)
+        target = self.of(node.target, scope)
+        args = [self.of(arg, scope) for arg in node.args]
+        if node.function == "matches" and len(node.args) == 1:
+            self._literal("matches", node.args[0], compile_pattern)
         if node.function not in METHODS:
             return self.say(node.at, f"undeclared reference to '{node.function}' (in container '')")
+        if not _takes(node.function, target):
+            return self._no_overload(node, f"{target}.({', '.join(map(str, args))})")
         return _RESULTS.get(node.function, DYN)
 
+    def _no_overload(self, node: syntax.Call, given: str) -> Type:
+        return self.say(node.at, f"found no matching overload for '{node.function}' applied to '{given}'")
+
     def _macro(self, node: syntax.Call, names: tuple[str, ...], scope: Mapping[str, Type]) -> Type:
-        if node.function == "bind":
-            value = self.of(node.args[1], scope)
-            return self.of(node.args[2], {**scope, names[0]: value})
         holder = self.of(node.target, scope) if node.target is not None else DYN
         if holder.kind not in {"list", "map", "dyn", "optional"}:
             at = node.target.at if node.target is not None else node.at
@@ -177,7 +219,7 @@ class _Checker:
         match node.function:
             case "all" | "exists" | "exists_one" | "existsOne":
                 return BOOL
-            case "filter" | "sortBy":
+            case "filter":
                 return list_of(inner[names[0]])
             case "map" | "transformList":
                 return list_of(kinds[-1])
@@ -191,19 +233,28 @@ class _Checker:
             self.of(node.args[0], scope)
             return BOOL
         args = [self.of(arg, scope) for arg in node.args]
+        if node.function in _LITERALS and len(args) == 1:
+            self._literal(node.function, node.args[0], _LITERALS[node.function])
         if node.function in OPERATORS or node.function in {"_&&_", "_||_", "_?_:_"}:
             return self._operator(node, args)
         if node.function not in FUNCTIONS:
             return self.say(node.at, f"undeclared reference to '{node.function}' (in container '')")
+        if args and not _takes(node.function, args[0]):
+            return self._no_overload(node, f"({', '.join(map(str, args))})")
         return _RESULTS.get(node.function, DYN)
+
+    def _literal(self, function: str, arg: syntax.Node, parse: Callable[[str], object]) -> None:
+        """Literals that the function cannot take are found out before it is called."""
+        if isinstance(arg, syntax.Literal) and isinstance(arg.value, str):
+            try:
+                parse(arg.value)
+            except (CelError, BadPattern):
+                self.say(arg.at, f"invalid {function} argument")
 
     def _operator(self, node: syntax.Call, args: list[Type]) -> Type:
         name = node.function
         result = _of_operator(name, args)
-        if result is None:
-            shown = ", ".join(map(str, args))
-            return self.say(node.at, f"found no matching overload for '{name}' applied to '({shown})'")
-        return result
+        return self._no_overload(node, f"({', '.join(map(str, args))})") if result is None else result
 
 
 def _bound(names: tuple[str, ...], holder: Type) -> dict[str, Type]:
@@ -244,7 +295,7 @@ def _of_operator(name: str, args: list[Type]) -> Type | None:
         case "_&&_" | "_||_" | "!_":
             return BOOL if all(kind in {"bool", "dyn"} for kind in kinds) else None
         case "_?_:_":
-            return _joined(args[1:]) if kinds[0] in {"bool", "dyn"} else None
+            return _joined(args[1:]) if kinds[0] in {"bool", "dyn"} and _fits(*args[1:]) else None
         case "_==_" | "_!=_":
             return BOOL if _fits(*args) else None
         case "@in":
@@ -256,6 +307,9 @@ def _of_operator(name: str, args: list[Type]) -> Type | None:
         case "-_":
             return args[0] if kinds[0] in {"int", "double", "duration", "dyn"} else None
     if any(_is_open(arg) for arg in args):
+        allowed = _COMPARED if name in _COMPARISONS else _ARITHMETIC.get(name, _NUMBERS)
+        if any(kind not in allowed and kind not in {"dyn", "null"} for kind in kinds):
+            return None
         return BOOL if name in _COMPARISONS else DYN
     if name in _COMPARISONS:
         comparable = kinds[0] == kinds[1] or set(kinds) <= _NUMBERS
@@ -268,12 +322,7 @@ def _of_arithmetic(name: str, args: list[Type], kinds: list[str]) -> Type | None
         return TIMESTAMP if name == "_+_" or kinds[0] == "timestamp" else None
     if kinds[0] != kinds[1]:
         return None
-    takes = {
-        "_+_": {*_NUMBERS, "string", "bytes", "list", "duration"},
-        "_-_": {*_NUMBERS, "duration", "timestamp"},
-        "_%_": {"int", "uint"},
-    }.get(name, _NUMBERS)
-    if kinds[0] not in takes:
+    if kinds[0] not in _ARITHMETIC.get(name, _NUMBERS) or (name == "_+_" and kinds[0] == "timestamp"):
         return None
     return DURATION if name == "_-_" and kinds[0] == "timestamp" else args[0]
 

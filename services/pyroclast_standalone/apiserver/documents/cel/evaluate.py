@@ -10,11 +10,12 @@ from pyroclast_standalone.apiserver.documents.values import Json
 from . import syntax
 from .authorizer import Authorizer
 from .errors import CelError
+from .functions_format import show
 from .library import FUNCTIONS, METHODS, QUALIFIED, convert
 from .macros import compile_macro
 from .operators import OPERATORS
 from .types import Type
-from .values import NONE, Message, Optional, TypeOf, equal, overload
+from .values import NONE, Message, Optional, TypeOf, equal, overload, type_name
 
 __all__ = ["Eval", "Scope", "compile_node"]
 
@@ -50,9 +51,9 @@ def _field(value: Json, field: str, plain: str) -> Json:
         return _optional_field(value, field, plain)
     if isinstance(value, Authorizer) and field == "requestResource" and value.of_request is not None:
         return value.of_request
-    if value is None:
-        raise CelError(f"no such key: {plain}")
-    raise overload()
+    if isinstance(value, list):
+        raise CelError("unsupported index type 'string' in list")
+    raise CelError(f"no such key: {plain}")
 
 
 def _optional_field(value: Json, field: str, plain: str) -> Optional:
@@ -72,18 +73,18 @@ def _item(value: Json, index: Json) -> Json:
         for key, child in value.items():
             if equal(key, index):
                 return child
-        raise CelError(f"no such key: {index}")
+        raise CelError(f"no such key: {show(index)}")
     if isinstance(value, list):
         if isinstance(index, float) and index.is_integer():
             index = int(index)
         if not isinstance(index, int) or isinstance(index, bool):
-            raise overload()
+            raise CelError(f"unsupported index type '{type_name(index)}' in list")
         if not 0 <= index < len(value):
             raise CelError(f"index out of bounds: {index}")
         return value[index]
     if isinstance(value, Optional):
         return _optional_item(value, index)
-    raise overload()
+    raise CelError(f"no such key: {show(index)}")
 
 
 def _optional_item(value: Json, index: Json) -> Optional:

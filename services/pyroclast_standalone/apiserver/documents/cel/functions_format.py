@@ -6,14 +6,16 @@ import re
 from datetime import datetime
 from typing import Final
 
+from pyroclast_standalone.apiserver.documents.go_text import go_quote
 from pyroclast_standalone.apiserver.documents.values import Json
 
 from .errors import CelError
 from .functions_times import show_duration, show_timestamp
-from .values import Duration, TypeOf
+from .values import Duration, TypeOf, type_name
 
 __all__ = ["format_text", "show"]
 
+_RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d+))?([sdfexXob]))")
 
 
@@ -31,9 +33,9 @@ def show(value: Json) -> str:
         case bytes():
             return value.decode(errors="replace")
         case list():
-            return "[" + ", ".join(map(show, value)) + "]"
+            return "[" + ", ".join(map(_inner, value)) + "]"
         case dict():
-            return "{" + ", ".join(f"{show(key)}: {show(value[key])}" for key in sorted(value, key=str)) + "}"
+            return "{" + ", ".join(sorted(f"{_inner(key)}:{_inner(child)}" for key, child in value.items())) + "}"
         case datetime():
             return show_timestamp(value)
         case Duration():
@@ -44,10 +46,34 @@ def show(value: Json) -> str:
             return str(value)
 
 
-def _number(value: Json, clause: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CelError(f"error during formatting: {clause} clause can only be used on numbers")
+def _inner(value: Json) -> str:
+    """A value inside of a list or map."""
+    match value:
+        case str():
+            return go_quote(value)
+        case bytes():
+            return f"b{go_quote(value.decode(errors='replace'))}"
+        case float():
+            return f"{value:.6f}"
+        case datetime():
+            return f'timestamp("{show_timestamp(value)}")'
+        case Duration():
+            return f'duration("{show_duration(value)}")'
+        case _:
+            return show(value)
+
+
+def _number(value: Json, clause: str, *, whole: bool = True) -> float:
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        wanted = "integers" if whole else "doubles"
+        raise CelError(f"error during formatting: {clause} clause can only be used on {wanted}, was given {type_name(value)}")
     return value
+
+
+def _scientific(value: float) -> str:
+    """As it is printed where powers are raised."""
+    digits, _, exponent = f"{value:.6e}".partition("e")
+    return f"{digits}\u00d710{exponent.lstrip('+').translate(_RAISED)}"
 
 
 def _clause(kind: str, precision: str | None, value: Json) -> str:
@@ -58,9 +84,9 @@ def _clause(kind: str, precision: str | None, value: Json) -> str:
         case "d":
             return show(_number(value, "decimal"))
         case "f":
-            return f"{_number(value, 'fixed-point'):.{digits}f}"
+            return f"{_number(value, 'fixed-point', whole=False):.{digits}f}"
         case "e":
-            return f"{_number(value, 'scientific'):.{digits}e}"
+            return _scientific(_number(value, "scientific notation", whole=False))
         case "b":
             return ("1" if value else "0") if isinstance(value, bool) else f"{int(_number(value, 'binary')):b}"
         case "o":

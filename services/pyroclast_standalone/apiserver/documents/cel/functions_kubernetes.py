@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from pyroclast.resources import quantity
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.formats import FORMATS
+from pyroclast_standalone.apiserver.documents.go_text import go_quote
 from pyroclast_standalone.apiserver.documents.values import Json
 
 from .authorizer import Authorizer, Decision
@@ -21,7 +22,10 @@ from .values import NONE, Format, Optional, Url
 __all__ = ["KUBERNETES_FUNCTIONS", "KUBERNETES_METHODS", "KUBERNETES_QUALIFIED"]
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-_Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+_Network: TypeAlias = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+_LOCAL_MULTICAST_4: Final = ipaddress.ip_network("224.0.0.0/24")
+_LOCAL_MULTICAST_6: Final = ipaddress.ip_network("ff02::/16")
+_NO_NETWORK: Final = "network address parse error during conversion from string: "
 
 
 def _quantity(text: Json) -> quantity.Quantity:
@@ -118,19 +122,20 @@ def _ip(text: Json) -> _Address:
         return ipaddress.ip_address(text)
     except ValueError:
         raise CelError(
-            f"IP Address {text!r} parse error during conversion from string: ParseAddr({text!r}): unable to parse IP"
+            f'IP Address "{text}" parse error during conversion from string: ParseAddr("{text}"): unable to parse IP'
         ) from None
 
 
 def _cidr(text: Json) -> _Network:
     if not isinstance(text, str):
         raise NotImplementedError
-    if "/" not in text:
-        raise CelError(f"network address parse error during conversion from string: netip.ParsePrefix({text!r}): no '/'")
+    problem = "" if "/" in text else f"{_NO_NETWORK}netip.ParsePrefix({go_quote(text)}): no '/'"
     try:
-        return ipaddress.ip_network(text, strict=False)
+        if not problem:
+            return ipaddress.ip_interface(text)
     except ValueError as error:
-        raise CelError(f"network address parse error during conversion from string: {error}") from None
+        problem = str(error)
+    raise CelError(f"{_NO_NETWORK}{problem}")
 
 
 def _url(text: Json) -> Url:
@@ -138,7 +143,7 @@ def _url(text: Json) -> Url:
         raise NotImplementedError
     parts = urlsplit(text)
     if not parts.scheme and not text.startswith("/"):
-        raise CelError(f"URL parse error during conversion from string: parse {text!r}: invalid URI for request")
+        raise CelError(f"URL parse error during conversion from string: parse {go_quote(text)}: invalid URI for request")
     return Url(text)
 
 
@@ -169,22 +174,31 @@ def _family(value: Json) -> int:
     return int(value.version)
 
 
-def _of_address(name: str) -> Callable[[Json], bool]:
+def _of_address(holds: Callable[[_Address], bool]) -> Callable[[Json], bool]:
     def call(value: Json) -> bool:
-        if not isinstance(value, ipaddress.IPv4Address | ipaddress.IPv6Address):
+        if not isinstance(value, _Address) or isinstance(value, _Network):
             raise NotImplementedError
-        return bool(getattr(value, name))
+        return holds(value)
 
     return call
 
 
+def _is_local_multicast(address: _Address) -> bool:
+    return address in (_LOCAL_MULTICAST_4 if address.version == 4 else _LOCAL_MULTICAST_6)
+
+
+def _is_global_unicast(address: _Address) -> bool:
+    is_broadcast = address.version == 4 and int(address) == 2**32 - 1
+    return not (address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local or is_broadcast)
+
+
 def _contains_ip(network: Json, address: Json) -> bool:
-    return (_ip(address) if isinstance(address, str) else address) in network
+    return (_ip(address) if isinstance(address, str) else address) in network.network
 
 
 def _contains_cidr(network: Json, other: Json) -> bool:
     inner = _cidr(other) if isinstance(other, str) else other
-    return bool(inner.version == network.version and inner.subnet_of(network))
+    return bool(inner.version == network.version and inner.network.subnet_of(network.network))
 
 
 def _canonical(text: str) -> bool:
@@ -234,6 +248,7 @@ def _ask(method: str) -> Callable[..., Json]:
 
 KUBERNETES_FUNCTIONS: Final[Mapping[str, Callable[..., Json]]] = {
     "quantity": _quantity,
+    "sign": lambda value: _compare(_amount(value), quantity.parse("0")),
     "isQuantity": _succeeds(_quantity),
     "url": _url,
     "isURL": _succeeds(_url),
@@ -248,7 +263,6 @@ KUBERNETES_METHODS: Final[Mapping[str, Callable[..., Json]]] = {
     "isInteger": lambda value: not _amount(value).millis % 1000,
     "asInteger": _as_integer,
     "asApproximateFloat": lambda value: float(_amount(value)),
-    "sign": lambda value: _compare(_amount(value), quantity.parse("0")),
     "add": lambda value, other: _amount(value) + _operand(other),
     "sub": lambda value, other: _amount(value) - _operand(other),
     "isGreaterThan": lambda left, right: _compare(left, right) > 0,
@@ -261,16 +275,16 @@ KUBERNETES_METHODS: Final[Mapping[str, Callable[..., Json]]] = {
     "getEscapedPath": _of_url(lambda parts: parts.path),
     "getQuery": _of_url(lambda parts: parse_qs(parts.query, keep_blank_values=True)),
     "family": _family,
-    "isUnspecified": _of_address("is_unspecified"),
-    "isLoopback": _of_address("is_loopback"),
-    "isLinkLocalUnicast": _of_address("is_link_local"),
-    "isLinkLocalMulticast": _of_address("is_multicast"),
-    "isGlobalUnicast": _of_address("is_global"),
+    "isUnspecified": _of_address(lambda address: address.is_unspecified),
+    "isLoopback": _of_address(lambda address: address.is_loopback),
+    "isLinkLocalUnicast": _of_address(lambda address: address.is_link_local),
+    "isLinkLocalMulticast": _of_address(_is_local_multicast),
+    "isGlobalUnicast": _of_address(_is_global_unicast),
     "containsIP": _contains_ip,
     "containsCIDR": _contains_cidr,
-    "prefixLength": lambda network: network.prefixlen,
-    "masked": lambda network: network,
-    "ip": lambda network: network.network_address,
+    "prefixLength": lambda network: network.network.prefixlen,
+    "masked": lambda network: ipaddress.ip_interface(network.network),
+    "ip": lambda network: network.ip,
     "validate": _validate,
     "major": lambda version: version.major,
     "minor": lambda version: version.minor,

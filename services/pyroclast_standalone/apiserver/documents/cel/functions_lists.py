@@ -1,8 +1,7 @@
-"""Functions of lists and sets, and of numbers."""
+"""Functions of lists and sets."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import cmp_to_key
 from typing import Final
@@ -11,7 +10,7 @@ from pyroclast_standalone.apiserver.documents.values import Json
 
 from .errors import CelError
 from .operators import OPERATORS
-from .values import Duration, equal, less
+from .values import NONE, Duration, Optional, equal, less
 
 __all__ = ["LIST_METHODS", "LIST_QUALIFIED"]
 
@@ -35,6 +34,8 @@ def _sum(values: Json) -> Json:
     if not own:
         return 0
     total = own[0]
+    if not isinstance(total, int | float | Duration):
+        raise NotImplementedError
     for value in own[1:]:
         total = _add(total, value)
     return total
@@ -124,18 +125,9 @@ def _sorted(values: Json) -> list[Json]:
     return sorted(_list(values), key=cmp_to_key(_compare))
 
 
-def _numbers(*values: Json) -> list[Json]:
-    return values[0] if len(values) == 1 and isinstance(values[0], list) else list(values)
-
-
-def _absolute(value: Json) -> Json:
-    if isinstance(value, Duration):
-        return Duration(abs(value.nanos))
-    return abs(value)
-
-
-def _round(value: float) -> float:
-    return math.copysign(math.floor(abs(value) + 0.5), value)
+def _end(values: Json, at: int) -> Optional:
+    own = _list(values)
+    return Optional(own[at], present=True) if own else NONE
 
 
 LIST_METHODS: Final[Mapping[str, Callable[..., Json]]] = {
@@ -150,9 +142,8 @@ LIST_METHODS: Final[Mapping[str, Callable[..., Json]]] = {
     "slice": _slice,
     "sort": _sorted,
     "reverse": _reversed,
-    "includes": _includes,
-    "first": lambda values: _list(values)[0],
-    "last": lambda values: _list(values)[-1],
+    "first": lambda values: _end(values, 0),
+    "last": lambda values: _end(values, -1),
 }
 
 
@@ -167,15 +158,4 @@ LIST_QUALIFIED: Final[Mapping[str, Callable[..., Json]]] = {
     "sets.equivalent": _equivalent,
     "sets.intersects": _intersects,
     "lists.range": _range,
-    "math.greatest": lambda *values: _greatest(_numbers(*values)),
-    "math.least": lambda *values: _least(_numbers(*values)),
-    "math.abs": _absolute,
-    "math.ceil": lambda value: float(math.ceil(value)),
-    "math.floor": lambda value: float(math.floor(value)),
-    "math.round": _round,
-    "math.trunc": lambda value: float(math.trunc(value)),
-    "math.sign": lambda value: type(value)((value > 0) - (value < 0)),
-    "math.isNaN": math.isnan,
-    "math.isInf": math.isinf,
-    "math.sqrt": math.sqrt,
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -91,11 +89,6 @@ def _join(values: Json, separator: str = "") -> str:
     return separator.join(values)
 
 
-def _reverse(text: Json) -> Json:
-    _text(text)
-    return text[::-1]
-
-
 def _upper(text: str) -> str:
     _text(text)
     return "".join(each.upper() if each.isascii() else each for each in text)
@@ -104,13 +97,6 @@ def _upper(text: str) -> str:
 def _lower(text: str) -> str:
     _text(text)
     return "".join(each.lower() if each.isascii() else each for each in text)
-
-
-def _decode(text: str) -> bytes:
-    try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        raise CelError("illegal base64 data") from None
 
 
 def _plain(method: Callable[..., Json]) -> Callable[..., Json]:
@@ -138,12 +124,9 @@ STRING_METHODS: Final[Mapping[str, Callable[..., Json]]] = {
     "split": _split,
     "join": _join,
     "trim": _plain(str.strip),
-    "reverse": _reverse,
     "format": format_text,
 }
 STRING_QUALIFIED: Final[Mapping[str, Callable[..., Json]]] = {
     "strings.quote": go_quote,
     "jsonpatch.escapeKey": _plain(lambda key: key.replace("~", "~0").replace("/", "~1")),
-    "base64.encode": lambda value: base64.b64encode(value).decode(),
-    "base64.decode": _decode,
 }

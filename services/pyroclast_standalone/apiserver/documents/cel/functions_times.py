@@ -11,10 +11,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pyroclast_standalone.apiserver.documents.values import Json
 
 from .errors import CelError
-from .values import Duration
+from .values import Duration, unconvertible
 
 __all__ = ["TIME_FUNCTIONS", "TIME_METHODS", "duration", "show_duration", "show_timestamp", "timestamp"]
 
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)")
 _PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE: Final = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _UNITS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
@@ -35,22 +36,21 @@ def timestamp(value: Json) -> datetime:
     if not isinstance(value, str):
         raise NotImplementedError
     try:
-        moment = datetime.fromisoformat(value)
+        if _MOMENT.fullmatch(value):
+            return datetime.fromisoformat(value)
     except ValueError:
-        raise CelError(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}"') from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        pass
+    raise unconvertible(value, "google.protobuf.Timestamp")
 
 
 def duration(value: Json) -> Duration:
     """The span that a text such as `1h30m` tells."""
     if isinstance(value, Duration):
         return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Duration(value)
-    if not isinstance(value, str):
+    if isinstance(value, bool) or not isinstance(value, int | str):
         raise NotImplementedError
-    if not _WHOLE.fullmatch(value):
-        raise CelError(f'time: invalid duration "{value}"')
+    if not isinstance(value, str) or not _WHOLE.fullmatch(value):
+        raise unconvertible(value, "google.protobuf.Duration")
     total = sum(round(float(number) * _UNITS[unit]) for number, unit in _PART.findall(value))
     return Duration(-total if value.startswith("-") else total)
 

@@ -5,17 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from pyroclast_standalone.apiserver.documents.values import Json
 
 from .errors import CelError
 from .functions_times import show_duration, show_timestamp
-from .values import NONE, Duration, Optional, TypeOf, Uint, type_name
+from .values import NONE, Duration, Optional, TypeOf, Uint, type_name, unconvertible
 
 __all__ = ["OPTIONAL_QUALIFIED", "VALUE_FUNCTIONS", "VALUE_METHODS"]
 
 _MIN, _MAX = -(2**63), 2**63 - 1
+_ADDRESSES = (IPv4Address, IPv6Address)
+
+
+def _parsed(text: str, kind: str, least: int, most: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise unconvertible(text, kind) from None
+    if not least <= value <= most:
+        raise unconvertible(text, kind)
+    return value
 
 
 def _int(value: Json) -> int:
@@ -31,10 +43,7 @@ def _int(value: Json) -> int:
                 raise CelError("integer overflow")
             return int(value)
         case str():
-            try:
-                return int(value)
-            except ValueError:
-                raise CelError(f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
+            return _parsed(value, "int", _MIN, _MAX)
         case datetime():
             return math.floor(value.timestamp())
         case Duration():
@@ -44,6 +53,8 @@ def _int(value: Json) -> int:
 
 
 def _uint(value: Json) -> Uint:
+    if isinstance(value, str):
+        return Uint(_parsed(value, "uint", 0, 2**64 - 1))
     number = _int(value) if not isinstance(value, Uint) else value
     if number < 0:
         raise CelError("unsigned integer overflow")
@@ -56,7 +67,7 @@ def _double(value: Json) -> float:
     try:
         return float(value)
     except ValueError:
-        raise CelError(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from None
+        raise unconvertible(value, "double") from None
 
 
 def _string(value: Json) -> str:
@@ -66,7 +77,7 @@ def _string(value: Json) -> str:
         case bool():
             return "true" if value else "false"
         case float():
-            return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
+            return f"{value:.17g}" if value.is_integer() and abs(value) < 1e21 else repr(value)
         case int():
             return str(int(value))
         case bytes():
@@ -78,7 +89,7 @@ def _string(value: Json) -> str:
             return show_timestamp(value)
         case Duration():
             return show_duration(value)
-        case _ if hasattr(value, "cel_type"):
+        case _ if hasattr(value, "cel_type") or isinstance(value, _ADDRESSES):
             return str(value)
         case _:
             raise NotImplementedError
@@ -95,11 +106,13 @@ def _bytes(value: Json) -> bytes:
 def _bool(value: Json) -> bool:
     if isinstance(value, bool):
         return value
-    if value in {"true", "True", "TRUE", "t", "1"}:
+    if isinstance(value, str) and value in {"true", "True", "TRUE", "t", "1"}:
         return True
-    if value in {"false", "False", "FALSE", "f", "0"}:
+    if isinstance(value, str) and value in {"false", "False", "FALSE", "f", "0"}:
         return False
-    raise CelError(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+    if isinstance(value, str):
+        raise unconvertible(value, "bool")
+    raise NotImplementedError
 
 
 def _size(value: Json) -> int:
@@ -110,14 +123,12 @@ def _size(value: Json) -> int:
 
 def _or_value(value: Json, other: Json) -> Json:
     if not isinstance(value, Optional):
-        raise NotImplementedError
+        return value
     return value.value if value.present else other
 
 
 def _or(value: Json, other: Json) -> Json:
-    if not isinstance(value, Optional):
-        raise NotImplementedError
-    return value if value.present else other
+    return other if isinstance(value, Optional) and not value.present else value
 
 
 def _value(value: Json) -> Json:

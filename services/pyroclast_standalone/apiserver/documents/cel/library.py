@@ -14,9 +14,14 @@ from .functions_strings import STRING_METHODS, STRING_QUALIFIED
 from .functions_times import TIME_FUNCTIONS, TIME_METHODS, duration, timestamp
 from .functions_values import OPTIONAL_QUALIFIED, VALUE_FUNCTIONS, VALUE_METHODS
 from .types import BYTES, DOUBLE, DURATION, TIMESTAMP, Type
-from .values import overload
+from .values import overload, type_name
 
 __all__ = ["FUNCTIONS", "METHODS", "QUALIFIED", "convert"]
+
+
+_UNNAMED: Final = {"contains", "startsWith", "endsWith", "matches"}
+_ALONE: Final = {"size", "sort"}
+"""Functions whose name stands without the types of their arguments when they take none of these."""
 
 
 def _any_of(choices: list[Callable[..., Json]]) -> Callable[..., Json]:
@@ -30,7 +35,7 @@ def _any_of(choices: list[Callable[..., Json]]) -> Callable[..., Json]:
                 return choice(*args)
             except NotImplementedError:
                 continue
-        raise overload()
+        raise NotImplementedError
 
     return call
 
@@ -40,15 +45,18 @@ def _merged(*tables: Mapping[str, Callable[..., Json]]) -> dict[str, Callable[..
     for table in tables:
         for name, function in table.items():
             found.setdefault(name, []).append(function)
-    return {name: _guarded(_any_of(choices)) for name, choices in found.items()}
+    return {name: _guarded(name, _any_of(choices)) for name, choices in found.items()}
 
 
-def _guarded(function: Callable[..., Json]) -> Callable[..., Json]:
+def _guarded(name: str, function: Callable[..., Json]) -> Callable[..., Json]:
     def call(*args: Json) -> Json:
         try:
             return function(*args)
         except (NotImplementedError, TypeError, AttributeError):
-            raise overload() from None
+            if name in _UNNAMED:
+                raise overload() from None
+            given = "" if name in _ALONE else f"({', '.join(map(type_name, args))})"
+            raise CelError(f"no such overload: {name}{given}") from None
         except OverflowError:
             raise CelError("range error") from None
 

@@ -9,7 +9,7 @@ from pyroclast_standalone.apiserver.documents.values import Json
 
 from . import syntax
 from .errors import CelError
-from .values import NONE, Optional, overload
+from .values import NONE, Optional, overload, type_name
 
 __all__ = ["MACROS", "bound_names", "compile_macro"]
 
@@ -30,7 +30,6 @@ MACROS: Final[Mapping[str, tuple[int, ...]]] = {
     "transformMapEntry": (3, 4),
     "optMap": (2,),
     "optFlatMap": (2,),
-    "bind": (3,),
     "sortBy": (2,),
 }
 """Macros called on a value, with how many arguments each takes."""
@@ -48,9 +47,14 @@ def bound_names(node: syntax.Call) -> tuple[str, ...]:
     return tuple(names) if len(names) == count else ()
 
 
+def _no_range(value: Json) -> CelError:
+    name = type_name(value)
+    return CelError(f"got 'types.{name.capitalize()}', expected iterable type")
+
+
 def _singles(value: Json) -> Iterator[tuple[Json, ...]]:
     if not isinstance(value, list | dict):
-        raise overload()
+        raise _no_range(value)
     for item in value:
         yield (item,)
 
@@ -61,7 +65,7 @@ def _doubles(value: Json) -> Iterator[tuple[Json, ...]]:
     elif isinstance(value, list):
         yield from enumerate(value)
     else:
-        raise overload()
+        raise _no_range(value)
 
 
 def _truth(value: Json) -> bool:
@@ -99,10 +103,8 @@ def _has(node: syntax.Node, compile_node: _Compile) -> _Eval | None:
 
     def test(scope: _Scope) -> bool:
         value = operand(scope)
-        if isinstance(value, dict | Optional) or value is None:
-            found = read({"@has": value})
-            return isinstance(found, Optional) and found.present
-        raise overload()
+        found = read({"@has": value})
+        return isinstance(found, Optional) and found.present
 
     return test
 
@@ -169,9 +171,6 @@ def compile_macro(node: syntax.Call, compile_node: _Compile) -> _Eval | None:
     if not names:
         return None
     body = [compile_node(each) for each in node.args[len(names) :]]
-    if node.function == "bind" and isinstance(node.target, syntax.Ident) and node.target.name == "cel":
-        value, inner = body
-        return lambda scope: inner({**scope, names[0]: value(scope)})
     target = compile_node(node.target)
     pairs = _doubles if len(names) == 2 else _singles
     match node.function:

@@ -10,7 +10,7 @@ from typing import Final
 from pyroclast_standalone.apiserver.documents.values import Json
 
 from .errors import CelError
-from .values import Duration, Optional, Uint, equal, less, overload
+from .values import Duration, Uint, equal, less, overload
 
 __all__ = ["OPERATORS"]
 
@@ -121,12 +121,39 @@ def _contains(item: Json, holder: Json) -> bool:
         return any(equal(key, item) for key in holder) if not isinstance(item, str) else item in holder
     if isinstance(holder, list):
         return any(equal(each, item) for each in holder)
-    if isinstance(holder, Optional):
-        raise overload()
     raise overload()
 
 
-OPERATORS: Final[Mapping[str, Callable[..., Json]]] = {
+_NUMBERS: Final = {int, Uint, float}
+_ORDERED: Final = {*_NUMBERS, bool, str, bytes, Duration, datetime}
+_TAKES: Final[Mapping[str, set[type]]] = {
+    "_+_": {*_NUMBERS, str, bytes, list, Duration, datetime},
+    "_-_": {*_NUMBERS, str, Duration, datetime},
+    "_*_": {*_NUMBERS, str},
+    "_/_": {*_NUMBERS, str},
+    "_%_": {int, Uint, str},
+    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _ORDERED),
+}
+
+
+def _named(name: str, operator: Callable[..., Json]) -> Callable[..., Json]:
+    """An operator that tells its name when its left side is of a kind for which it means nothing."""
+    takes = _TAKES.get(name)
+    if takes is None:
+        return operator
+
+    def apply(left: Json, right: Json) -> Json:
+        try:
+            return operator(left, right)
+        except CelError:
+            if left.__class__ not in takes:
+                raise CelError(f"no such overload: {name}") from None
+            raise
+
+    return apply
+
+
+_OPERATORS: Final[Mapping[str, Callable[..., Json]]] = {
     "_+_": _add,
     "_-_": _subtract,
     "_*_": _multiply,
@@ -142,4 +169,6 @@ OPERATORS: Final[Mapping[str, Callable[..., Json]]] = {
     "_>=_": lambda left, right: not less(left, right),
     "@in": _contains,
 }
+
+OPERATORS: Final[Mapping[str, Callable[..., Json]]] = {name: _named(name, operator) for name, operator in _OPERATORS.items()}
 """What stands behind each operator."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, Final
 
+from pyroclast.resources.quantity import Quantity
 from pyroclast_standalone.apiserver.documents.values import Json
 
 from .errors import CelError
@@ -23,6 +25,7 @@ __all__ = [
     "less",
     "overload",
     "type_name",
+    "unconvertible",
 ]
 
 
@@ -87,6 +90,11 @@ def overload() -> CelError:
     return CelError("no such overload")
 
 
+def unconvertible(value: Json, kind: str) -> CelError:
+    """A value that cannot become one of another kind."""
+    return CelError(f"type conversion error from '{type_name(value)}' to '{kind}'")
+
+
 def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -137,6 +145,9 @@ _NAMES: Final[dict[type, str]] = {
     datetime: "google.protobuf.Timestamp",
     Duration: "google.protobuf.Duration",
     TypeOf: "type",
+    **dict.fromkeys((IPv4Address, IPv6Address), "net.IP"),
+    **dict.fromkeys((IPv4Interface, IPv6Interface), "net.CIDR"),
+    Quantity: "kubernetes.Quantity",
     Optional: "optional_type",
     Url: "kubernetes.URL",
     Format: "kubernetes.NamedFormat",
