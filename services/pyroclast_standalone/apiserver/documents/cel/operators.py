@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
+from operator import ge, gt, le, lt
 from typing import Final
 
 from pyroclast_standalone.apiserver.documents.values import Json
 
 from .errors import CelError
-from .values import Duration, Uint, equal, less, overload
+from .values import Duration, Uint, equal, overload
 
 __all__ = ["OPERATORS"]
 
 _MIN, _MAX = -(2**63), 2**63 - 1
+_NUMBERS: Final = frozenset({int, Uint, float})
+_ORDERED: Final = _NUMBERS | {bool, str, bytes, Duration, datetime}
+
+
+def _refused(name: str, left: Json, takes: AbstractSet[type]) -> CelError:
+    """The failure of an operator: it tells its name when its left side is of a kind for which it means nothing."""
+    return overload() if left.__class__ in takes else CelError(f"no such overload: {name}")
 
 
 def _integer(value: int, kind: type) -> int:
@@ -47,7 +56,7 @@ def _add(left: Json, right: Json) -> Json:
         return _moved(left, right.nanos)
     if isinstance(left, Duration) and isinstance(right, datetime):
         return _moved(right, left.nanos)
-    raise overload()
+    raise _refused("_+_", left, _NUMBERS | {str, bytes, list, Duration, datetime})
 
 
 def _subtract(left: Json, right: Json) -> Json:
@@ -63,7 +72,7 @@ def _subtract(left: Json, right: Json) -> Json:
             return Duration(round((left - right).total_seconds() * 10**9))
     if isinstance(left, datetime) and isinstance(right, Duration):
         return _moved(left, -right.nanos)
-    raise overload()
+    raise _refused("_-_", left, _NUMBERS | {str, Duration, datetime})
 
 
 def _multiply(left: Json, right: Json) -> Json:
@@ -73,7 +82,7 @@ def _multiply(left: Json, right: Json) -> Json:
             return _integer(int(left) * int(right), mine)
         if mine is float:
             return left * right
-    raise overload()
+    raise _refused("_*_", left, _NUMBERS | {str})
 
 
 def _divide(left: Json, right: Json) -> Json:
@@ -88,7 +97,7 @@ def _divide(left: Json, right: Json) -> Json:
             if right == 0:
                 return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1, right)
             return left / right
-    raise overload()
+    raise _refused("_/_", left, _NUMBERS | {str})
 
 
 def _remainder(left: Json, right: Json) -> Json:
@@ -97,7 +106,7 @@ def _remainder(left: Json, right: Json) -> Json:
         if right == 0:
             raise CelError("modulus by zero")
         return _integer(int(math.fmod(left, right)) if abs(left) < 2**52 else left - right * int(left / right), mine)
-    raise overload()
+    raise _refused("_%_", left, {int, Uint, str})
 
 
 def _negate(value: Json) -> Json:
@@ -124,36 +133,17 @@ def _contains(item: Json, holder: Json) -> bool:
     raise overload()
 
 
-_NUMBERS: Final = {int, Uint, float}
-_ORDERED: Final = {*_NUMBERS, bool, str, bytes, Duration, datetime}
-_TAKES: Final[Mapping[str, set[type]]] = {
-    "_+_": {*_NUMBERS, str, bytes, list, Duration, datetime},
-    "_-_": {*_NUMBERS, str, Duration, datetime},
-    "_*_": {*_NUMBERS, str},
-    "_/_": {*_NUMBERS, str},
-    "_%_": {int, Uint, str},
-    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _ORDERED),
-}
-
-
-def _named(name: str, operator: Callable[..., Json]) -> Callable[..., Json]:
-    """An operator that tells its name when its left side is of a kind for which it means nothing."""
-    takes = _TAKES.get(name)
-    if takes is None:
-        return operator
-
-    def apply(left: Json, right: Json) -> Json:
-        try:
-            return operator(left, right)
-        except CelError:
-            if left.__class__ not in takes:
-                raise CelError(f"no such overload: {name}") from None
-            raise
+def _order(name: str, compare: Callable[[Json, Json], bool]) -> Callable[[Json, Json], bool]:
+    def apply(left: Json, right: Json) -> bool:
+        mine, theirs = left.__class__, right.__class__
+        if (mine is theirs and mine in _ORDERED) or (mine in _NUMBERS and theirs in _NUMBERS):
+            return compare(left, right)
+        raise _refused(name, left, _ORDERED)
 
     return apply
 
 
-_OPERATORS: Final[Mapping[str, Callable[..., Json]]] = {
+OPERATORS: Final[Mapping[str, Callable[..., Json]]] = {
     "_+_": _add,
     "_-_": _subtract,
     "_*_": _multiply,
@@ -163,12 +153,10 @@ _OPERATORS: Final[Mapping[str, Callable[..., Json]]] = {
     "!_": _not,
     "_==_": equal,
     "_!=_": lambda left, right: not equal(left, right),
-    "_<_": less,
-    "_<=_": lambda left, right: not less(right, left),
-    "_>_": lambda left, right: less(right, left),
-    "_>=_": lambda left, right: not less(left, right),
+    "_<_": _order("_<_", lt),
+    "_<=_": _order("_<=_", le),
+    "_>_": _order("_>_", gt),
+    "_>=_": _order("_>=_", ge),
     "@in": _contains,
 }
-
-OPERATORS: Final[Mapping[str, Callable[..., Json]]] = {name: _named(name, operator) for name, operator in _OPERATORS.items()}
 """What stands behind each operator."""
