@@ -334,7 +334,7 @@ class Writer:
             resource.strategy.schema,
             manager=context.field_manager,
             api_version=resource.api_version,
-            now=clock.timestamp(now),
+            now=None if resource.is_custom and subresource == "scale" else clock.timestamp(now),
             subresource=subresource,
         )
 

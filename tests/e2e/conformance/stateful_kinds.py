@@ -26,6 +26,12 @@ def _present(fields: Mapping[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[
     return st.fixed_dictionaries({}, optional=dict(fields))
 
 
+@st.composite
+def _odd(draw: st.DrawFn, sound: st.SearchStrategy[dict[str, Any]], *odd: Mapping[str, Any]) -> dict[str, Any]:
+    """Something of `sound`, once in a while with one of the `odd` fields instead of its own."""
+    return {**draw(sound), **(draw(sometimes(st.sampled_from(odd), among=6)) or {})}
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind: `content` is drawn for what is beside the metadata, `json_paths` are where JSON patches strike.
@@ -59,20 +65,27 @@ def definition() -> dict[str, Any]:
 
 
 _DATA = st.dictionaries(st.sampled_from(["p", "q"]), _DIGIT, max_size=2)
-_CONFIG = _present(
-    {
-        "data": st.one_of(_DATA, st.sampled_from([{"!": "1"}, {"p": 1}, {"p": None}])),
-        "binaryData": st.sampled_from([{"b": "AQ=="}, {"p": "AQ=="}, {"b": "not base64"}]),
-        "immutable": st.sampled_from([False, False, True]),
-        "nope": st.just("unknown"),
-    }
+_CONFIG = _odd(
+    _present(
+        {
+            "data": _DATA,
+            "binaryData": st.just({"b": "AQ=="}),
+            "immutable": sometimes(st.just(True), among=6).map(bool),
+        }
+    ),
+    {"data": {"!": "1"}},
+    {"data": {"p": 1}},
+    {"data": {"p": None}},
+    {"binaryData": {"p": "AQ=="}},
+    {"binaryData": {"b": "not base64"}},
+    {"nope": "unknown"},
 )
 _SECRET = _present(
     {
         "data": st.sampled_from([{"p": "AQ=="}, {"q": "Ag=="}, {"p": ""}, {"p": "!"}]),
         "stringData": st.sampled_from([{"p": "1"}, {"q": "2", "r": "3"}]),
         "type": st.sampled_from(["Opaque", "example.org/t", "kubernetes.io/basic-auth"]),
-        "immutable": st.sampled_from([False, False, True]),
+        "immutable": sometimes(st.just(True), among=6).map(bool),
     }
 )
 _LEASE = st.fixed_dictionaries(
@@ -80,10 +93,10 @@ _LEASE = st.fixed_dictionaries(
         "spec": _present(
             {
                 "holderIdentity": st.sampled_from(["one", "two", ""]),
-                "leaseDurationSeconds": st.sampled_from([1, 5, 0, -1, "5"]),
-                "leaseTransitions": st.sampled_from([0, 3, -1]),
+                "leaseDurationSeconds": st.sampled_from([1, 5, 2, 6, 1, 5, 0, -1, "5"]),
+                "leaseTransitions": st.sampled_from([0, 3, 0, 3, -1]),
                 "renewTime": st.sampled_from(
-                    ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.000000Z", "2024-01-01T00:00:01.5Z", "x"]
+                    [*["2024-01-01T00:00:00.000000Z"] * 6, "2024-01-01T00:00:00Z", "2024-01-01T00:00:01.5Z", "x"]
                 ),
                 "strategy": st.sampled_from(["OldestEmulationVersion"]),
             }
@@ -101,23 +114,23 @@ _PORTS = st.lists(
     max_size=2,
 )
 _CONTAINER = st.fixed_dictionaries(
-    {"name": st.sampled_from(["c", "c", "c", "d"]), "image": st.sampled_from(["i", "j:1"])},
+    {"name": st.sampled_from(["c", "c", "d"]), "image": st.sampled_from(["i", "j:1"])},
     optional={
         "env": _ENV,
         "ports": _PORTS,
         "resources": st.sampled_from([{"requests": {"cpu": "1"}}, {"limits": {"memory": "1Gi"}}, {"requests": {"cpu": "1000m"}}]),
         "command": st.sampled_from([["sleep", "5"], []]),
-        "imagePullPolicy": st.sampled_from(["Always", "Never", "Maybe"]),
+        "imagePullPolicy": st.sampled_from(["Always", "Never", "Always", "Never", "Maybe"]),
     },
 )
 _POD_SPEC = st.fixed_dictionaries(
-    {"containers": st.lists(_CONTAINER, min_size=1, max_size=2)},
+    {"containers": st.lists(_CONTAINER, min_size=1, max_size=2, unique_by=lambda container: container["name"])},
     optional={
-        "restartPolicy": st.sampled_from(["Always", "Never", "OnFailure", "Sometimes"]),
+        "restartPolicy": st.sampled_from(["Always", "Never", "Always", "Never", "OnFailure", "Sometimes"]),
         "nodeSelector": st.sampled_from([{"a": "1"}, {}]),
         "schedulingGates": st.sampled_from([[{"name": "example.org/g"}], []]),
-        "activeDeadlineSeconds": st.sampled_from([5, 6, 0]),
-        "terminationGracePeriodSeconds": st.sampled_from([0, 5, -1]),
+        "activeDeadlineSeconds": st.sampled_from([6, 5, 6, 5, 0]),
+        "terminationGracePeriodSeconds": st.sampled_from([0, 5, 5, 6, -1]),
         "tolerations": st.sampled_from([[{"key": "k", "operator": "Exists"}], [{"key": "k", "effect": "NoSchedule"}], []]),
         "volumes": st.sampled_from([[{"name": "v", "emptyDir": {}}], [{"name": "v", "configMap": {"name": "a"}}]]),
         "hostNetwork": st.just(True),
@@ -134,7 +147,7 @@ _POD_STATUS = _present(
             unique_by=lambda condition: condition["type"],
         ),
         "message": _DIGIT,
-        "podIP": st.sampled_from(["1.2.3.4", "not an address"]),
+        "podIP": st.sampled_from(["1.2.3.4", "1.2.3.5", "1.2.3.4", "not an address"]),
         "nominatedNodeName": st.just("n"),
     }
 )
@@ -166,35 +179,32 @@ _GAUGE = st.fixed_dictionaries(
     {
         "spec": _present(
             {
-                "color": st.sampled_from(["red", "blue", "green", "pink"]),
-                "replicas": st.sampled_from([0, 5, -1, "2", None]),
-                "low": st.integers(1, 3),
+                "color": st.sampled_from(["red", "blue", "green", "red", "blue", "green", "pink"]),
+                "replicas": st.sampled_from([0, 5, 3, None, 2, 0, 5, -1, "2"]),
+                "low": st.integers(1, 2),
                 "high": st.integers(1, 3),
-                "frozen": st.booleans(),
-                "port": st.sampled_from([8, "web", 1.5]),
+                "frozen": sometimes(st.just(True), among=6).map(bool),
+                "port": st.sampled_from([8, "web", 8, "web", 8, "web", 1.5]),
                 "parts": _PARTS,
-                "tags": st.lists(st.sampled_from(["s", "t"]), max_size=2),
+                "tags": st.sampled_from([[], ["s"], ["t"], ["s", "t"], ["t", "s"], ["s", "s"]]),
                 "list": st.lists(st.sampled_from(["s", "t"]), max_size=2),
                 "fixed": st.dictionaries(st.sampled_from(["k", "l"]), _DIGIT, max_size=2),
                 "words": st.dictionaries(st.sampled_from(["k", "l"]), _DIGIT, max_size=2),
                 "maybe": st.sampled_from([None, "1"]),
                 "free": st.sampled_from([{}, {"a": [1, {"b": None}]}, {"a": 1.0}]),
-                "nope": st.just({"a": 1}),
             }
         )
-    },
-    optional={"nope": st.just(1)},
+    }
 )
 _GAUGE_STATUS = _present(
     {
-        "phase": st.sampled_from(["up", "down", 1]),
+        "phase": st.sampled_from(["up", "down", "up", "down", "up", 1]),
         "replicas": st.integers(0, 3),
         "selector": st.sampled_from(["x=1", ""]),
         "conditions": st.lists(
             st.fixed_dictionaries({"type": st.sampled_from(["A", "B"])}, optional={"status": st.sampled_from(["True", "False"])}),
             max_size=2,
         ),
-        "nope": st.just(1),
     }
 )
 
@@ -274,7 +284,7 @@ KINDS: Mapping[str, Kind] = {
             "stateful.example.org/v1/gauges",
             "stateful.example.org/v1",
             "Gauge",
-            _GAUGE,
+            _odd(_GAUGE, {"nope": 1}, {"spec": {"nope": {"a": 1}}}, {"spec": None}),
             {},
             {
                 "/spec": st.just({"color": "green"}),
@@ -284,7 +294,7 @@ KINDS: Mapping[str, Kind] = {
                 "/spec/words/k": st.sampled_from(["1", 1]),
                 "/spec/replicas": st.integers(0, 3),
             },
-            status=_GAUGE_STATUS,
+            status=_odd(_GAUGE_STATUS, {"nope": 1}),
             selectors=("labelSelector=x%3D1", "fieldSelector=spec.color%3Dred"),
             is_scaled=True,
             collects=False,  # kube-controller-manager takes up to 30 s to follow a kind that is new

@@ -18,6 +18,7 @@ __all__ = ["Twins", "twins"]
 
 _PLACEHOLDER = re.compile(r"\$(?:uid|rv|stale) ([^$]+)\$")
 _NO_UID = "99999999-9999-9999-9999-999999999999"
+_CONSTANT_UIDS = (_NO_UID, "00000000-0000-0000-0000-000000000000", "11111111-1111-1111-1111-111111111111")
 _MARKER = "zz-marker"  # an object that every watch sees, made when nothing else is to come
 _NOISE = "kube-root-ca.crt"  # which kube-controller-manager makes again whenever it is deleted
 _SETTLE_SECONDS = 10.0
@@ -161,6 +162,8 @@ async def twins(real: Server, ours: Server, kinds: Sequence[Kind]) -> AsyncItera
     """A namespace on each server, watched from the start."""
     async with contextlib.AsyncExitStack() as stack:
         runs = await asyncio.gather(*(stack.enter_async_context(server.opened()) for server in (real, ours)))
+        for run in runs:
+            run.normal.text(" ".join(_CONSTANT_UIDS))  # known to both from the start
         both = Twins(*runs, kinds)
         await both.start()
         try:

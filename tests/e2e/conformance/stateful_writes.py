@@ -27,8 +27,8 @@ __all__ = [
 
 NAMES = ("a", "b", "c")
 NODES = ("m", "n")
-_FINALIZERS = st.sampled_from([["example.org/held"], ["example.org/held"], ["example.org/b", "example.org/a"], [], ["bad"]])
-_VALIDATION = sometimes(st.sampled_from(["Strict", "Warn", "Ignore", "Odd"]), among=4)
+_FINALIZERS = st.sampled_from([*[["example.org/held"]] * 4, ["example.org/b", "example.org/a"], [], ["bad"]])
+_VALIDATION = sometimes(st.sampled_from(["Strict", "Warn", "Ignore", "Strict", "Warn", "Ignore", "Odd"]), among=4)
 _DRY_RUN = sometimes(st.just("All"), among=8)
 _ODD_METADATA: Sequence[dict[str, Any]] = (
     {"generation": 7},
@@ -39,7 +39,6 @@ _ODD_METADATA: Sequence[dict[str, Any]] = (
     {"labels": {"-": "1"}},
     {"annotations": {"n": "1", "m": ""}},
     {"managedFields": []},
-    {"selfLink": "/a"},
     {"nope": 1},
 )
 
@@ -282,6 +281,7 @@ def _delete(draw: st.DrawFn, kind: Kind) -> Step:
 
 @st.composite
 def _scale(draw: st.DrawFn, kind: Kind) -> Step:
+    # Applying a scale of a custom resource fails on the real server: it cannot convert it.
     target = f"{kind.collection}/{draw(st.sampled_from(NAMES))}"
     spec = draw(st.sampled_from([{"replicas": 0}, {"replicas": 3}, {"replicas": 3}, {"replicas": -1}, {}]))
     match draw(st.sampled_from(["GET", "PUT", "merge", "json"])):

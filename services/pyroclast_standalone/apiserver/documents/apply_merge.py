@@ -28,7 +28,13 @@ def _merged(live: Json, applied: Json, node: Node) -> Json:
         return result
     if _splits(node) and node.type == "list" and isinstance(applied, list) and isinstance(live, list) and applied and live:
         return _merged_list(live, applied, node)
+    if _splits(node) and _holds_parts(live, node) and (applied is None or applied == []):
+        return live  # nothing is said of its parts, so they stay
     return applied
+
+
+def _holds_parts(value: Json, node: Node) -> bool:
+    return bool(value) and (isinstance(value, dict) or (isinstance(value, list) and node.type == "list"))
 
 
 def _merged_list(live: list[Json], applied: list[Json], node: Node) -> list[Json]:

@@ -167,7 +167,10 @@ def of_document(value: Json, node: Node) -> FieldSet:
             if child == [] and inner.type == "list" and not inner.is_atomic:
                 continue  # nothing in it to own, and the list itself belongs to nobody
             below = _below(child, inner)
-            is_member = not below or name not in (node.fields if node.type == "object" else {})
+            is_named = node.type != "object" or name not in node.fields
+            if child and not below and not is_named and _is_split(child, inner):
+                continue  # only empty lists in it
+            is_member = not below or is_named
             result[key] = {_SELF: {}, **below} if is_member and below else below
     elif isinstance(value, list):
         item = node.item
@@ -178,8 +181,14 @@ def of_document(value: Json, node: Node) -> FieldSet:
 
 
 def _below(value: Json, node: Node) -> FieldSet:
-    splits = isinstance(value, dict) or (isinstance(value, list) and node.type == "list")
-    return {} if node.is_atomic or node.type == "scalar" or not splits else of_document(value, node)
+    return of_document(value, node) if _is_split(value, node) else {}
+
+
+def _is_split(value: Json, node: Node) -> bool:
+    """Whether the parts of `value` are owned one by one."""
+    if node.is_atomic or node.type == "scalar":
+        return False
+    return isinstance(value, dict) or (isinstance(value, list) and node.type == "list")
 
 
 def _is_member(node: FieldSet) -> bool:

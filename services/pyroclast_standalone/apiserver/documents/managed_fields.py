@@ -103,12 +103,23 @@ def owned(fields: FieldSet) -> FieldSet:
     return result
 
 
+def _without(fields: FieldSet, paths: Iterable[str]) -> FieldSet:
+    """`fields` without those at `paths` (`f:metadata/f:ownerReferences`)."""
+    result = dict(fields)
+    for path in paths:
+        first, _, rest = path.partition("/")
+        below = result.pop(first, {})
+        if rest and (kept := _without(below, [rest])):
+            result[first] = kept
+    return result
+
+
 def of_endpoint(fields: FieldSet, schema: Node, subresource: str) -> FieldSet:
     """`fields` without those that a write through this endpoint does not reach."""
     if not schema.splits_status:
         return fields
     if subresource == "status":
-        return {key: child for key, child in fields.items() if key not in schema.kept_from_status}
+        return _without(fields, schema.kept_from_status)
     return {key: child for key, child in fields.items() if key != "f:status"} if "f:status" in fields else fields
 
 
@@ -130,14 +141,14 @@ def track_update(
     *,
     manager: str,
     api_version: str,
-    now: str,
+    now: str | None,
     subresource: str = "",
 ) -> None:
     """Sets `new["metadata"]["managedFields"]` for a write by `manager` that turned `old` (None on create) into `new`.
 
-    Other managers lose what changed or went away; `manager` gains what it changed. `now` is an RFC 3339 time in seconds. Only
-    `metadata` of `new` is changed in place. What the request itself says about managedFields counts only when it clears them
-    (an empty list, or a list of one empty entry), or passes on what it has read.
+    Other managers lose what changed or went away; `manager` gains what it changed. `now` is an RFC 3339 time in seconds, if it is
+    to be noted. Only `metadata` of `new` is changed in place. What the request itself says about managedFields counts only when
+    it clears them (an empty list, or a list of one empty entry), or passes on what it has read.
     """
     owners = _given(new, old, subresource)
     metadata = new["metadata"]

@@ -58,6 +58,7 @@ class BuiltinStrategy(Strategy):
             if node is None:
                 raise LookupError(f"{self.kind} of {self.api_version} has no definition")
             node.splits_status = self.has_status
+            node.kept_from_status = ("f:spec", *self.rules.kept_from_status)
             node.blank = self._codec.zero()
             self._schema = node
         return self._schema

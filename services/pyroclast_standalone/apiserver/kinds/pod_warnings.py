@@ -71,13 +71,6 @@ def _ports(ports: list[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     numbers: dict[tuple[Any, Any], list[tuple[str, Mapping[str, Any]]]] = {}
     names: dict[str, str] = {}
     for path, port in ports:
-        name = port.get("name")
-        if name and name in names:
-            first = names[name]
-            used = f"services and probes that select ports by name will use {first}"
-            yield f'{path}: duplicate port name "{name}" with {first}, {used}'
-        elif name:
-            names[name] = path
         others = numbers.setdefault((port.get("containerPort"), port.get("protocol")), [])
         for first, other in others:
             if _host(port) == _host(other):
@@ -85,6 +78,14 @@ def _ports(ports: list[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
             elif not port.get("hostPort") or not other.get("hostPort"):
                 yield f"{path}: overlapping port definition with {first}"
         others.append((path, port))
+    for path, port in ports:
+        name = port.get("name")
+        if name and name in names:
+            first = names[name]
+            used = f"services and probes that select ports by name will use {first}"
+            yield f'{path}: duplicate port name "{name}" with {first}, {used}'
+        elif name:
+            names[name] = path
 
 
 def _host(port: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -113,6 +113,7 @@ POD: Final = Rules(
     prepare=_prepare,
     prepare_update=_prepare_update,
     prepare_status=_prepare_status,
+    kept_from_status=("f:metadata/f:ownerReferences", "f:metadata/f:deletionTimestamp"),
     fields=_FIELDS,
     generation=True,
     deletes_to_object=True,

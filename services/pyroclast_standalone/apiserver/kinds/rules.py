@@ -64,6 +64,7 @@ class Rules:
         prepare: Sets what only the server sets on create.
         prepare_status: Puts back, before a change of status, what not even that may change.
         fields: Selectable fields.
+        kept_from_status: What else than the spec a change of status does not reach, as field sets name it.
         metadata_checks: How often a change's metadata is checked: twice for all kinds, and again by most.
         generation: Whether changes of `spec` are counted.
         keeps_status: Whether a new object may bring its status.
@@ -80,6 +81,7 @@ class Rules:
     warnings: Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]] | None = None
     fields: FieldReaders | None = None
     metadata_checks: int = 3
+    kept_from_status: Sequence[str] = ()
     generation: bool = False
     keeps_status: bool = False
     needs_version: bool = False

@@ -241,6 +241,7 @@ def _keep_labels(new: dict[str, Any], old: Mapping[str, Any]) -> None:
 
 DEPLOYMENT: Final = Rules(
     prepare_status=_keep_labels,
+    kept_from_status=("f:metadata/f:labels",),
     warnings=warning_of("spec", "template"),
     default=_default_deployment,
     check=_check_deadline,
