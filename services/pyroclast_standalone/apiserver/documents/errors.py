@@ -5,10 +5,10 @@ Two forms. A `FieldError` is a value: validation collects all of them, so that a
 
     DocumentError            400 BadRequest
     ├── Undecodable          400 BadRequest: the body is no document of this kind
-    │   └── MalformedYaml    400 BadRequest: the body is no YAML at all
     ├── MalformedPatch       400 BadRequest: the patch itself cannot be read
     ├── MalformedSelector    400 BadRequest
     ├── Unprocessable        422 Invalid: a readable patch that does not apply
+    ├── TooLarge             413 RequestEntityTooLarge
     ├── UnsupportedBody      415 UnsupportedMediaType
     ├── PatchFailure         500, no reason
     └── ApplyConflict        409 Conflict: other managers own the fields
@@ -33,8 +33,8 @@ __all__ = [
     "FieldError",
     "MalformedPatch",
     "MalformedSelector",
-    "MalformedYaml",
     "PatchFailure",
+    "TooLarge",
     "Undecodable",
     "Unprocessable",
     "UnsupportedBody",
@@ -47,7 +47,6 @@ __all__ = [
     "invalid",
     "not_found",
     "required",
-    "too_few",
     "too_long",
     "too_many",
     "type_invalid",
@@ -196,12 +195,6 @@ def too_many(path: str, actual: int, maximum: int) -> FieldError:
     return FieldError(path, ErrorType.TOO_MANY, detail, actual if actual >= 0 else OMITTED)
 
 
-def too_few(path: str, actual: int, minimum: int) -> FieldError:
-    """A list with fewer than `minimum` entries."""
-    unit = "item" if minimum == 1 else "items"
-    return FieldError(path, ErrorType.TOO_FEW, f"must have at least {minimum} {unit}", actual)
-
-
 def internal(path: str, detail: str) -> FieldError:
     """The check itself could not be made."""
     return FieldError(path, ErrorType.INTERNAL, detail)
@@ -234,10 +227,6 @@ class Undecodable(DocumentError):
     """The body is not a document of the kind it claims to be."""
 
 
-class MalformedYaml(Undecodable):
-    """The body is no YAML at all."""
-
-
 class MalformedPatch(DocumentError):
     """The patch cannot be read."""
 
@@ -251,6 +240,13 @@ class Unprocessable(DocumentError):
 
     code = 422
     reason = "Invalid"
+
+
+class TooLarge(DocumentError):
+    """More than the API takes at once."""
+
+    code = 413
+    reason = "RequestEntityTooLarge"
 
 
 class UnsupportedBody(DocumentError):

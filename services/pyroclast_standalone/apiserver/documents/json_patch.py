@@ -1,6 +1,6 @@
 """JSON patch (RFC 6902), as leniently as the real server takes it.
 
-An operation without a value has null, so has a copied member that is missing, and replacing a missing member of an object adds it.
+An operation without a value has null, so has a copied member that is missing; replacing a missing member of an object adds it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from .errors import MalformedPatch, Unprocessable
+from .errors import MalformedPatch, TooLarge, Unprocessable
 from .go_text import go_kind
 from .values import Json
 
-__all__ = ["MAX_OPERATIONS", "REFUSED", "apply", "check"]
+__all__ = ["REFUSED", "apply", "check"]
 
-MAX_OPERATIONS: Final = 10_000
+_MOST_OPERATIONS: Final = 10_000
 REFUSED: Final = "the server rejected our request due to an error in our request"
 """What the API says of every operation that does not apply."""
 
@@ -31,6 +31,7 @@ def check(patch: Json) -> list[Mapping[str, Json]]:
 
     Raises:
         MalformedPatch: it is not a list of objects.
+        TooLarge: it has too many operations.
     """
     if not isinstance(patch, list):
         kind = go_kind(patch)
@@ -41,6 +42,9 @@ def check(patch: Json) -> list[Mapping[str, Json]]:
             raise MalformedPatch(
                 f"error decoding patch: json: cannot unmarshal {kind} into Go value of type handlers.jsonPatchOp"
             )
+    if len(patch) > _MOST_OPERATIONS:
+        most = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
+        raise TooLarge(f"Request entity too large: {most}, got {len(patch)}")
     return patch
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml as pyyaml
 
-from .errors import MalformedYaml
+from .errors import Undecodable
 from .go_text import go_quote, go_value
 from .values import Json
 
@@ -115,7 +115,7 @@ def _merged(node: pyyaml.Node) -> Iterator[pyyaml.MappingNode]:
     found = node.value[::-1] if isinstance(node, pyyaml.SequenceNode) else [node]
     for each in found:
         if not isinstance(each, pyyaml.MappingNode):
-            raise MalformedYaml("yaml: map merge requires map or sequence of maps as the value")
+            raise Undecodable("yaml: map merge requires map or sequence of maps as the value")
         yield each
 
 
@@ -125,12 +125,12 @@ def _key(given: Hashable, value: Json) -> str:
         return given
     if given is None:
         shown = go_quote(value) if isinstance(value, str) else go_value(value)
-        raise MalformedYaml(f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {shown}")
+        raise Undecodable(f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {shown}")
     if isinstance(given, float) and not math.isfinite(given):
         return ".nan" if math.isnan(given) else ".inf" if given > 0 else "-.inf"
     if isinstance(given, bool | int | float):
         return go_value(given)
-    raise MalformedYaml(f"yaml: invalid map key: {go_value(list(given) if isinstance(given, tuple) else given)}")
+    raise Undecodable(f"yaml: invalid map key: {go_value(list(given) if isinstance(given, tuple) else given)}")
 
 
 def _plain(loader: _Loader, node: pyyaml.ScalarNode) -> Json:
@@ -150,7 +150,7 @@ def _tagged(loader: _Loader, node: pyyaml.ScalarNode | pyyaml.MappingNode | pyya
     if (wanted, kind) == ("float", "int"):
         return float(value)
     if wanted != kind:
-        raise MalformedYaml(f"yaml: cannot decode !!{kind} `{text}` as a !!{wanted}")
+        raise Undecodable(f"yaml: cannot decode !!{kind} `{text}` as a !!{wanted}")
     return value
 
 
@@ -158,7 +158,7 @@ def _binary(loader: _Loader, node: pyyaml.ScalarNode) -> str:
     try:
         return base64.b64decode(str(loader.construct_scalar(node)).replace("\n", ""), validate=True).decode(errors="replace")
     except ValueError:
-        raise MalformedYaml("yaml: !!binary value contains invalid base64 data") from None
+        raise Undecodable("yaml: !!binary value contains invalid base64 data") from None
 
 
 _Loader.yaml_constructors = {
@@ -188,7 +188,7 @@ class _Converter:
         is_alias = is_alias or id(value) in self._seen
         self._seen.add(id(value))
         if self._nodes > 100 and self._aliased > 1000 and self._aliased > self._nodes * self._allowed():
-            raise MalformedYaml("yaml: document contains excessive aliasing")
+            raise Undecodable("yaml: document contains excessive aliasing")
         if isinstance(value, dict):
             return {name: self.convert(child, is_alias=is_alias) for name, child in value.items()}
         return [self.convert(child, is_alias=is_alias) for child in value]
@@ -202,7 +202,7 @@ class _Converter:
 def _number(value: float) -> float | int:
     if not math.isfinite(value):
         shown = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-        raise MalformedYaml(f"json: unsupported value: {shown}")
+        raise Undecodable(f"json: unsupported value: {shown}")
     return int(value) if value.is_integer() and abs(value) < 1 << 63 else value
 
 
@@ -210,18 +210,18 @@ def parse_yaml(body: bytes, *, duplicates: bool = True) -> tuple[Json, list[str]
     """The value of `body` as JSON would have it, and a sentence for each key that is given twice.
 
     Raises:
-        MalformedYaml: no YAML.
+        Undecodable: no YAML.
     """
     try:
         loader = _Loader(body)
     except (pyyaml.YAMLError, UnicodeDecodeError) as error:
-        raise MalformedYaml(f"yaml: {_why(error, body)}") from None
+        raise Undecodable(f"yaml: {_why(error, body)}") from None
     try:
         value = _Converter().convert(loader.get_data() if loader.check_data() else None)  # type: ignore[no-untyped-call]
     except pyyaml.YAMLError as error:
-        raise MalformedYaml(f"yaml: {_why(error, body)}") from None
+        raise Undecodable(f"yaml: {_why(error, body)}") from None
     except RecursionError:
-        raise MalformedYaml("yaml: exceeded max depth of 10000") from None
+        raise Undecodable("yaml: exceeded max depth of 10000") from None
     finally:
         loader.dispose()
     return value, list(loader.duplicates) if duplicates else []

@@ -119,7 +119,3 @@ class Strategy(ABC):
         """Conditions of the table row: that a pod has completed."""
         del document
         return []
-
-    def field_values(self, document: Mapping[str, Any]) -> dict[str, str]:
-        """The selectable fields of an object, name and namespace excepted."""
-        return {name: read(document) for name, read in (self.fields or {}).items()}
