@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test setup check lint types walls control-plane test-real up-real soak lock clean
+.PHONY: run test setup check lint types walls control-plane test-real up-real soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -44,6 +44,13 @@ up-real: control-plane
 
 soak: setup  # the full counts, for an hour or more
 	@PYROCLAST_SOAK=1 $(BIN)/python -m pytest -q -m soak --timeout 7200 tests
+
+generate: setup control-plane  # the checked-in files that are made from code
+	@$(BIN)/python -m pyroclast.api.builtin
+	@$(BIN)/python -m pyroclast.api.crd_files charts/pyroclast/crd/bases
+	@$(BIN)/python -m pyroclast_admission.policies
+	@$(BIN)/python -m tests.unit.chart.values_schema
+	@$(BIN)/python -m tests.unit.chart.render
 
 lock:
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements.lock

@@ -14,6 +14,15 @@ from tests.e2e.cluster import Cluster
 ACCOUNTS = ["admission", "controllers", "jobflow", "nodes", "scheduler"]
 PREFIX = "system:serviceaccount:pyroclast-system:pyroclast-"
 
+RARE = {
+    "controllers": {
+        ("", "persistentvolumeclaims", "get"): "asked after a create whose answer was lost",
+        ("scheduling.volcano.sh", "podgroups", "get"): "asked after a create whose answer was lost",
+    },
+    "scheduler": {("", "pods", "get"): "asked after a bind whose answer was lost"},
+}
+"""Rights for what no test can bring about at will, and why they are needed."""
+
 pytestmark = pytest.mark.last
 
 Right = tuple[str, str, str]  # group, resource or resource/subresource, verb
@@ -69,4 +78,4 @@ def test_nothing_is_granted_in_vain(cluster: Cluster, account: str) -> None:
         pytest.skip("judged after a whole run of the end-to-end tests only: `make test`, `make test-real`")
     rights = granted(cluster, account)
     assert rights, f"no role is bound to pyroclast-{account}"
-    assert rights - used(cluster, account) == set()
+    assert rights - used(cluster, account) - RARE.get(account, {}).keys() == set()

@@ -53,7 +53,13 @@ class Workload:
 
 
 async def workload(
-    pod: records.Pod, container: records.Container, place: environment.Place, sources: Sources, *, with_files: bool
+    pod: records.Pod,
+    container: records.Container,
+    place: environment.Place,
+    sources: Sources,
+    *,
+    with_files: bool,
+    with_tokens: bool = False,
 ) -> Workload:
     """Read what `container` refers to.
 
@@ -62,7 +68,7 @@ async def workload(
     """
     read = await _read(environment.references(pod, container), sources)
     variables = environment.environment(pod, container, place, read)
-    files = await resolved_volumes(pod, place, sources) if with_files else {}
+    files = await resolved_volumes(pod, place, sources, with_tokens=with_tokens) if with_files else {}
     return Workload(environment.argv(container, variables), variables, files)
 
 

@@ -117,7 +117,8 @@ class SimulatedRuntime:
             return self._plain_run(words)
         place = self._place(pod.spec.node_name, life.pod_ip)
         reads_files = any(_FILES.search(word) for word in words)
-        work = await workload(pod, container, place, self._sources, with_files=reads_files)
+        with_tokens = any(path in word for path in _token_paths(pod, container) for word in words)
+        work = await workload(pod, container, place, self._sources, with_files=reads_files, with_tokens=with_tokens)
 
         def read(path: str) -> str | None:
             at = volumes.mounted(container, path)
@@ -128,6 +129,12 @@ class SimulatedRuntime:
 
     def _simulate_plain(self, words: tuple[str, ...]) -> Run:
         return simulate([environment.expand(word, {}) for word in words], {}, unknown_seconds=self._unknown_seconds)
+
+
+def _token_paths(pod: records.Pod, container: records.Container) -> list[str]:
+    """Where volumes with tokens are mounted: a token is asked for only where the command reads there."""
+    holders = {volume.get("name") for volume in pod.spec.volumes if volumes.tokens(volume)}
+    return [mount.mount_path for mount in container.volume_mounts if mount.name in holders]
 
 
 def _run_of(container: ContainerLife, *, previous: bool) -> tuple[float, float | None] | None:
