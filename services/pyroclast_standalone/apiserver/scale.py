@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import bodies, patching, status
+from . import replicas as replicas_of
 from .context import Answer, Context
 from .documents import json_patch, merge_patch, strict
 from .documents.errors import DocumentError, invalid
@@ -53,7 +54,7 @@ class Scales:
                     context.info.name,
                     "the object has been modified; please apply your changes to the latest version and try again",
                 )
-            return _with(live, _paths(resource)[0], replicas)
+            return _with(live, replicas_of.paths(resource)[0], replicas)
 
         _, shown = await self._writer.change(
             context, resource, key, change, subresource="scale", show=lambda body: self._of(resource, body)
@@ -63,11 +64,11 @@ class Scales:
     def _of(self, resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
         """The Scale of an object."""
         metadata = body["metadata"]
-        spec_path, status_path, selector_path = _paths(resource)
+        spec_path, status_path, selector_path = replicas_of.paths(resource)
         kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        replicas = _at(body, spec_path)
-        state: dict[str, Any] = {"replicas": _at(body, status_path) or 0}
-        selector = _at(body, selector_path) if selector_path else None
+        replicas = replicas_of.at(body, spec_path)
+        state: dict[str, Any] = {"replicas": replicas_of.at(body, status_path) or 0}
+        selector = replicas_of.at(body, selector_path) if selector_path else None
         if isinstance(selector, dict):
             selector = ",".join(f"{name}={value}" for name, value in sorted(selector.get("matchLabels", selector).items()))
         if selector:
@@ -79,21 +80,6 @@ class Scales:
             "spec": {"replicas": replicas} if replicas else {},
             "status": state,
         }
-
-
-def _paths(resource: Resource) -> tuple[str, str, str]:
-    """Paths of the wished replicas, the present ones, and the selector."""
-    declared = getattr(resource.strategy, "scale", None)
-    if declared:
-        return declared["specReplicasPath"], declared["statusReplicasPath"], declared.get("labelSelectorPath", "")
-    return ".spec.replicas", ".status.replicas", ".spec.selector"
-
-
-def _at(body: dict[str, Any], path: str) -> Any:  # noqa: ANN401 - any JSON
-    value: Any = body
-    for step in path.strip(".").split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
 
 
 def _with(body: dict[str, Any], path: str, replicas: int) -> dict[str, Any]:

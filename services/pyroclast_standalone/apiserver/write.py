@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from . import bodies, clock, objectmeta, patching, status
+from . import bodies, clock, objectmeta, patching, replicas, status
 from .admission import Admission, Review
 from .context import Context
 from .documents import managed_fields
@@ -328,15 +328,20 @@ class Writer:
         if resource.is_custom and _is_unfit(resource, new, subresource):
             new["metadata"].pop("managedFields", None)
             return
+        is_scale = subresource == "scale" and old is not None
+        if old is not None and is_scale and not replicas.has_owner(resource, old["metadata"]):
+            return
         managed_fields.track_update(
             new,
             old,
             resource.strategy.schema,
             manager=context.field_manager,
             api_version=resource.api_version,
-            now=None if resource.is_custom and subresource == "scale" else clock.timestamp(now),
+            now=None if is_scale else clock.timestamp(now),
             subresource=subresource,
         )
+        if is_scale:
+            replicas.drop_scale_of_nothing(resource, new, context.field_manager)
 
     def _accept(self, context: Context, resource: Resource, document: dict[str, Any], verdict: Verdict) -> None:
         for text in verdict.warnings:

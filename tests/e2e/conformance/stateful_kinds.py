@@ -284,7 +284,7 @@ KINDS: Mapping[str, Kind] = {
             "stateful.example.org/v1/gauges",
             "stateful.example.org/v1",
             "Gauge",
-            _odd(_GAUGE, {"nope": 1}, {"spec": {"nope": {"a": 1}}}, {"spec": None}),
+            _odd(_GAUGE, {"nope": 1}, {"spec": {"nope": {"a": 1}}}),
             {},
             {
                 "/spec": st.just({"color": "green"}),

@@ -93,6 +93,7 @@ class Twins:
         run.saved.setdefault(f"stale {target}", "1")
         run.saved[f"rv {target}"] = version
         run.saved[f"uid {target}"] = metadata.get("uid", _NO_UID)
+        run.normal.value({"resourceVersion": version})
 
     async def _settle(self) -> list[Difference]:
         """Wait until the garbage collectors have come to rest; where the lists still differ then."""
@@ -135,10 +136,7 @@ class Twins:
                         await asyncio.sleep(0.01)
         seen = {name: [event for event in events if _name(event) not in (_MARKER, _NOISE)] for name, events in run.events.items()}
         if self.collects:
-            for events in seen.values():
-                events.sort(key=_name)  # which of the dependents goes first is up to the collector, and so are their versions
-                for event in events:
-                    event["object"]["metadata"].pop("resourceVersion", None)
+            seen = {name: _last_of_each(events) for name, events in seen.items()}
         return {name: [_in_order(run.normal.value(event)) for event in events] for name, events in seen.items()}
 
     async def _pages(self, run: Run) -> list[Any]:
@@ -204,6 +202,14 @@ def _name(event: Any) -> str:
         return ""
     name: str = event.get("object", {}).get("metadata", {}).get("name", "")
     return name
+
+
+def _last_of_each(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How it ended for each object: which dependent goes first, and in how many steps, is up to the collector."""
+    ends = {_name(event): event for event in events}
+    for event in ends.values():
+        event["object"]["metadata"].pop("resourceVersion", None)
+    return [ends[name] for name in sorted(ends)]
 
 
 def _bare(items: Sequence[dict[str, Any]]) -> list[Any]:

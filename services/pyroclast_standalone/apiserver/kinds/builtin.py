@@ -117,6 +117,8 @@ class BuiltinStrategy(Strategy):
         times = self.rules.metadata_checks
         if subresource == "status":
             errors = check_metadata_update(new["metadata"], old["metadata"], times=min(times, _STATUS_CHECKS))
+            if self._names_finalizers and times >= _STATUS_CHECKS:
+                errors += check_finalizer_names(new["metadata"])
             return Verdict([*errors, *self.rules.check_status(new, old)])
         errors = check_metadata_update(new["metadata"], old["metadata"], times=times)
         if self._names_finalizers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid
+from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required
 from pyroclast_standalone.apiserver.documents.formats import FORMATS
 
 from .diffs import diff
@@ -108,6 +108,12 @@ def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
         if len(mine.get(field) or ()) != len(theirs.get(field) or ()):
             text = "pod updates may not add or remove containers"
             return [*errors, forbidden(f"spec.{field}", text)]
+    errors += [
+        required(f"spec.{field}[{index}].image")
+        for field in ("containers", "initContainers")
+        for index, container in enumerate(mine.get(field) or ())
+        if not container.get("image")
+    ]
     errors += _check_deadline(mine, theirs)
     errors += _check_tolerations(mine, theirs)
     errors += _check_gates(mine, theirs)
