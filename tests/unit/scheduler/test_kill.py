@@ -6,8 +6,8 @@ import sys
 
 
 @contextlib.asynccontextmanager
-async def process(cluster):
-    """The scheduler as a process of its own; killed without warning at the end."""
+async def process(cluster, *more):
+    """The scheduler as a process of its own, with `more` flags; killed without warning at the end."""
     command = [
         sys.executable,
         "-m",
@@ -15,6 +15,7 @@ async def process(cluster):
         "--kubeconfig",
         str(cluster.server.kubeconfig),
         "--leader-elect=false",
+        *more,
     ]
     child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL)
     try:
@@ -30,14 +31,13 @@ async def test_no_gang_stays_half_started_after_a_kill(cluster):
         await cluster.node(f"n{i}", cpu="16")
     for i in range(12):
         await cluster.gang(f"g{i}", 4)
-    cluster.server.latency = 0.05  # so that the kill meets binds under way
 
     async def some():
         return sum(map(bool, (await cluster.places()).values())) >= 3
 
-    async with process(cluster):
+    slowly = ("--kube-api-qps=20", "--kube-api-burst=1")  # so that the kill meets binds under way
+    async with process(cluster, *slowly):
         await cluster.until(some, within=30)
-    cluster.server.latency = 0.0
     before = await cluster.places()
     assert not all(before.values())
 
