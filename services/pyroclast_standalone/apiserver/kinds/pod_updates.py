@@ -115,6 +115,8 @@ def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
         if not container.get("image")
     ]
     errors += _check_deadline(mine, theirs)
+    if errors and mine.get("activeDeadlineSeconds") is not None and errors[-1].path == "spec.activeDeadlineSeconds":
+        return errors  # nothing more is looked at
     errors += _check_tolerations(mine, theirs)
     errors += _check_gates(mine, theirs)
     errors += _check_selector(mine, theirs)
