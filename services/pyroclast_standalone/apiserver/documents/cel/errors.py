@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["CelError", "CompileError", "located"]
+__all__ = ["CelError", "CompileError", "NoSuchOverload", "located"]
 
 
 class CelError(Exception):
     """An evaluation that fails: a missing key, a division by zero, arguments that no function takes."""
+
+
+class NoSuchOverload(Exception):
+    """Not for these types: another overload of the function is to be tried."""
 
 
 class CompileError(Exception):

@@ -9,7 +9,7 @@ from typing import Final
 from pyroclast_standalone.apiserver.documents.go_text import go_quote
 from pyroclast_standalone.apiserver.documents.values import Json
 
-from .errors import CelError
+from .errors import CelError, NoSuchOverload
 from .functions_times import show_duration, show_timestamp
 from .values import Duration, TypeOf, type_name
 
@@ -102,7 +102,7 @@ def _clause(kind: str, precision: str | None, value: Json) -> str:
 def format_text(text: Json, args: Json) -> str:
     """`text` with `args` in the places of its clauses (`%s`, `%d`, `%.2f`, …)."""
     if not isinstance(text, str) or not isinstance(args, list):
-        raise NotImplementedError
+        raise NoSuchOverload
     values = iter(args)
 
     def replace(found: re.Match[str]) -> str:

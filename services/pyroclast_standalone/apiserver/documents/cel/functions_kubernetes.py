@@ -16,7 +16,7 @@ from pyroclast_standalone.apiserver.documents.go_text import go_quote
 from pyroclast_standalone.apiserver.documents.values import Json
 
 from .authorizer import Authorizer, Decision
-from .errors import CelError
+from .errors import CelError, NoSuchOverload
 from .values import NONE, Format, Optional, Url
 
 __all__ = ["KUBERNETES_FUNCTIONS", "KUBERNETES_METHODS", "KUBERNETES_QUALIFIED"]
@@ -32,7 +32,7 @@ def _quantity(text: Json) -> quantity.Quantity:
     if isinstance(text, quantity.Quantity):
         return text
     if not isinstance(text, str):
-        raise NotImplementedError
+        raise NoSuchOverload
     try:
         return quantity.parse(text)
     except ValueError as error:
@@ -42,7 +42,7 @@ def _quantity(text: Json) -> quantity.Quantity:
 def _succeeds(parse: Callable[[str], object]) -> Callable[[Json], bool]:
     def test(text: Json) -> bool:
         if not isinstance(text, str):
-            raise NotImplementedError
+            raise NoSuchOverload
         try:
             parse(text)
         except (ValueError, CelError):
@@ -54,7 +54,7 @@ def _succeeds(parse: Callable[[str], object]) -> Callable[[Json], bool]:
 
 def _amount(value: Json) -> quantity.Quantity:
     if not isinstance(value, quantity.Quantity):
-        raise NotImplementedError
+        raise NoSuchOverload
     return value
 
 
@@ -79,7 +79,7 @@ def _compare(left: Json, right: Json) -> int:
 def _comparable(value: Json) -> Any:  # noqa: ANN401  # quantities or versions
     if isinstance(value, quantity.Quantity | _Version):
         return value
-    raise NotImplementedError
+    raise NoSuchOverload
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -102,7 +102,7 @@ _RELEASED: Final = ((2, 0, ""),)  # after every pre-release
 
 def _semver(text: Json, normalize: bool = False) -> _Version:  # as the expression gives it
     if not isinstance(text, str):
-        raise NotImplementedError
+        raise NoSuchOverload
     if normalize:
         text = text.removeprefix("v")
         text += ".0" * max(0, 2 - text.partition("-")[0].count("."))
@@ -117,7 +117,7 @@ def _semver(text: Json, normalize: bool = False) -> _Version:  # as the expressi
 
 def _ip(text: Json) -> _Address:
     if not isinstance(text, str):
-        raise NotImplementedError
+        raise NoSuchOverload
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -128,7 +128,7 @@ def _ip(text: Json) -> _Address:
 
 def _cidr(text: Json) -> _Network:
     if not isinstance(text, str):
-        raise NotImplementedError
+        raise NoSuchOverload
     problem = "" if "/" in text else f"{_NO_NETWORK}netip.ParsePrefix({go_quote(text)}): no '/'"
     try:
         if not problem:
@@ -140,7 +140,7 @@ def _cidr(text: Json) -> _Network:
 
 def _url(text: Json) -> Url:
     if not isinstance(text, str):
-        raise NotImplementedError
+        raise NoSuchOverload
     parts = urlsplit(text)
     if not parts.scheme and not text.startswith("/"):
         raise CelError(f"URL parse error during conversion from string: parse {go_quote(text)}: invalid URI for request")
@@ -150,7 +150,7 @@ def _url(text: Json) -> Url:
 def _of_url(read: Callable[[Any], Json]) -> Callable[[Json], Json]:
     def call(value: Json) -> Json:
         if not isinstance(value, Url):
-            raise NotImplementedError
+            raise NoSuchOverload
         return read(urlsplit(value.text))
 
     return call
@@ -177,7 +177,7 @@ def _family(value: Json) -> int:
 def _of_address(holds: Callable[[_Address], bool]) -> Callable[[Json], bool]:
     def call(value: Json) -> bool:
         if not isinstance(value, _Address) or isinstance(value, _Network):
-            raise NotImplementedError
+            raise NoSuchOverload
         return holds(value)
 
     return call
@@ -221,7 +221,7 @@ _FORMAT_NAMES: Final = {"uri": "uri", "uuid": "uuid", "byte": "byte", "date": "d
 def _validate(form: Json, text: str) -> Optional:
     """What is wrong with `text`, absent when nothing is."""
     if not isinstance(form, Format):
-        raise NotImplementedError
+        raise NoSuchOverload
     if form.name in _LABELS:
         wrong = _LABELS[form.name](text)
     else:
@@ -240,7 +240,7 @@ def _format(name: str) -> Callable[[], Format]:
 def _ask(method: str) -> Callable[..., Json]:
     def call(target: Json, *args: Json) -> Json:
         if not isinstance(target, Authorizer | Decision):
-            raise NotImplementedError
+            raise NoSuchOverload
         return getattr(target, method)(*args)
 
     return call

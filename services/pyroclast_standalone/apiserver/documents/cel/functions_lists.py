@@ -8,7 +8,7 @@ from typing import Final
 
 from pyroclast_standalone.apiserver.documents.values import Json
 
-from .errors import CelError
+from .errors import CelError, NoSuchOverload
 from .operators import OPERATORS
 from .values import NONE, Duration, Optional, equal, less
 
@@ -20,7 +20,7 @@ _add = OPERATORS["_+_"]
 
 def _list(value: Json) -> list[Json]:
     if not isinstance(value, list):
-        raise NotImplementedError
+        raise NoSuchOverload
     return value
 
 
@@ -35,7 +35,7 @@ def _sum(values: Json) -> Json:
         return 0
     total = own[0]
     if not isinstance(total, int | float | Duration):
-        raise NotImplementedError
+        raise NoSuchOverload
     for value in own[1:]:
         total = _add(total, value)
     return total
@@ -101,7 +101,7 @@ def _compare(left: Json, right: Json) -> int:
 
 def _includes(values: Json, wanted: Json) -> bool:
     if isinstance(values, str):
-        raise NotImplementedError
+        raise NoSuchOverload
     return any(equal(each, wanted) for each in _list(values))
 
 

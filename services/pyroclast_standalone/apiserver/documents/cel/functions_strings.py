@@ -9,7 +9,7 @@ from pyroclast_standalone.apiserver.documents.go_text import go_quote
 from pyroclast_standalone.apiserver.documents.patterns import BadPattern, compile_pattern
 from pyroclast_standalone.apiserver.documents.values import Json
 
-from .errors import CelError
+from .errors import CelError, NoSuchOverload
 from .functions_format import format_text
 
 __all__ = ["STRING_METHODS", "STRING_QUALIFIED"]
@@ -17,7 +17,7 @@ __all__ = ["STRING_METHODS", "STRING_QUALIFIED"]
 
 def _text(*values: Json) -> None:
     if not all(isinstance(value, str) for value in values):
-        raise NotImplementedError
+        raise NoSuchOverload
 
 
 def _search(text: str, pattern: str) -> Json:
@@ -84,7 +84,7 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 def _join(values: Json, separator: str = "") -> str:
     if not isinstance(values, list):
-        raise NotImplementedError
+        raise NoSuchOverload
     _text(separator, *values)
     return separator.join(values)
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyroclast_standalone.apiserver.documents.values import Json
 
-from .errors import CelError
+from .errors import CelError, NoSuchOverload
 from .values import Duration, unconvertible
 
 __all__ = ["TIME_FUNCTIONS", "TIME_METHODS", "duration", "show_duration", "show_timestamp", "timestamp"]
@@ -27,14 +27,14 @@ def timestamp(value: Json) -> datetime:
     if isinstance(value, datetime):
         return value
     if isinstance(value, bool):
-        raise NotImplementedError
+        raise NoSuchOverload
     if isinstance(value, int):
         try:
             return datetime.fromtimestamp(value, UTC)
         except (OverflowError, OSError, ValueError):
             raise CelError("timestamp overflow") from None
     if not isinstance(value, str):
-        raise NotImplementedError
+        raise NoSuchOverload
     try:
         if _MOMENT.fullmatch(value):
             return datetime.fromisoformat(value)
@@ -48,7 +48,7 @@ def duration(value: Json) -> Duration:
     if isinstance(value, Duration):
         return value
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise NotImplementedError
+        raise NoSuchOverload
     if not isinstance(value, str) or not _WHOLE.fullmatch(value):
         raise unconvertible(value, "google.protobuf.Duration")
     total = sum(round(float(number) * _UNITS[unit]) for number, unit in _PART.findall(value))
@@ -85,7 +85,7 @@ def _part(of_time: Callable[[datetime], int], of_span: Callable[[Duration], int]
             return of_time(value.astimezone(_zone(zone)))
         if isinstance(value, Duration) and of_span is not None:
             return of_span(value)
-        raise NotImplementedError
+        raise NoSuchOverload
 
     return read
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from pyroclast_standalone.apiserver.documents.values import Json
 
-from .errors import CelError
+from .errors import CelError, NoSuchOverload
 from .functions_times import show_duration, show_timestamp
 from .values import NONE, Duration, Optional, TypeOf, Uint, type_name, unconvertible
 
@@ -33,7 +33,7 @@ def _parsed(text: str, kind: str, least: int, most: int) -> int:
 def _int(value: Json) -> int:
     match value:
         case bool():
-            raise NotImplementedError
+            raise NoSuchOverload
         case float():
             if math.isnan(value) or not _MIN <= value <= _MAX:
                 raise CelError("integer overflow")
@@ -49,7 +49,7 @@ def _int(value: Json) -> int:
         case Duration():
             return value.nanos
         case _:
-            raise NotImplementedError
+            raise NoSuchOverload
 
 
 def _uint(value: Json) -> Uint:
@@ -63,7 +63,7 @@ def _uint(value: Json) -> Uint:
 
 def _double(value: Json) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise NotImplementedError
+        raise NoSuchOverload
     try:
         return float(value)
     except ValueError:
@@ -92,7 +92,7 @@ def _string(value: Json) -> str:
         case _ if hasattr(value, "cel_type") or isinstance(value, _ADDRESSES):
             return str(value)
         case _:
-            raise NotImplementedError
+            raise NoSuchOverload
 
 
 def _bytes(value: Json) -> bytes:
@@ -100,7 +100,7 @@ def _bytes(value: Json) -> bytes:
         return value
     if isinstance(value, str):
         return value.encode()
-    raise NotImplementedError
+    raise NoSuchOverload
 
 
 def _bool(value: Json) -> bool:
@@ -112,13 +112,13 @@ def _bool(value: Json) -> bool:
         return False
     if isinstance(value, str):
         raise unconvertible(value, "bool")
-    raise NotImplementedError
+    raise NoSuchOverload
 
 
 def _size(value: Json) -> int:
     if isinstance(value, str | bytes | list | dict):
         return len(value)
-    raise NotImplementedError
+    raise NoSuchOverload
 
 
 def _or_value(value: Json, other: Json) -> Json:
@@ -133,7 +133,7 @@ def _or(value: Json, other: Json) -> Json:
 
 def _value(value: Json) -> Json:
     if not isinstance(value, Optional):
-        raise NotImplementedError
+        raise NoSuchOverload
     if not value.present:
         raise CelError("optional.none() dereference")
     return value.value
@@ -141,7 +141,7 @@ def _value(value: Json) -> Json:
 
 def _has_value(value: Json) -> bool:
     if not isinstance(value, Optional):
-        raise NotImplementedError
+        raise NoSuchOverload
     return value.present
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from pyroclast_standalone.apiserver.documents.values import Json
 
-from .errors import CelError
+from .errors import CelError, NoSuchOverload
 from .functions_kubernetes import KUBERNETES_FUNCTIONS, KUBERNETES_METHODS, KUBERNETES_QUALIFIED
 from .functions_lists import LIST_METHODS, LIST_QUALIFIED
 from .functions_strings import STRING_METHODS, STRING_QUALIFIED
@@ -33,9 +33,9 @@ def _any_of(choices: list[Callable[..., Json]]) -> Callable[..., Json]:
         for choice in choices:
             try:
                 return choice(*args)
-            except NotImplementedError:
+            except NoSuchOverload:
                 continue
-        raise NotImplementedError
+        raise NoSuchOverload
 
     return call
 
@@ -52,7 +52,7 @@ def _guarded(name: str, function: Callable[..., Json]) -> Callable[..., Json]:
     def call(*args: Json) -> Json:
         try:
             return function(*args)
-        except (NotImplementedError, TypeError, AttributeError):
+        except (NoSuchOverload, TypeError, AttributeError):
             if name in _UNNAMED:
                 raise overload() from None
             given = "" if name in _ALONE else f"({', '.join(map(type_name, args))})"
