@@ -10,7 +10,7 @@ run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
 
 test: setup
-	@$(BIN)/python -m pytest -q -n 2 --ignore tests/e2e tests
+	@$(BIN)/python -m pytest -q --ignore tests/e2e tests
 	@PYROCLAST_WHOLE_E2E=1 $(BIN)/python -m pytest -q tests/e2e
 
 setup: $(STAMP)
