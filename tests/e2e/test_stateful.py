@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,8 @@ async def test_random_writes_are_answered_the_same(
             suppress_health_check=list(HealthCheck),
             report_multiple_bugs=False,
         )
+        started = time.monotonic()
         await asyncio.to_thread(run_state_machine_as_test, machine, settings=how)
+        print(f"{machine.counts.sequences} sequences, {machine.counts.steps} steps, {time.monotonic() - started:.0f} s")
     record_property("sequences", machine.counts.sequences)
     record_property("steps", machine.counts.steps)

@@ -22,7 +22,7 @@ _CONSTANT_UIDS = (_NO_UID, "00000000-0000-0000-0000-000000000000", "11111111-111
 _MARKER = "zz-marker"  # an object that every watch sees, made when nothing else is to come
 _NOISE = "kube-root-ca.crt"  # which kube-controller-manager makes again whenever it is deleted
 _SETTLE_SECONDS = 10.0
-_CALM_SECONDS = 1.0  # for which two equal lists that look unfinished must stay so to be taken as they are
+_CALM_SECONDS = 0.7  # for which two equal lists that look unfinished must stay so to be taken as they are
 _EVENT_SECONDS = 10.0
 _QUOTED = re.compile(r'"\{(?:[^"\\]|\\.)*\}"')
 _LAWLESS = re.compile(r"(failed to create typed patch object \(.*?\):).*", re.DOTALL)  # maps are gone through in any order there
@@ -35,7 +35,7 @@ class Twins:
         self.runs = (real, ours)
         self.kinds = kinds
         self.collects = False  # whether the garbage collector has something to do, at a time of its own
-        self._seen: dict[str, str] = {}
+        self._left: set[tuple[str, ...]] = set()  # what the collectors were seen to leave as it is
 
     async def start(self) -> None:
         """Open the watches."""
@@ -103,9 +103,11 @@ class Twins:
             sides = await asyncio.gather(*(self._lists(run) for run in self.runs))
             found = list(differences(*(_bare(side) for side in sides), "settled"))
             equal_since = None if found else equal_since or clock()
-            if not found and all(map(_is_calm, sides)):
+            restless = {each for side in sides for each in _restless(side)}
+            if not found and restless <= self._left:
                 return []
             if equal_since is not None and clock() - equal_since > _CALM_SECONDS:
+                self._left |= restless
                 return []
             if clock() > deadline:
                 return found
@@ -226,15 +228,17 @@ def _bare(items: Sequence[dict[str, Any]]) -> list[Any]:
     ]
 
 
-def _is_calm(items: Sequence[dict[str, Any]]) -> bool:
-    """Whether a garbage collector has nothing to do with these objects of one namespace."""
+def _restless(items: Sequence[dict[str, Any]]) -> set[tuple[str, ...]]:
+    """What a garbage collector might have to do with, among all objects of one namespace."""
     uids = {item["metadata"]["uid"] for item in items}
+    found = set()
     for metadata in (item["metadata"] for item in items):
-        if "deletionTimestamp" in metadata and {"orphan", "foregroundDeletion"} & set(metadata.get("finalizers") or []):
-            return False
-        if any(owner["uid"] not in uids for owner in metadata.get("ownerReferences") or []):
-            return False
-    return True
+        finalizers = metadata.get("finalizers") or []
+        missing = [owner["uid"] for owner in metadata.get("ownerReferences") or [] if owner["uid"] not in uids]
+        goes = metadata.get("deletionTimestamp", "")
+        if missing or (goes and {"orphan", "foregroundDeletion"} & set(finalizers)):
+            found.add((metadata["uid"], goes, *finalizers, *missing))
+    return found
 
 
 def _in_order(value: Any) -> Any:
