@@ -22,7 +22,7 @@ ASK_SECONDS = 120.0
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    ("sequences", "steps"), [pytest.param(40, 20, id="few"), pytest.param(1000, 50, id="many", marks=pytest.mark.soak)]
+    ("sequences", "steps"), [pytest.param(20, 20, id="few"), pytest.param(1000, 50, id="many", marks=pytest.mark.soak)]
 )
 async def test_random_writes_are_answered_the_same(
     pair: Pair,  # noqa: F811

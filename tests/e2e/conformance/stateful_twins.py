@@ -23,7 +23,7 @@ _MARKER = "zz-marker"  # an object that every watch sees, made when nothing else
 _NOISE = "kube-root-ca.crt"  # which kube-controller-manager makes again whenever it is deleted
 _SETTLE_SECONDS = 10.0
 _CALM_SECONDS = 0.7  # for which two equal lists that look unfinished must stay so to be taken as they are
-_EVENT_SECONDS = 10.0
+_EVENT_SECONDS = 3.0
 _QUOTED = re.compile(r'"\{(?:[^"\\]|\\.)*\}"')
 _LAWLESS = re.compile(r"(failed to create typed patch object \(.*?\):).*", re.DOTALL)  # maps are gone through in any order there
 
@@ -134,7 +134,7 @@ class Twins:
         for events in run.events.values():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_EVENT_SECONDS):
-                    while not (events and _name(events[-1]) == _MARKER):
+                    while not any(_name(event) == _MARKER for event in reversed(events)):
                         await asyncio.sleep(0.01)
         seen = {name: [event for event in events if _name(event) not in (_MARKER, _NOISE)] for name, events in run.events.items()}
         if self.collects:
