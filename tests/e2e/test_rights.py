@@ -35,7 +35,10 @@ def used(cluster: Cluster, account: str) -> set[Right]:
         if event["user"]["username"] != PREFIX + account or not reference:
             continue
         resource = "/".join(filter(None, [reference["resource"], reference.get("subresource")]))
-        rights.add((reference.get("apiGroup", ""), resource, event["verb"]))
+        group = reference.get("apiGroup", "")
+        rights.add((group, resource, event["verb"]))
+        if event["verb"] == "list":
+            rights.add((group, resource, "watch"))  # an informer goes on to watch, which is logged when it ends
     return rights
 
 
