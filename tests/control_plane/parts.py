@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -22,10 +23,14 @@ class PartDied(RuntimeError):
 
 
 class Part:
-    """A program with its command line. `ready` is asked until it says yes after each start."""
+    """A program with its command line. `ready` is asked until it says yes after each start.
+
+    `starts` tells of each start when it was and when the program was ready, in seconds since the epoch.
+    """
 
     def __init__(self, name: str, command: list[str], log: Path, ready: Callable[[], Awaitable[bool]]) -> None:
         self.name, self.command, self.log = name, command, log
+        self.starts: list[tuple[float, float]] = []
         self._ready = ready
         self._process: asyncio.subprocess.Process | None = None
 
@@ -37,12 +42,14 @@ class Part:
 
     async def start(self, *, wait: bool = True, within: float = 60.0) -> None:
         """Start the process (and wait, at most `within` seconds, until it is ready)."""
+        started = time.time()
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self.command, stdout=log, stderr=log, stdin=asyncio.subprocess.DEVNULL, preexec_fn=_die_with_parent
             )
         if wait:
             await self.ready(within)
+            self.starts.append((started, time.time()))
 
     async def ready(self, within: float = 60.0) -> None:
         """Wait until it is ready.

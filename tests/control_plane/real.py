@@ -68,6 +68,16 @@ class RealControlPlane:
         for part in reversed(self.parts):
             await part.stop()
 
+    async def outage(self, down_seconds: float = 0.0) -> None:
+        """Kill kube-apiserver and bring it back after a while.
+
+        The controllers are started anew too, as in a cluster when they lose their lease: their informers would else back off
+        for a minute or more, and no new namespace had a ServiceAccount.
+        """
+        await self.controller_manager.stop()
+        await self.apiserver.restart(down_seconds=down_seconds, kill=True)
+        await self.controller_manager.start()
+
     async def compact(self) -> int:
         """Forget etcd's history up to now; the revision that is the oldest from now on."""
         async with aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as session:

@@ -15,6 +15,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,13 @@ class Cluster:
         events = [json.loads(line) for line in self.audit_log.read_text().splitlines() if line.strip().endswith("}")]
         return [event for event in events if event.get("stage") == "ResponseComplete"]
 
+    def was_ready(self, timestamp: str) -> bool:
+        """Whether the API server knew all roles at a time of an audit event; the real one serves a moment before it does."""
+        if self.server is None:
+            return True
+        asked = datetime.fromisoformat(timestamp).timestamp()
+        return not any(started <= asked <= ready for started, ready in self.server.plane.apiserver.starts)
+
     def metrics(self, service: str) -> str:
         """What the service shows at /metrics."""
         address = json.loads((self.data / "addresses.json").read_text())[service]
@@ -101,7 +109,7 @@ class Cluster:
             self.kill("apiserver")
             wait_until(self._answers, "the API server to answer again")
         else:
-            self.server.do(self.server.plane.apiserver.restart(down_seconds=seconds, kill=True))
+            self.server.do(self.server.plane.outage(seconds))
 
     def _answers(self) -> bool:
         try:

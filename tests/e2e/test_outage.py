@@ -86,7 +86,7 @@ def test_services_go_on_when_the_store_changes_under_them(cluster: Cluster, name
     wait_until(lambda: phases(cluster, namespace)["Running"] + phases(cluster, namespace)["Completed"] >= 3, "some Jobs to run")
     if fault == "compaction":
         cluster.server.do(plane.compact())
-        cluster.server.do(plane.apiserver.restart(kill=True))  # its watch cache is gone too: old versions are 410 now
+        cluster.server.do(plane.outage())  # its watch cache is gone too: old versions are 410 now
     else:
         cluster.server.do(plane.etcd.restart(down_seconds=DOWN_SECONDS, kill=True))
     wait_until(lambda: phases(cluster, namespace) == {"Completed": JOBS}, "all Jobs to complete", seconds=180)

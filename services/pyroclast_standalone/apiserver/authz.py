@@ -43,6 +43,13 @@ class Verdict:
     allowed: bool
     reason: str = ""
 
+    def annotations(self) -> dict[str, str]:
+        """What the audit event of the request tells of it."""
+        return {
+            "authorization.k8s.io/decision": "allow" if self.allowed else "forbid",
+            "authorization.k8s.io/reason": self.reason,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class _Binding:

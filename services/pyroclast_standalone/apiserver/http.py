@@ -90,7 +90,9 @@ class Front:
         self._impersonate(request, context)
         info = context.info
         wish = attributes_of(info)
-        if not self._authorizer.decide(context.user, wish).allowed:
+        verdict = self._authorizer.decide(context.user, wish)
+        context.annotations |= verdict.annotations()
+        if not verdict.allowed:
             raise denial(context.user, wish)
         if self._faults is not None and (fault := await self._faults.before(info)) is not None:
             raise fault
