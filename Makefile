@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+COMMA := ,
+PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(wildcard services/*/__main__.py services/*/*/__main__.py)))
 
 .PHONY: run test setup check lint types walls control-plane test-real up-real soak generate lock clean
 
@@ -20,6 +22,8 @@ $(STAMP): requirements.lock requirements-dev.lock pyproject.toml
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet "uv==$$(sed -n 's/^uv==\([^ ]*\).*/\1/p' requirements-dev.lock)"
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock -r requirements-dev.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@# compiles what the programs load, once, also where Python is told not to write bytecode as it goes
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import $(subst $() $(),$(COMMA),$(PROGRAMS))"
 	@touch $@
 
 check: lint types walls

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import os
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,13 +24,14 @@ LIFETIME_SECONDS = 7 * 24 * 3600  # asked for; the server may give less
 RENEW_AT = 0.7  # of the lifetime that is left
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Accounts:
     """Writes `NAME.kubeconfig` and `NAME.token` into `folder`, for the ServiceAccounts of our services."""
 
     client: Client
     cluster: ClusterConfig
     folder: Path
+    _ends: dict[str, datetime] = field(default_factory=dict, init=False)  # of the token, by account
 
     async def issue(self, account: str) -> Path:
         """The kubeconfig of ServiceAccount `account`, with a fresh token."""
@@ -47,14 +48,15 @@ class Accounts:
         _write_private(path, yaml.safe_dump(kubeconfig))
         return path
 
-    async def keep_fresh(self, accounts: list[str]) -> None:
-        """Renew the tokens of `accounts` before they end, until cancelled."""
+    async def keep_fresh(self) -> None:
+        """Renew the tokens of all that were issued before they end, until cancelled."""
         while True:
-            ends = [await self._write_token(account) for account in accounts]
-            left = min(ends).timestamp() - datetime.now(UTC).timestamp()
+            left = min(self._ends.values()).timestamp() - datetime.now(UTC).timestamp()
             await asyncio.sleep(max(60.0, left * RENEW_AT * random.uniform(0.9, 1.0)))  # noqa: S311 - spreads load, hides nothing
+            for account in self._ends:
+                await self._write_token(account)
 
-    async def _write_token(self, account: str) -> datetime:
+    async def _write_token(self, account: str) -> None:
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -62,7 +64,7 @@ class Accounts:
         }
         answer = await self.client.create(SERVICE_ACCOUNTS, body, namespace=NAMESPACE, name=account, subresource="token")
         _write_private(self._token_file(account), answer["status"]["token"])
-        return datetime.fromisoformat(answer["status"]["expirationTimestamp"])
+        self._ends[account] = datetime.fromisoformat(answer["status"]["expirationTimestamp"])
 
     def _token_file(self, account: str) -> Path:
         return self.folder / f"{account}.token"

@@ -58,7 +58,7 @@ class Plane:
         """Start again what dies and keep credentials fresh, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.supervisor.watch())
-            group.create_task(self.accounts.keep_fresh(list(self.services)))
+            group.create_task(self.accounts.keep_fresh())
 
 
 @asynccontextmanager

@@ -109,6 +109,9 @@ async def _submit(client: Client, objects: Sequence[Manifest], display: Display)
         except (ApiError, ConnectionFailed) as error:
             await _take_back(client, done)
             raise CommandError(f"{kind.qualified} {key}: {error.message}{_causes(error)}{_nothing_left(done)}") from error
+        except CommandError as error:
+            await _take_back(client, done)
+            raise CommandError(f"{error}{_nothing_left(done)}") from error
         key = Key(created["metadata"].get("namespace", ""), created["metadata"]["name"])
         display.say(f"{kind.qualified}/{key.name} created")
         done.objects.append((kind, key))
@@ -128,11 +131,15 @@ async def _clear_finished(client: Client, key: Key, display: Display) -> None:
         raise CommandError(f"job {key} exists and is {phase}: wait for its end, delete it, or choose another metadata.name")
     display.say(f"job {key} is {phase} from an earlier run: replacing it")
     await client.delete(JOBS, key, uid=found["metadata"]["uid"], propagation="Foreground")
-    async with asyncio.timeout(GONE_SECONDS):
-        with contextlib.suppress(NotFound):
-            while True:
-                await client.get(JOBS, key)
-                await asyncio.sleep(0.05)
+    try:
+        async with asyncio.timeout(GONE_SECONDS):
+            with contextlib.suppress(NotFound):
+                while True:
+                    await client.get(JOBS, key)
+                    await asyncio.sleep(0.05)
+    except TimeoutError:
+        waited = f"still there {GONE_SECONDS:.0f} s after its deletion"
+        raise CommandError(f"job {key} from an earlier run is {waited}: its metadata.finalizers tell what holds it") from None
 
 
 async def _take_back(client: Client, done: _Submitted) -> None:

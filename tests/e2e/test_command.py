@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster, started, wait_until
+from tests.e2e.test_first_light import job
 
 INVALID = "examples/invalid/queue-missing.yaml"
 
@@ -84,6 +85,20 @@ def test_run_tells_what_the_server_refuses_and_leaves_nothing(cluster: Cluster, 
     done = pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
     assert done.returncode == 1
     assert "unable to find job queue" in done.stderr
+    assert "first" not in cluster.kubectl("get", "cm", "-n", namespace, "-o", "name")
+
+
+def test_run_leaves_a_job_that_still_runs_alone(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    running = job("busy", command=["sleep", "600"], replicas=1, min_available=1)
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=running)
+    config_map = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: first, namespace: {namespace}}}\n---\n"
+    manifest = tmp_path / "both.yaml"
+    manifest.write_text(config_map + running.replace('"name": "busy"', f'"name": "busy", "namespace": "{namespace}"', 1))
+    uid = cluster.get("vcjob", "busy", "-n", namespace)["metadata"]["uid"]
+    done = pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
+    assert done.returncode == 1
+    assert re.search(rf"job {namespace}/busy exists and is \w+: wait for its end, delete it, or choose", done.stderr), done.stderr
+    assert cluster.get("vcjob", "busy", "-n", namespace)["metadata"]["uid"] == uid
     assert "first" not in cluster.kubectl("get", "cm", "-n", namespace, "-o", "name")
 
 

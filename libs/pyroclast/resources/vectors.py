@@ -14,7 +14,7 @@ from typing import Final
 from pyroclast.resources import quantity
 from pyroclast.resources.quantity import Format, Quantity
 
-__all__ = ["EMPTY", "EPSILON", "Missing", "Vector", "counts", "from_list", "total"]
+__all__ = ["EMPTY", "EPSILON", "Missing", "Vector", "counts", "from_list", "stored_amount", "total"]
 
 EPSILON: Final = 0.1
 """Amounts that differ by less are equal, in the stored unit of each dimension."""
@@ -116,7 +116,7 @@ def from_list(resources: Mapping[str, str | int]) -> Vector:
     Raises:
         QuantityError: a value is no quantity; the text names the resource.
     """
-    return Vector({name: float(_stored(name, text)) for name, text in resources.items() if counts(name)})
+    return Vector({name: float(stored_amount(name, text)) for name, text in resources.items() if counts(name)})
 
 
 def total(vectors: Iterable[Vector]) -> Vector:
@@ -124,7 +124,12 @@ def total(vectors: Iterable[Vector]) -> Vector:
     return sum(vectors, EMPTY)
 
 
-def _stored(name: str, text: str | int) -> int:
+def stored_amount(name: str, text: str | int) -> int:
+    """The amount of resource `name` that quantity `text` means, in the unit in which its dimension counts.
+
+    Raises:
+        QuantityError: no quantity; the text names the resource.
+    """
     try:
         parsed = quantity.parse(text)
     except quantity.QuantityError as error:

@@ -6,7 +6,7 @@ import calendar
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyroclast.rules.durations import DurationError, nanoseconds
+from pyroclast.resources.durations import DurationError, nanoseconds
 
 __all__ = ["CronError", "Fields", "parse"]
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from pyroclast.resources.go_text import go_quote
 from pyroclast.rules.values import Json
 
 __all__ = [
@@ -19,7 +20,6 @@ __all__ = [
     "FieldError",
     "duplicate",
     "forbidden",
-    "go_quote",
     "invalid",
     "not_found",
     "required",
@@ -122,23 +122,6 @@ def too_long(path: str, limit: int) -> FieldError:
 def too_many(path: str, count: int, limit: int) -> FieldError:
     """The list has `count` items, more than `limit`."""
     return FieldError(path, ErrorType.TOO_MANY, f"must have at most {limit} items", count)
-
-
-def go_quote(text: str) -> str:
-    """`text` in double quotes with the escapes of Go's `%q`."""
-    if text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _escaped(c)) for c in text) + '"'
-
-
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
-
-
-def _escaped(character: str) -> str:
-    point = ord(character)
-    if point < 0x80:
-        return f"\\x{point:02x}"
-    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
 
 
 def _shown(value: Json) -> str:

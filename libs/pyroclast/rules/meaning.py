@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast.rules.amounts import amount
-from pyroclast.rules.durations import DurationError, nanoseconds
 from pyroclast.rules.values import Json
 
 __all__ = ["same_meaning"]

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pyroclast.api.keys import DISRUPTION_MAX_UNAVAILABLE, DISRUPTION_MIN_AVAILABLE, QUEUE_ALLOCATION_GATE
-from pyroclast.rules.errors import go_quote, invalid
+from pyroclast.resources.go_text import go_quote
+from pyroclast.rules.errors import invalid
 from pyroclast.rules.resourcegroups import ResourceGroup
 from pyroclast.rules.values import items, mapping, mappings, text
 from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, first_only, found, verdict_of

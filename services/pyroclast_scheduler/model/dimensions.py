@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pyroclast.resources import quantity
+from pyroclast.resources.vectors import counts, stored_amount
 
-__all__ = ["CPU", "MEMORY", "PODS", "Amounts", "Dimensions", "Ints", "amounts_of", "grown", "is_scalar"]
+__all__ = ["CPU", "MEMORY", "PODS", "Amounts", "Dimensions", "Ints", "amounts_of", "grown"]
 
 Ints = npt.NDArray[np.int64]
 Amounts = Mapping[str, int]  # resource name → amount in stored units
@@ -65,13 +65,6 @@ def grown(vector: Ints, size: int) -> Ints:
     return vector if len(vector) == size else np.pad(vector, (0, size - len(vector)))
 
 
-def is_scalar(name: str) -> bool:
-    """Whether resource `name` is counted in thousandths: extended resources, huge pages, attachable volumes."""
-    if name.startswith(("hugepages-", "attachable-volumes-")) or name == "ephemeral-storage":
-        return True
-    return "/" in name and not name.startswith(("requests.", "count/"))
-
-
 def amounts_of(resources: Mapping[str, object]) -> dict[str, int]:
     """A Kubernetes resource list in stored units: cpu in milli-cores, memory in bytes, pods plain, scalars in thousandths.
 
@@ -82,20 +75,10 @@ def amounts_of(resources: Mapping[str, object]) -> dict[str, int]:
     """
     amounts: dict[str, int] = {}
     for name, text in resources.items():
-        if name in {"memory", "pods"}:
-            amount = _parsed(name, text).value
-        elif name == "cpu" or is_scalar(name):
-            amount = _parsed(name, text).millis
-        else:
+        if not counts(name):
             continue
+        amount = stored_amount(name, str(text))
         if not 0 <= amount <= _LARGEST:
             raise ValueError(f"{name}: {text} is out of range")
         amounts[name] = amount
     return amounts
-
-
-def _parsed(name: str, text: object) -> quantity.Quantity:
-    try:
-        return quantity.parse(str(text))
-    except ValueError as error:
-        raise ValueError(f"{name}: {text!r} is not a quantity ({error})") from error

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pyroclast.resources.go_text import go_kind
+
 from . import status
 from .context import Context
 from .documents import strict
 from .documents.errors import DocumentError, UnsupportedBody, invalid
-from .documents.go_text import go_kind
 from .negotiate import JSON, PROTOBUF, YAML
 from .registry import Resource
 

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import orjson
 
+from pyroclast.resources.go_text import go_kind, go_value
+
 from . import bodies, status
 from .context import Context
 from .documents import apply as server_side
 from .documents import json_patch, merge_patch, strategic, strict
 from .documents.errors import DocumentError, FieldError, Undecodable, forbidden, invalid, required, too_long
-from .documents.go_text import go_kind, go_value
 from .registry import Resource
 
 __all__ = ["APPLY", "check_options", "patcher"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pyroclast.rules.durations import DurationError, nanoseconds
+from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast.rules.errors import FieldError, invalid
 from pyroclast.rules.values import Json
 from pyroclast.rules.verdicts import Finding

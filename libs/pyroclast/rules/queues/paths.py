@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
-from pyroclast.rules.errors import FieldError, go_quote, invalid
+from pyroclast.resources.go_text import go_quote
+from pyroclast.rules.errors import FieldError, invalid
 from pyroclast.rules.lookups import QueueLookup, QueueView
 
 __all__ = ["check_paths"]

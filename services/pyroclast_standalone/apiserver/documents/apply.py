@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
+from pyroclast.resources.go_text import go_quote
+
 from . import field_sets
 from .apply_check import check_configuration
 from .apply_merge import merge_configuration, remove, with_named_fields
-from .errors import ApplyConflict, PatchFailure, Undecodable, go_quote
+from .errors import ApplyConflict, PatchFailure, Undecodable
 from .field_sets import FieldSet
 from .managed_fields import Owner, decode, encode, of_endpoint, owned, update_owners
 from .schema import Node

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from pyroclast.resources.go_text import go_value
+
 from .field_sets import item_key, show_path
-from .go_text import go_value
 from .schema import Node
 from .values import Json
 

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from .go_text import go_quote
+from pyroclast.resources.go_text import go_quote
+
 from .values import Json
 
 __all__ = [
@@ -42,7 +43,6 @@ __all__ = [
     "causes_of",
     "duplicate",
     "forbidden",
-    "go_quote",
     "internal",
     "invalid",
     "not_found",

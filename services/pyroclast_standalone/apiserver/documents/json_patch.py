@@ -9,8 +9,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from pyroclast.resources.go_text import go_kind
+
 from .errors import MalformedPatch, TooLarge, Unprocessable
-from .go_text import go_kind
 from .values import Json
 
 __all__ = ["REFUSED", "apply", "check"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .go_text import go_quote
+from pyroclast.resources.go_text import go_quote
 
 __all__ = ["syntax_error"]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast.resources.go_text import go_quote
+
 from . import names
-from .errors import FieldError, forbidden, go_quote, invalid, required, too_long
+from .errors import FieldError, forbidden, invalid, required, too_long
 
 __all__ = [
     "IMMUTABLE",

@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import Final
 
 from pyroclast.resources import quantity
+from pyroclast.resources.go_text import go_quote
 
-from .errors import Undecodable, go_quote
+from .errors import Undecodable
 from .values import Json
 
 __all__ = ["canonical_amount", "canonical_duration", "canonical_quantity", "canonical_time"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from .errors import FieldError, go_quote, invalid, required, too_long, too_many, type_invalid, unsupported
+from pyroclast.resources.go_text import go_quote, go_value
+
+from .errors import FieldError, invalid, required, too_long, too_many, type_invalid, unsupported
 from .formats import FORMATS
-from .go_text import go_value
 from .patterns import compile_pattern
 from .values import Json
 

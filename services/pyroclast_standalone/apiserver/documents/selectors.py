@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from pyroclast.resources.go_text import go_quote
+
 from . import names
-from .errors import FieldError, MalformedSelector, aggregate, go_quote, invalid
+from .errors import FieldError, MalformedSelector, aggregate, invalid
 
 __all__ = [
     "FieldReaders",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from pyroclast.resources.go_text import go_value
+
 from .errors import MalformedPatch, PatchFailure, Unprocessable
-from .go_text import go_value
 from .json_patch import REFUSED
 from .schema import ANY, Node
 from .values import Json, Object

@@ -8,8 +8,9 @@ from typing import Final, Protocol
 
 import orjson
 
+from pyroclast.resources.go_text import go_value
+
 from .durations import parse_time, since
-from .go_text import go_value
 from .jsonpath import BadPath, compile_path
 from .schema import description_of
 from .values import Json, Object

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final, TypeAlias
 
+from pyroclast.resources.go_text import go_kind
+
 from .errors import Undecodable
-from .go_text import go_kind
 from .scalars import canonical_amount, canonical_duration, canonical_quantity, canonical_time
 from .values import Json, Object
 from .wire import Field, message_of

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import yaml as pyyaml
 
+from pyroclast.resources.go_text import go_quote, go_value
+
 from .errors import Undecodable
-from .go_text import go_quote, go_value
 from .values import Json
 
 __all__ = ["parse_yaml"]

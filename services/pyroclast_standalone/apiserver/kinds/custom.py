@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast.resources.go_text import go_quote, go_value
 from pyroclast_standalone.apiserver.documents import jsonpath, names, tables
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
-from pyroclast_standalone.apiserver.documents.go_text import go_quote, go_value
 from pyroclast_standalone.apiserver.documents.metadata import STANDARD_FINALIZERS, check_metadata, check_metadata_update
 from pyroclast_standalone.apiserver.documents.schema import Node
 from pyroclast_standalone.apiserver.documents.structural import Structural, Verdict

@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import Final
 
-from pyroclast_standalone.apiserver.documents.go_text import go_quote
+from pyroclast.resources.go_text import go_quote
 from pyroclast_standalone.apiserver.documents.values import Json
 
 from .errors import CelError, NoSuchOverload

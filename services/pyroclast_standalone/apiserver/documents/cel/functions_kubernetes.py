@@ -10,9 +10,9 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from pyroclast.resources import quantity
+from pyroclast.resources.go_text import go_quote
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.formats import FORMATS
-from pyroclast_standalone.apiserver.documents.go_text import go_quote
 from pyroclast_standalone.apiserver.documents.values import Json
 
 from .authorizer import Authorizer, Decision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pyroclast_standalone.apiserver.documents.go_text import go_quote
+from pyroclast.resources.go_text import go_quote
 from pyroclast_standalone.apiserver.documents.patterns import BadPattern, compile_pattern
 from pyroclast_standalone.apiserver.documents.values import Json
 

@@ -1,17 +1,18 @@
-"""Durations as Go writes them (`90s`, `1h30m`): read with the error texts of Go."""
+"""Durations as Go writes them (`90s`, `1h30m`), in nanoseconds: read with the error texts of Go, printed as it prints them."""
 
 from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import Final
 
-from pyroclast.rules.errors import go_quote
+from pyroclast.resources.go_text import go_quote
 
-__all__ = ["DurationError", "nanoseconds"]
+__all__ = ["DurationError", "nanoseconds", "shown"]
 
-_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-_TERM = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
-_LIMIT = 1 << 63
+_UNITS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_TERM: Final = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
+_LIMIT: Final = 1 << 63
 
 
 class DurationError(ValueError):
@@ -46,3 +47,23 @@ def nanoseconds(text: str) -> int:
     if total >= _LIMIT:
         raise DurationError(f"time: invalid duration {go_quote(text)}")
     return -int(total) if text[0] == "-" else int(total)
+
+
+def shown(duration: int) -> str:
+    """How Go prints `duration` nanoseconds: `1h30m0s`, `1m12.5s`, `250ms`, `0s`."""
+    sign, left = ("-", -duration) if duration < 0 else ("", duration)
+    for unit, suffix in ((1, "ns"), (10**3, "µs"), (10**6, "ms")):
+        if 0 < left < 1000 * unit:
+            return f"{sign}{_decimal(left, unit)}{suffix}"
+    minutes, left = divmod(left, _UNITS["m"])
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{_decimal(left, 10**9)}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{seconds}"
+    return f"{sign}{minutes}m{seconds}" if minutes else f"{sign}{seconds}"
+
+
+def _decimal(number: int, unit: int) -> str:
+    """`number / unit` without trailing zeros, exactly."""
+    whole, rest = divmod(number, unit)
+    return f"{whole}.{rest:0{len(str(unit)) - 1}d}".rstrip("0") if rest else str(whole)

@@ -1,10 +1,8 @@
-"""Values as the API prints them inside its sentences."""
+"""Values as Go prints them inside the sentences of the API."""
 
 from __future__ import annotations
 
 from typing import Final
-
-from .values import Json
 
 __all__ = ["go_kind", "go_quote", "go_value"]
 
@@ -32,7 +30,7 @@ def _escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def go_value(value: Json) -> str:
+def go_value(value: object) -> str:
     """A value as Go's %v prints it: `map[a:1 b:[x y]]`."""
     match value:
         case bool():
@@ -49,7 +47,7 @@ def go_value(value: Json) -> str:
             return str(value)
 
 
-def go_kind(value: Json) -> str:
+def go_kind(value: object) -> str:
     """What kind of JSON value it is, as decoding errors name it."""
     match value:
         case bool():
