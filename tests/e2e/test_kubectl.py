@@ -265,6 +265,14 @@ def test_apply_on_the_server_side(cluster: Cluster, namespace: str) -> None:
     assert cluster.get("cm", "settings", "-n", namespace)["data"]["colour"] == "blue"
 
 
+def test_apply_prunes_what_left_the_manifest(cluster: Cluster, namespace: str) -> None:
+    prune = ("--prune", "-l", "app=demo", "--prune-allowlist=core/v1/ConfigMap")
+    both = f"{CONFIG_MAP}---{CONFIG_MAP.replace('name: settings', 'name: more')}"
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=both)
+    assert "configmap/more pruned" in cluster.kubectl("apply", "-n", namespace, *prune, "-f", "-", stdin=CONFIG_MAP)
+    assert cluster.kubectl("get", "cm", "-n", namespace, "-l", "app=demo", "-o", "name") == "configmap/settings\n"
+
+
 def test_diff(cluster: Cluster, settings: str) -> None:
     said = subprocess.run(
         ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "diff", "-n", settings, "-f", "-"],
@@ -413,10 +421,21 @@ def test_wait(cluster: Cluster, web: str) -> None:
     cluster.kubectl("wait", "-n", web, "--for=delete", "pod/web", "--timeout=60s")
 
 
+def test_wait_for_what_is_not_there_yet(cluster: Cluster, namespace: str) -> None:
+    create = threading.Timer(0.5, cluster.kubectl, ("create", "configmap", "late", "-n", namespace))
+    create.start()
+    assert "condition met" in cluster.kubectl("wait", "--for=create", "cm/late", "-n", namespace, "--timeout=20s")
+    create.join()
+
+
 def test_logs(cluster: Cluster, web: str) -> None:
     assert cluster.kubectl("logs", "web", "-n", web) == "hello from the pod\n"
     assert cluster.kubectl("logs", "-l", "app=web", "-n", web, "--tail=5") == "hello from the pod\n"
     assert cluster.kubectl("logs", "web", "-c", "main", "--timestamps", "-n", web).endswith("Z hello from the pod\n")
+    delete = threading.Timer(1.0, cluster.kubectl, ("delete", "pod", "web", "-n", web, "--grace-period=1"))
+    delete.start()
+    assert cluster.kubectl("logs", "-f", "web", "--since=600s", "-n", web) == "hello from the pod\n"  # ends when the pod does
+    delete.join()
 
 
 def test_cordon_and_drain(cluster: Cluster, web: str) -> None:
