@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import tempfile
 import time
 from collections import Counter
@@ -58,6 +59,7 @@ def _cluster(options: argparse.Namespace, folder: Path) -> Iterator[Cluster]:
         real_server(folder / "real") as server,
         started("real", server.kubeconfig, server.audit_log, [*data, "--kubeconfig", str(server.kubeconfig)]) as cluster,
     ):
+        cluster.server = server
         yield cluster
 
 
@@ -66,15 +68,21 @@ async def _measure(cluster: Cluster, options: argparse.Namespace) -> None:
     async with Client(load_config(str(cluster.kubeconfig)), max_in_flight=IN_FLIGHT) as client:
         for namespace in ("plain", "jobs"):
             await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        used = _cpu_seconds(cluster)
         plain = await _without_logic(client, count)
+        used_plain = _since(used, _cpu_seconds(cluster))
         await _delete_all(client, "plain")
-        began = time.time()
+        began, used = time.time(), _cpu_seconds(cluster)
         seconds = await _with_jobs(client, options.jobs, options.pods)
+        used_jobs = _since(used, _cpu_seconds(cluster))
         await asyncio.sleep(3)  # the bookkeeping after the last bind counts too
     share = (count / seconds) / (count / plain)
     print(f"{options.jobs} x {options.pods} pods, {options.nodes} nodes, {cluster.control_plane} control plane")
     print(f"  client without logic  {count / plain:8.0f} pods/s")
     print(f"  all services          {count / seconds:8.0f} pods/s   share {share:.2f}")
+    print("  CPU per pod, ms       without logic    all services")
+    for name, cpu in used_jobs.items():
+        print(f"    {name:24} {used_plain[name] / count * 1e3:8.2f} {cpu / count * 1e3:15.2f}")
     _print_writes(cluster, began, count)
 
 
@@ -145,6 +153,23 @@ def _pod_spec() -> dict[str, Any]:
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
     }
     return {"restartPolicy": "Never", "containers": [container]}
+
+
+def _cpu_seconds(cluster: Cluster) -> dict[str, float]:
+    """CPU seconds of each process of the cluster and of this one so far."""
+    pids = cluster.pids | {"this client": os.getpid()}
+    if cluster.server is not None:
+        pids |= {part.name: part.pid for part in cluster.server.plane.parts if part.pid is not None}
+    return {name: _cpu_seconds_of(pid) for name, pid in pids.items()}
+
+
+def _cpu_seconds_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _since(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    return {name: seconds - before[name] for name, seconds in after.items()}
 
 
 def _print_writes(cluster: Cluster, began: float, pods: int) -> None:

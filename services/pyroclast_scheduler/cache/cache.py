@@ -24,6 +24,7 @@ from pyroclast_scheduler.placement.features import NodeFeatures
 __all__ = ["Cache"]
 
 _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+_COUNTED_APART = _GONE | {TaskStatus.RELEASING}
 
 
 @dataclass(slots=True)
@@ -279,18 +280,18 @@ class Cache:
         return before is None or not _alike(before, task)
 
     def _replace(self, before: TaskFacts | None, task: TaskFacts) -> None:
-        if before is not None:
-            self._take(before)
-            if before.job != task.job:
-                self._leave(before)
-        uid = task.uid
-        self.tasks[uid] = task
-        self.dimensions.vector(task.shape.request)
-        if task.node and task.status not in _GONE:
-            self.nodes.add(task)
+        if before is None or not _count_alike(before, task):
+            if before is not None:
+                self._take(before)
+            self.dimensions.vector(task.shape.request)
+            if task.node and task.status not in _GONE:
+                self.nodes.add(task)
+        if before is not None and before.job != task.job:
+            self._leave(before)
+        self.tasks[task.uid] = task
         if task.job:
             entry = self._jobs.setdefault(task.job, _Job())
-            entry.tasks[uid] = task
+            entry.tasks[task.uid] = task
             entry.facts = None
 
     def _take(self, task: TaskFacts) -> None:
@@ -339,6 +340,13 @@ class Cache:
         if named is not None:
             return named.value
         return next((each.value for each in self.priorities.values() if each.global_default), 0)
+
+
+def _count_alike(old: TaskFacts, new: TaskFacts) -> bool:
+    """Whether both take the same from the same node."""
+    if old.node != new.node or old.shape is not new.shape:
+        return False
+    return old.status is new.status or not (new.node and {old.status, new.status} & _COUNTED_APART)
 
 
 def _alike(old: TaskFacts, new: TaskFacts) -> bool:

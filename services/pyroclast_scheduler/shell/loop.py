@@ -35,7 +35,8 @@ log = structlog.get_logger()
 _COALESCE_SECONDS: Final = 0.002  # a burst of events is waited out …
 _LONGEST_COALESCE_SECONDS: Final = 0.010  # … but not longer than this
 _STALLED_SECONDS: Final = 120.0  # the longest cycles of the largest clusters take a part of this
-_REST: Final = 1.0  # times the length of the last cycle: while events pour in, at most half of a core is spent on deciding
+_REST: Final = 4.0  # times the length of the last cycle: while events pour in, a fifth of a core is spent on deciding …
+_LONGEST_REST_SECONDS: Final = 0.2  # … more where cycles are long, as nothing should wait for the sake of sparing
 
 
 class Loop:
@@ -93,7 +94,7 @@ class Loop:
                     self._metrics.failures.inc()
                     log.exception("cycle.failed")
                     await asyncio.sleep(self._period)
-                await asyncio.sleep(min((time.perf_counter() - start) * _REST, self._period))
+                await asyncio.sleep(min((time.perf_counter() - start) * _REST, _LONGEST_REST_SECONDS, self._period))
                 await self._until_change()
         finally:
             thread.shutdown(wait=False, cancel_futures=True)
