@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import os
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +20,8 @@ from pyroclast.api.types import JOBS, NAMESPACES, NODES, PODS, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
 from pyroclast.kube.informer import Informer
-from tests.e2e.cluster import Cluster, started
-from tests.e2e.server import real_server
+from tests.bench.clusters import running
+from tests.e2e.cluster import Cluster
 
 IN_FLIGHT = 48
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
@@ -34,7 +31,7 @@ SECONDS = 300.0
 
 def main() -> None:
     options = _options()
-    with tempfile.TemporaryDirectory() as folder, _cluster(options, Path(folder)) as cluster:
+    with running(options.control_plane, nodes=options.nodes) as cluster:
         asyncio.run(_measure(cluster, options))
 
 
@@ -45,22 +42,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=10)
     parser.add_argument("--pods", type=int, default=100, help="of each Job")
     return parser.parse_args()
-
-
-@contextlib.contextmanager
-def _cluster(options: argparse.Namespace, folder: Path) -> Iterator[Cluster]:
-    data = ["--data-dir", str(folder / "data"), "--nodes", str(options.nodes)]
-    if options.control_plane == "embedded":
-        audit_log = folder / "audit.log"
-        with started("embedded", folder / "data" / "kubeconfig", audit_log, [*data, "--audit-log", str(audit_log)]) as cluster:
-            yield cluster
-        return
-    with (
-        real_server(folder / "real") as server,
-        started("real", server.kubeconfig, server.audit_log, [*data, "--kubeconfig", str(server.kubeconfig)]) as cluster,
-    ):
-        cluster.server = server
-        yield cluster
 
 
 async def _measure(cluster: Cluster, options: argparse.Namespace) -> None:

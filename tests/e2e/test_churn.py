@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.cluster import Cluster, KubectlError, wait_until
 from tests.e2e.test_faults import SERVICES, phases
 from tests.e2e.test_first_light import job
 
 SECONDS = 600.0
 KILL_EVERY = 20.0
 STEP_SECONDS = 1.0
+ALIVE = 12  # Jobs at a time
 GROWTH = 1.5  # of resident memory of a service that was not killed since, against its first third
 
 
@@ -26,20 +27,20 @@ GROWTH = 1.5  # of resident memory of a service that was not killed since, again
 def test_churn(cluster: Cluster, namespace: str) -> None:
     rng = random.Random(1)
     names = (f"churn-{number}" for number in itertools.count())
-    alive: list[str] = []
+    alive: dict[str, bool] = {}  # by name, whether it runs until it is deleted
     memory: dict[int, list[int]] = {}
     began = killed = time.monotonic()
     while time.monotonic() - began < SECONDS:
-        alive.append(name := next(names))
-        long = rng.random() < 0.3
-        manifest = job(
-            name, command=["sleep", "600" if long else str(rng.randint(1, 3))], replicas=rng.randint(1, 4), min_available=1
-        )
-        create(cluster, namespace, manifest)
-        if long and rng.random() < 0.5:
+        name = next(names)
+        alive[name] = is_long = rng.random() < 0.3
+        create(cluster, namespace, elastic_job(name, "600" if is_long else str(rng.randint(1, 3)), rng.randint(1, 4)))
+        if is_long and rng.random() < 0.5:
             scale(cluster, namespace, name, rng.randint(1, 6))
-        if len(alive) > 12:
-            cluster.kubectl("delete", "vcjob", alive.pop(0), "-n", namespace, "--wait=false", "--ignore-not-found")
+        if len(alive) > ALIVE:
+            oldest = next(iter(alive))
+            wanted = "Running" if alive.pop(oldest) else "Completed"
+            wait_until(lambda: phase(cluster, namespace, oldest) == wanted, f"{oldest} to be {wanted}")  # noqa: B023
+            cluster.kubectl("delete", "vcjob", oldest, "-n", namespace, "--wait=false")
         if time.monotonic() - killed > KILL_EVERY:
             cluster.kill(rng.choice(SERVICES))
             killed = time.monotonic()
@@ -58,30 +59,43 @@ def test_churn(cluster: Cluster, namespace: str) -> None:
             assert max(samples[-third:]) < GROWTH * max(samples[:third])
 
 
+def elastic_job(name: str, seconds: str, replicas: int) -> str:
+    """A Job that runs with any number of its pods."""
+    manifest = json.loads(job(name, command=["sleep", seconds], replicas=replicas, min_available=1))
+    manifest["spec"]["tasks"][0]["minAvailable"] = 1
+    return json.dumps(manifest)
+
+
+def phase(cluster: Cluster, namespace: str, name: str) -> str:
+    return cluster.kubectl("get", "vcjob", name, "-n", namespace, "-o", "jsonpath={.status.state.phase}")
+
+
 def create(cluster: Cluster, namespace: str, manifest: str) -> None:
     """Create it as soon as the webhooks answer; they are among what is killed."""
-
-    def created() -> bool:
-        try:
-            cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest)
-        except AssertionError as error:
-            return "already exists" in str(error)
-        return True
-
-    wait_until(created, "the Job to be taken")
+    wait_until(lambda: taken(cluster, "create", "-n", namespace, "-f", "-", stdin=manifest), "the Job to be taken")
 
 
 def scale(cluster: Cluster, namespace: str, name: str, replicas: int) -> None:
     patch = json.dumps([{"op": "replace", "path": "/spec/tasks/0/replicas", "value": replicas}])
+    wait_until(
+        lambda: taken(cluster, "patch", "vcjob", name, "-n", namespace, "--type=json", "-p", patch), "the Job to be scaled"
+    )
 
-    def scaled() -> bool:
-        try:
-            cluster.kubectl("patch", "vcjob", name, "-n", namespace, "--type=json", "-p", patch)
-        except AssertionError:
+
+def taken(cluster: Cluster, *arguments: str, stdin: str | None = None) -> bool:
+    """Whether kubectl had success, now or at an earlier try; False when no webhook answered.
+
+    Raises:
+        KubectlError: the request is refused.
+    """
+    try:
+        cluster.kubectl(*arguments, stdin=stdin)
+    except KubectlError as error:
+        if "failed calling webhook" in error.stderr:
             return False
-        return True
-
-    wait_until(scaled, "the Job to be scaled")
+        if "already exists" not in error.stderr:
+            raise
+    return True
 
 
 def pods_created_twice_in_one_life(cluster: Cluster, namespace: str) -> list[str]:
