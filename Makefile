@@ -46,8 +46,9 @@ test-real: control-plane
 up-real: control-plane
 	@$(BIN)/python -m tests.control_plane up --services --dir $${DIR:-$(VENV)/control-plane}
 
-soak: setup  # the full counts, for an hour or more
-	@PYROCLAST_SOAK=1 $(BIN)/python -m pytest -q -m soak --timeout 7200 tests
+soak: control-plane  # the full counts, for an hour or more
+	@$(BIN)/python -m pytest -q -m soak --timeout 7200 --ignore tests/e2e tests
+	@$(BIN)/python -m pytest -q -m soak --timeout 7200 tests/e2e --control-plane=real
 
 generate: setup control-plane  # the checked-in files that are made from code
 	@$(BIN)/python -m pyroclast.api.builtin

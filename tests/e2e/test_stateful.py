@@ -20,7 +20,7 @@ from tests.e2e.conformance.stateful_setup import set_up
 ASK_SECONDS = 120.0
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize(
     ("sequences", "steps"), [pytest.param(20, 20, id="few"), pytest.param(1000, 50, id="many", marks=pytest.mark.soak)]
 )
