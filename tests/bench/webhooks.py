@@ -1,6 +1,6 @@
 """What admission costs a create of a Job on a real API server, as that server's own metrics tell.
 
-    python -m tests.bench.webhooks [--jobs 2000] [--in-flight 8]
+    python -m tests.bench.webhooks [--jobs 500] [--in-flight 1]
 
 Jobs of 1 and of 20 tasks are created as dry runs: every webhook is called, nothing is stored.
 """
@@ -23,8 +23,8 @@ AIM_MILLISECONDS = 6.0
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.webhooks", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=2000)
-    parser.add_argument("--in-flight", type=int, default=8)
+    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--in-flight", type=int, default=1)
     options = parser.parse_args()
     with running("real", nodes=0) as cluster:
         for tasks in (1, 20):

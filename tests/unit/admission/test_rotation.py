@@ -124,5 +124,6 @@ async def test_no_call_fails(kill: bool, seconds: float, per_second: float, monk
     # The validity of certificates is judged by the real clock: they are made valid from long ago to far away.
     monkeypatch.setattr(issue, "CLOCK_SKEW", timedelta(days=4000))
     callers = await _run(seconds, per_second, kill=kill)
+    print(f"{callers.calls} calls in {seconds:.0f} s")
     assert callers.failures == []
     assert callers.calls > 9  # at least one per step, however busy the machine is
