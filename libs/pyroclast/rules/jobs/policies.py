@@ -56,10 +56,11 @@ def check_policies(policies: Json, path: str, *, said_path: str) -> Iterator[Fin
     exit_codes: dict[int, int] = {}
     for index, policy in mappings(policies):
         where = f"{path}[{index}]"
+        named = _events(policy)
         found = [
-            *_check_trigger(policy, where),
-            *_check_events(policy, where, said_path, events, index),
-            *_check_exit_code(policy, where, said_path, exit_codes, index),
+            *_check_trigger(policy, named, where),
+            *_check_events(policy, named, where, said_path=said_path, seen=events, index=index),
+            *_check_exit_code(policy, named, where, said_path=said_path, seen=exit_codes, index=index),
         ]
         if found and not problems.said:
             problems.said.append(found[0][0])
@@ -92,8 +93,8 @@ def policy_warnings(policies: Json, path: str) -> Iterator[str]:
             yield f"{where}.timeout: {timeout} is negative, the action runs at once"
 
 
-def _check_trigger(policy: Mapping[str, Any], where: str) -> Iterator[tuple[str, FieldError]]:
-    has_event, has_code = bool(_events(policy)), policy.get("exitCode") is not None
+def _check_trigger(policy: Mapping[str, Any], events: list[str], where: str) -> Iterator[tuple[str, FieldError]]:
+    has_event, has_code = bool(events), policy.get("exitCode") is not None
     if has_event and has_code:
         yield _BOTH, invalid(f"{where}.exitCode", policy["exitCode"], f"{_BOTH}; keep one of them")
     elif not has_event and not has_code:
@@ -101,12 +102,11 @@ def _check_trigger(policy: Mapping[str, Any], where: str) -> Iterator[tuple[str,
 
 
 def _check_events(
-    policy: Mapping[str, Any], where: str, said_path: str, seen: dict[str, int], index: int
+    policy: Mapping[str, Any], events: list[str], where: str, *, said_path: str, seen: dict[str, int], index: int
 ) -> Iterator[tuple[str, FieldError]]:
-    action = text(policy.get("action"))
     if policy.get("exitCode") is not None:
         return
-    events = _events(policy)
+    action = text(policy.get("action"))
     for event in events:
         if event not in EVENTS:
             sentence = "invalid policy event"
@@ -121,10 +121,10 @@ def _check_events(
 
 
 def _check_exit_code(
-    policy: Mapping[str, Any], where: str, said_path: str, seen: dict[int, int], index: int
+    policy: Mapping[str, Any], events: list[str], where: str, *, said_path: str, seen: dict[int, int], index: int
 ) -> Iterator[tuple[str, FieldError]]:
     code = optional_integer(policy.get("exitCode"))
-    if code is None or _events(policy):
+    if code is None or events:
         return
     if code == 0:
         sentence = "0 is not a valid error code"
@@ -147,7 +147,9 @@ def _check_timeout(policy: Mapping[str, Any], where: str) -> Iterator[Finding]:
 def _events(policy: Mapping[str, Any]) -> list[str]:
     """The distinct events of a policy, `events` before `event`."""
     single = text(policy.get("event"))
-    return list(dict.fromkeys([*string_items(policy.get("events")), *([single] if single else [])]))
+    ones = [single] if single else []
+    many = string_items(policy.get("events"))
+    return list(dict.fromkeys([*many, *ones])) if many else ones
 
 
 def _said(path: str, value: str, sentence: str) -> str:
