@@ -1,4 +1,4 @@
-"""A statement: placements and evictions already applied to the session, with an undo log; all of it is kept or none.
+"""A statement: placements and evictions already applied to the session (its ledger), with an undo log; all of it is kept or none.
 
 Undoing costs what was touched: the log holds the rows and counts of each step, and is replayed backwards.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from pyroclast_scheduler.placement.greedy import Rows
 
 if TYPE_CHECKING:
     from pyroclast_scheduler.framework.plans import Plan
-    from pyroclast_scheduler.framework.session import Session
 
 _ONE: Final = np.ones(1, dtype=np.int64)
 
@@ -54,11 +53,23 @@ class Move:
         return -self.amount if self.status is TaskStatus.RELEASING else self.amount
 
 
+class Ledger(Protocol):
+    """What a statement writes to: a session."""
+
+    columns: Columns
+
+    def moved(self, move: Move, sign: int) -> None:
+        """Keep what depends on placements current: `move` was made (1) or undone (−1)."""
+
+    def commit(self, moves: Sequence[Move]) -> None:
+        """Let placements and evictions out."""
+
+
 @dataclass(slots=True)
 class Statement:
-    """Steps in order. Nothing leaves the session before `commit`."""
+    """Steps in order. Nothing leaves the ledger before `commit`."""
 
-    session: Session
+    ledger: Ledger
     moves: list[Move] = field(default_factory=list)
 
     def allocate(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows) -> None:
@@ -85,7 +96,7 @@ class Statement:
         for move in self.moves:
             for task in move.tasks:
                 task.last = None
-        self.session.commit(self.moves)
+        self.ledger.commit(self.moves)
         self.moves = []
 
     def discard(self) -> None:
@@ -94,26 +105,26 @@ class Statement:
             move = self.moves.pop()
             for task, row in zip(move.tasks, move.rows, strict=True):
                 task.last = (move.status, int(row))
-            undo(self.session, move)
+            undo(self.ledger, move)
 
     def _do(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, status: TaskStatus, *, reason: str = "") -> None:
         nodes, counts = np.unique(rows, return_counts=True) if len(rows) > 1 else (rows, _ONE)
         before = [task.status for task in tasks]
         move = Move(job, plan, tasks, rows, status, before, nodes, counts, reason)
         job.move(tasks, status, rows.tolist())
-        _count(self.session.columns, move, 1)
-        self.session.moved(move, 1)
+        _count(self.ledger.columns, move, 1)
+        self.ledger.moved(move, 1)
         self.moves.append(move)
 
 
-def undo(session: Session, move: Move) -> None:
+def undo(ledger: Ledger, move: Move) -> None:
     """Take `move` back, which must be the last one not undone of its tasks."""
-    _count(session.columns, move, -1)
+    _count(ledger.columns, move, -1)
     before = move.before[0]
     move.job.move(move.tasks, before, [-1 if before is TaskStatus.PENDING else row for row in move.rows.tolist()])
     for task in move.tasks:
         task.evicted_others = False
-    session.moved(move, -1)
+    ledger.moved(move, -1)
 
 
 def _count(columns: Columns, move: Move, sign: int) -> None:

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Identity", "ensure_identity", "write_kubeconfig", "write_private"]
+__all__ = ["Identity", "write_kubeconfig", "write_private"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,6 @@ class Identity:
     def is_complete(self) -> bool:
         """Whether all files are there."""
         return all(file.exists() for file in (self.authority, *self.serving, *self.admin, self.token_secret))
-
-
-def ensure_identity(directory: Path) -> Identity:
-    """The identity kept in `directory`, made when there is none."""
-    identity = Identity(directory)
-    if not identity.is_complete:
-        from . import certificates  # noqa: PLC0415 - 90 ms and 10 MB that only the first start pays
-
-        certificates.make(identity)
-    return identity
 
 
 def write_private(path: Path, content: bytes) -> None:
