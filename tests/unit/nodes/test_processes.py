@@ -10,7 +10,9 @@ import pytest
 
 from pyroclast.api.types import CONFIG_MAPS, NODES, PODS, Key
 from pyroclast.kube.client import PatchKind
+from pyroclast_standalone.nodes.processes import runtime
 from pyroclast_standalone.nodes.processes.hosts import hosts_file, names_of
+from pyroclast_standalone.nodes.processes.launcher import is_shim
 from pyroclast_standalone.nodes.processes.layout import Layout, write_files
 from pyroclast_standalone.nodes.volumes import File
 
@@ -77,9 +79,9 @@ async def test_sigterm_then_sigkill(cluster, tmp_path):
     await started(cluster, tmp_path)
     await cluster.run_pod("polite", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done")
     await cluster.run_pod("deaf", "trap '' TERM; echo up; while :; do sleep 0.05; done")
-    for name in ("polite", "deaf"):
+    for name, seconds in (("polite", 30), ("deaf", 1)):
         await printed_until(tmp_path, await cluster.until_phase(name, "Running"), 1)
-        await cluster.client.delete(PODS, Key("default", name), grace_seconds=1)
+        await cluster.client.delete(PODS, Key("default", name), grace_seconds=seconds)
     await cluster.until("polite", None)
     await cluster.until("deaf", None)
     phases = {orjson.loads(change.current.data)["metadata"]["name"]: change for change in cluster.server.history("pods")}
@@ -107,6 +109,17 @@ async def test_a_killed_nodes_process_finds_its_containers_again(cluster, tmp_pa
     finally:
         nodes.send_signal(signal.SIGTERM)
         await nodes.wait()
+
+
+async def test_a_shim_that_tells_of_no_end_is_ended_too(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime, "_STOP_SECONDS", 0.2)
+    await started(cluster, tmp_path)
+    await cluster.run_pod("p", "sleep 60")
+    pod = await cluster.until_phase("p", "Running")
+    shim = Layout(tmp_path / "nodes").running(pod["metadata"]["uid"], "c", 0).shim
+    os.kill(shim, signal.SIGSTOP)
+    await cluster.stop()
+    assert not is_shim(shim)
 
 
 def test_files_are_replaced_and_removed(tmp_path):

@@ -101,12 +101,20 @@ class ProcessRuntime:
     async def close(self) -> None:
         """End every container: whoever stops the nodes wants their processes to be gone. (After `kill -9` they go on.)"""
         running = [(uid, name, attempt) for uid, known in self._pods.items() for name, attempt in known.executions]
-        for signal_number in (signal.SIGTERM, signal.SIGKILL):
-            for run in running:
-                self._signal(*run, signal_number)
-            deadline = self._now() + _STOP_SECONDS
-            while self._watched and self._now() < deadline:
-                await asyncio.sleep(0.05)
+        try:
+            for signal_number in (signal.SIGTERM, signal.SIGKILL):
+                for run in running:
+                    self._signal(*run, signal_number)
+                deadline = self._now() + _STOP_SECONDS
+                while self._watched and self._now() < deadline:
+                    await asyncio.sleep(0.05)
+        finally:
+            for descriptor, process in self._watched.items():  # shims that do not tell of an end, or have not begun yet
+                self._unwatch(descriptor)
+                if process is not None:
+                    process.kill()
+                    process.wait()
+            self._watched.clear()
 
     async def start(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> Execution:
         """Start the shim of a container, unless it was started already and only its status did not get written."""
@@ -239,13 +247,17 @@ class ProcessRuntime:
         asyncio.get_running_loop().add_reader(descriptor, self._ended, descriptor, run)
 
     def _ended(self, descriptor: int, run: tuple[Key, str, str, int]) -> None:
-        asyncio.get_running_loop().remove_reader(descriptor)
-        os.close(descriptor)
+        self._unwatch(descriptor)
         process = self._watched.pop(descriptor)
         if process is not None:
             process.wait()
         self._take(*run)
         self._wake(run[0])
+
+    @staticmethod
+    def _unwatch(descriptor: int) -> None:
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
 
     def _take(self, key: Key, uid: str, name: str, attempt: int) -> None:
         """Write what is on disk of a start into its execution."""
