@@ -118,7 +118,7 @@ def _tell_pods(session: Session, job: Job, outcome: Outcome, text: str = "") -> 
     tally = job.tally
     if not any(tally[status] for status in _WAITING):
         return
-    is_early = session.job_invalid(job) is not None
+    members = tally.valid if session.job_invalid(job) is not None else None
     for task in job.tasks:
         if task.status not in _WAITING or task.facts.gates:
             continue
@@ -127,7 +127,7 @@ def _tell_pods(session: Session, job: Job, outcome: Outcome, text: str = "") -> 
             text = text or job.fit_error(session.names)
             message = text or ALL_UNAVAILABLE
         nominated = session.names[task.row] if task.status is TaskStatus.PIPELINED and task.evicted_others else ""
-        outcome.waiting.append(Waiting(task.facts, reason, message, nominated, is_early))
+        outcome.waiting.append(Waiting(task.facts, reason, message, nominated, members))
 
 
 def _is_incomplete(job: Job) -> bool:

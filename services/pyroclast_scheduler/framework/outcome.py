@@ -51,15 +51,15 @@ class Note:
 class Waiting:
     """Why a pod waits: its condition PodScheduled=False.
 
-    `nominated`: the node that is being made free for it, empty if none. `is_early`: other members of its gang are not even made
-    yet.
+    `nominated`: the node that is being made free for it, empty if none. `members`: how many its gang has while those are too few,
+    so that more may be on their way; None if they would do.
     """
 
     task: TaskFacts
     reason: str
     message: str
     nominated: str = ""
-    is_early: bool = False
+    members: int | None = None
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 WORKERS: Final = 8  # beside the binds, which go first by number
 _TELL_SECONDS: Final = 1.0  # a reason that stands shorter than this is not worth a write
-_EARLY_SECONDS: Final = 10.0  # a gang whose members are still being made is not stuck
+_EARLY_SECONDS: Final = 2.5  # since the last member of a gang was made: as long as they come, it is not stuck
 _COUNT_SECONDS: Final = 0.3  # members of a gang start one after another
 _WRITE_SECONDS: Final = 30.0
 
@@ -119,8 +119,8 @@ class Writer:
                 self._told[uid] = mark
                 self._pods.drop(uid)
             else:
-                hold = 0.0 if each.nominated else _EARLY_SECONDS if each.is_early else _TELL_SECONDS
-                self._pods.wish(uid, each, now, hold=hold, mark=mark)
+                hold = 0.0 if each.nominated else _TELL_SECONDS if each.members is None else _EARLY_SECONDS
+                self._pods.wish(uid, each, now, hold=hold, mark=(mark, each.members))
         for uid in self._pods.keys():  # noqa: SIM118 - a list of its own, since entries are dropped
             if (uid not in waiting and uid not in self._cache.tasks) or (uid not in waiting and self._cache.tasks[uid].node):
                 self._pods.drop(uid)
