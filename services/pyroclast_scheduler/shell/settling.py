@@ -48,15 +48,18 @@ class Settling(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._wishes)
 
-    def wish(self, key: K, value: V, now: float, *, hold: float = 0.0, mark: object = None) -> None:
-        """Let `value` be written for `key` once it has stood for `hold`; a wish with an equal `mark` keeps the time it began."""
+    def wish(self, key: K, value: V, now: float, *, hold: float = 0.0, mark: object = None, is_urgent: bool = False) -> None:
+        """Let `value` be written for `key` once it has stood for `hold`; a wish with an equal `mark` keeps the time it began.
+
+        What is urgent keeps only the shortest distance to the last write.
+        """
         wish = self._wishes.get(key)
         if wish is not None and wish.mark == mark:
             wish.value = value
             wish.due = max(wish.earliest, min(wish.due, now + hold))
             return
         pace = self._paces.get(key)
-        earliest = pace.last + pace.gap if pace is not None else now
+        earliest = now if pace is None else pace.last + (self._shortest if is_urgent else pace.gap)
         self._wishes[key] = _Wish(value, mark, max(now + hold, earliest), earliest)
 
     def drop(self, key: K) -> None:

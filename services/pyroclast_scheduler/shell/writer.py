@@ -93,7 +93,7 @@ class Writer:
                 continue
             if status.phase is not group.status.phase:
                 self._cache.believe(key, status)
-                self._groups.wish(key, status, now, mark=status.phase)
+                self._groups.wish(key, status, now, mark=status.phase, is_urgent=True)
             else:
                 counts = (status.running, status.succeeded, status.failed)
                 is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)

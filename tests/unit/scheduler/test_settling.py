@@ -49,3 +49,14 @@ def test_a_key_that_keeps_changing_is_written_ever_more_rarely_up_to_a_limit():
     lane.forget_quiet(now + 10)
     lane.wish("a", 0, now + 10, mark="late")
     assert lane.due(now + 10) == [("a", 0)]
+
+
+def test_what_is_urgent_does_not_wait_for_a_key_that_keeps_changing():
+    lane = Settling(shortest=1.0, longest=8.0)
+    for now in (0.0, 1.0, 3.0, 7.0):
+        lane.wish("a", now, now, mark=now)
+        assert lane.due(now) == [("a", now)]
+    lane.wish("a", "counts", 7.5, mark="counts")
+    assert lane.due(8.0) == []
+    lane.wish("a", "phase", 8.0, mark="phase", is_urgent=True)
+    assert lane.due(8.0) == [("a", "phase")]
