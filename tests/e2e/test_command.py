@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, started, wait_until
+from tests.e2e.cluster import Cluster, kubectl_is_there, started, wait_until
 from tests.e2e.test_first_light import job
 
 INVALID = "examples/invalid/queue-missing.yaml"
@@ -119,6 +119,7 @@ def test_crds_can_be_printed() -> None:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.skipif(not kubectl_is_there(), reason="kubectl is not on this machine")
 def test_everything_can_be_taken_away_from_a_cluster_again(tmp_path: Path) -> None:
     """An API server that is not ours to keep: services come, work, and leave nothing behind."""
     folder = tmp_path / "server"
