@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +41,24 @@ def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture
+def bare(control_plane: str, tmp_path: Path) -> Iterator[Path]:
+    """The kubeconfig of a control plane of the test's own that has nothing of ours in it."""
+    if control_plane == "real":
+        with real_server(tmp_path / "bare") as server:
+            yield server.kubeconfig
+        return
+    folder = tmp_path / "bare"
+    command = [sys.executable, "-m", "pyroclast_standalone.apiserver", "--data-dir", str(folder), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("ready ")
+            yield folder / "kubeconfig"
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
 def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
     """A namespace of the test's own, deleted afterwards."""
     words = request.node.name.split("[")[0].removeprefix("test_").replace("_", "-")
@@ -53,7 +74,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     real = config.getoption("--control-plane") == "real"
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        if "cluster" not in fixtures:
+        if not {"cluster", "bare"} & set(fixtures):
             continue
         if not kubectl_is_there():
             item.add_marker(pytest.mark.skip(reason="kubectl is not on this machine"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, kubectl_is_there, started, wait_until
+from tests.e2e.cluster import Cluster, started, wait_until
 from tests.e2e.test_first_light import job
 
 INVALID = "examples/invalid/queue-missing.yaml"
@@ -119,33 +119,17 @@ def test_crds_can_be_printed() -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.skipif(not kubectl_is_there(), reason="kubectl is not on this machine")
-def test_everything_can_be_taken_away_from_a_cluster_again(tmp_path: Path) -> None:
+def test_everything_can_be_taken_away_from_a_cluster_again(bare: Path, tmp_path: Path, control_plane: str) -> None:
     """An API server that is not ours to keep: services come, work, and leave nothing behind."""
-    folder = tmp_path / "server"
-    server = subprocess.Popen(
-        [sys.executable, "-m", "pyroclast_standalone.apiserver", "--data-dir", str(folder), "--port", "0"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        assert server.stdout.readline().startswith("ready ")
-        kubeconfig = folder / "kubeconfig"
-        data = ["--kubeconfig", str(kubeconfig), "--data-dir", str(tmp_path / "services")]
-        with started("embedded", kubeconfig, tmp_path / "none", [*data, "--nodes", "2"]) as cluster:
-            assert cluster.lines[-1] == f"ready KUBECONFIG={kubeconfig}\n"
-            assert "apiserver" not in cluster.pids
-            cluster.kubectl("create", "-f", "examples/gang.yaml")
-            cluster.kubectl("wait", "--for=jsonpath={.status.state.phase}=Running", "vcjob/gang", "--timeout=60s")
-        assert pyroclast("down", *data).returncode == 0
-        kinds = "crd,nodes,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
-        left = cluster.kubectl("get", kinds, "-o", "name").split()
-        assert not [name for name in left if "volcano" in name or "pyroclast" in name or name.startswith("node/")]
-        wait_until(lambda: "pyroclast-system" not in cluster.kubectl("get", "ns", "-o", "name"), "the namespace to go")
-        wait_until(lambda: not cluster.get("pods", "-A")["items"], "the pods to go")
-    finally:
-        server.terminate()
-        server.wait()
-        assert server.stdout is not None
-        server.stdout.close()
+    data = ["--kubeconfig", str(bare), "--data-dir", str(tmp_path / "services")]
+    with started(control_plane, bare, tmp_path / "none", [*data, "--nodes", "2"]) as cluster:
+        assert cluster.lines[-1] == f"ready KUBECONFIG={bare}\n"
+        assert "apiserver" not in cluster.pids
+        cluster.kubectl("create", "-f", "examples/gang.yaml")
+        cluster.kubectl("wait", "--for=jsonpath={.status.state.phase}=Running", "vcjob/gang", "--timeout=60s")
+    assert pyroclast("down", *data).returncode == 0
+    kinds = "crd,nodes,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
+    left = cluster.kubectl("get", kinds, "-o", "name").split()
+    assert not [name for name in left if "volcano" in name or "pyroclast" in name or name.startswith("node/")]
+    wait_until(lambda: "pyroclast-system" not in cluster.kubectl("get", "ns", "-o", "name"), "the namespace to go")
+    wait_until(lambda: not cluster.get("pods", "-A")["items"], "the pods to go")
