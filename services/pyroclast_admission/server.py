@@ -34,7 +34,7 @@ HEADER_BYTES: Final = 16 * 1024
 
 
 class WebhookServer:
-    """Serves an engine. Use as an async context manager."""
+    """Serves an engine. `port`: where, once it is started; `runner`: its connections."""
 
     def __init__(self, engine: Engine, metrics: ReviewMetrics, tls: ssl.SSLContext | None) -> None:
         self._engine, self._metrics, self._tls = engine, metrics, tls
@@ -45,7 +45,7 @@ class WebhookServer:
             max_field_size=HEADER_BYTES,
             access_log=None,
         )
-        self._runner = web.ServerRunner(server, handle_signals=False)
+        self.runner = web.ServerRunner(server, handle_signals=False)
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
@@ -54,18 +54,18 @@ class WebhookServer:
         Raises:
             StartFailure: the address cannot be listened on.
         """
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host or None, port, ssl_context=self._tls, backlog=1024, reuse_address=True)
+        await self.runner.setup()
+        site = web.TCPSite(self.runner, host or None, port, ssl_context=self._tls, backlog=1024, reuse_address=True)
         try:
             await site.start()
         except OSError as error:
-            await self._runner.cleanup()
+            await self.runner.cleanup()
             raise StartFailure(f"--port: cannot listen on {host}:{port}: {error.strerror or error}") from error
-        self.port = self._runner.addresses[0][1]
+        self.port = self.runner.addresses[0][1]
 
     async def stop(self) -> None:
         """Answer what has been asked, then close."""
-        await self._runner.cleanup()
+        await self.runner.cleanup()
         self._engine.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from pyroclast.rules.lookups import FlowView, QueueView
@@ -94,6 +95,17 @@ class Serving:
     material: Material
     engine: Engine
     overload: Overload
+    _runner: web.ServerRunner
+
+    async def kill(self) -> None:
+        """Be gone at once, as after SIGKILL: nothing is answered any more, every connection breaks."""
+        for site in list(self._runner.sites):
+            await site.stop()
+        server = self._runner.server
+        assert server is not None
+        for connection in server.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
 
 
 @asynccontextmanager
@@ -112,7 +124,7 @@ async def serving(state: Known | None = None, *, material: Material | None = Non
     server = WebhookServer(engine, metrics, tls.context)
     await server.start("127.0.0.1", 0)
     try:
-        yield Serving(server.port, tls, material, engine, overload)
+        yield Serving(server.port, tls, material, engine, overload, server.runner)
     finally:
         await server.stop()
 

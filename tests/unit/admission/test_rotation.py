@@ -74,13 +74,10 @@ async def _run(seconds: float, per_second: float, *, kill: bool) -> Callers:
     now = datetime.now(UTC)
     settings = replace(policy(), validity=policy().authority_validity)
     material = carry_out(Step.START_OVER, None, settings, now)
-    async with serving(material=material) as first:
-        second_context = serving(material=material)
-        second = await second_context.__aenter__()
+    async with serving(material=material) as first, serving(material=material) as second:
         callers = Callers([first, second], material.bundle)
         loop = asyncio.get_running_loop()
         start, end = loop.time(), loop.time() + seconds
-        killed = False
         seen = []
         async with asyncio.TaskGroup() as group:
             number = 0
@@ -98,14 +95,11 @@ async def _run(seconds: float, per_second: float, *, kill: bool) -> Callers:
                 material = carry_out(step, material, settings, now)
                 _take(material, first, second, callers)
                 if kill and turn == rounds // 2:
-                    killed = True
-                    await second_context.__aexit__(None, None, None)
+                    await second.kill()
                 while loop.time() < start + seconds * (turn + 1) / rounds and loop.time() < end:
                     newer.append(group.create_task(callers.call(number)))
                     number += 1
                     await asyncio.sleep(max(0.0, start + number / per_second - loop.time()))
-        if not killed:
-            await second_context.__aexit__(None, None, None)
     await callers.close()
     assert seen == [Step.ADD_AUTHORITY, Step.ISSUE, Step.DROP_AUTHORITIES] * 3
     return callers
