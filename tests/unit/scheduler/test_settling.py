@@ -49,3 +49,17 @@ def test_a_key_that_keeps_changing_is_written_ever_more_rarely_up_to_a_limit():
     lane.forget_quiet(now + 10)
     lane.wish("a", 0, now + 10, mark="late")
     assert lane.due(now + 10) == [("a", 0)]
+
+
+def test_writes_of_one_key_do_not_overtake_each_other():
+    lane = Settling()
+    lane.wish("a", 1, 0.0, mark="x")
+    assert lane.due(0.0) == [("a", 1)]
+    lane.begin("a")
+    lane.wish("a", 2, 5.0, mark="y")
+    lane.wish("b", 3, 5.0, mark="y")
+    assert lane.due(5.0) == [("b", 3)]
+    assert lane.next_due() is None
+    lane.end("a")
+    assert lane.next_due() == 5.0
+    assert lane.due(5.0) == [("a", 2)]
