@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyroclast.api.enums import JobEventReason
 from pyroclast.kube.errors import ApiError, Conflict, Expired, KubeError, NotFound, ServerError, TooManyRequests, Unauthorized
 
-__all__ = ["Hindrance", "Refusal", "is_terminating_namespace", "is_transient"]
+__all__ = ["Hindrance", "NamespaceGoing", "Refusal", "Trouble", "is_broken", "is_terminating_namespace", "is_transient"]
 
 _TRANSIENT = (Conflict, Expired, NotFound, ServerError, TooManyRequests, Unauthorized)
 
@@ -18,13 +18,31 @@ class Refusal(Exception):
         self.reason = reason
 
 
+class Trouble(Refusal):
+    """What the API server asks before it takes an object is out of order, a webhook say: nothing is wrong with the Job, which
+    waits for as long as it takes.
+    """
+
+
 class Hindrance(Exception):
-    """The Job has to wait for something that passes by itself: a namesake that is going, a namespace that is being deleted."""
+    """The Job has to wait for something that passes by itself: a namesake that is going."""
+
+
+class NamespaceGoing(Hindrance):
+    """The namespace is being deleted: nothing can be made in it any more, and soon the Job will be gone too."""
+
+    def __init__(self) -> None:
+        super().__init__("the namespace is being deleted")
 
 
 def is_transient(error: KubeError) -> bool:
     """Whether `error` says nothing about the Job: the same request may well succeed later."""
     return not isinstance(error, ApiError) or isinstance(error, _TRANSIENT)
+
+
+def is_broken(error: KubeError) -> bool:
+    """Whether the API server could not ask what it has to ask: the words are for users, as nobody else may notice."""
+    return isinstance(error, ServerError) and error.reason == "InternalError"
 
 
 def is_terminating_namespace(error: KubeError) -> bool:

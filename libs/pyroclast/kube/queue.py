@@ -107,11 +107,11 @@ class WorkQueue(Generic[K]):
         """Work on `key` at `when`, in seconds since the epoch."""
         self.add_after(key, when - self._now())
 
-    def add_rate_limited(self, key: K) -> None:
-        """Work on `key` again after a delay that doubles with each call since the last `forget`."""
+    def add_rate_limited(self, key: K, *, after: float = 0.0) -> None:
+        """Work on `key` again after a delay that doubles with each call since the last `forget`; it begins in `after` seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        self.add_after(key, min(self._first_delay * 2.0 ** min(failures, 60), self._longest_delay))
+        self.add_after(key, after + min(self._first_delay * 2.0 ** min(failures, 60), self._longest_delay))
 
     def failures(self, key: K) -> int:
         """How often `add_rate_limited` was called for `key` since the last `forget`."""

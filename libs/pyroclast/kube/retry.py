@@ -23,11 +23,14 @@ class Repeat(Enum):
 
 
 def pause_before_retry(error: KubeError, repeat: Repeat, backoff: Backoff) -> float | None:
-    """Seconds to wait before the same request is sent again; None when it must not be."""
+    """Seconds to wait before the same request is sent again; None when it must not be.
+
+    Who is told to wait for so long comes some time after that, as all others who were told the same come then.
+    """
     match error:
         case TooManyRequests():
             # Without Retry-After the server means no, not later: an eviction that a disruption budget forbids.
-            return None if error.retry_after is None else max(error.retry_after, backoff.next())
+            return None if error.retry_after is None else error.retry_after + backoff.next()
         case ConnectionFailed(sent=False):
             return backoff.next()
         case ConnectionFailed():
@@ -35,6 +38,6 @@ def pause_before_retry(error: KubeError, repeat: Repeat, backoff: Backoff) -> fl
         case ServerError():
             if repeat is Repeat.DOUBLES or (error.status == 500 and not error.reason):
                 return None  # a 500 without reason is how the API server refuses some malformed requests
-            return max(error.retry_after or 0.0, backoff.next())
+            return (error.retry_after or 0.0) + backoff.next()
         case _:
             return None

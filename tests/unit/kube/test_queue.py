@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyroclast.kube.errors import Conflict
+from pyroclast.kube.errors import Conflict, TooManyRequests
 from pyroclast.kube.queue import QueueClosed, WorkQueue
 from pyroclast.kube.workers import run_workers
 
@@ -169,6 +169,22 @@ async def test_a_retry_that_the_work_asked_for_keeps_its_backoff() -> None:
     await asyncio.sleep(8)
     working.cancel()
     assert times == [0, 1, 3, 7]
+
+
+async def test_a_key_is_left_alone_for_as_long_as_the_server_asked() -> None:
+    queue: WorkQueue[str] = WorkQueue(first_delay=1.0)
+    times = []
+
+    async def reconcile(key: str) -> None:
+        times.append(looptime_now())
+        if len(times) < 3:
+            raise TooManyRequests(429, "TooManyRequests", "slower", retry_after=10.0)
+
+    queue.add("a")
+    working = asyncio.ensure_future(run_workers(queue, reconcile, 1))
+    await asyncio.sleep(30)
+    working.cancel()
+    assert times == [0, 11, 23]
 
 
 async def test_cancelling_the_workers_cancels_the_work() -> None:
