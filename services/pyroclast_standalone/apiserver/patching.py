@@ -113,7 +113,7 @@ def _decoded(context: Context, resource: Resource, document: Any, *, shown: str 
         return status.invalid("", "", "", [invalid("patch", shown or _shown(before, resource), why)])
 
     try:
-        bodies.check_type(resource, result, before)
+        bodies.check_type(resource.strategy, result, before)
     except status.StatusError as error:
         if resource.is_custom:
             raise

@@ -72,7 +72,7 @@ class Writer:
     async def create(self, context: Context, resource: Resource) -> Outcome:
         """POST to a collection."""
         context.check_options()
-        document = bodies.decode(context, resource)
+        document = bodies.decode(context, resource.strategy)
         return await self.create_document(context, resource, document, is_post=True)
 
     async def create_document(
@@ -153,7 +153,7 @@ class Writer:
     async def update(self, context: Context, resource: Resource, subresource: str = "") -> Outcome:
         """PUT of an object or of its status."""
         context.check_options()
-        document = bodies.decode(context, resource)
+        document = bodies.decode(context, resource.strategy)
         metadata = _metadata_of(document)
         _keep_owners_apart(context, metadata)
         namespace = _namespace(context, resource, metadata)

@@ -146,6 +146,16 @@ def _prepare_namespace_update(new: dict[str, Any], old: Mapping[str, Any]) -> No
         del new["spec"]["finalizers"]
 
 
+def _check_namespace_status(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
+    phase = new["status"].get("phase", "")
+    is_going = bool(new["metadata"].get("deletionTimestamp"))
+    wanted = "Terminating" if is_going else "Active"
+    if phase == wanted:
+        return []
+    when = "not empty" if is_going else "empty"
+    return [invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` is {when}")]
+
+
 def _namespace_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], (document.get("status") or {}).get("phase", ""), age_of(document, now)]
 
@@ -156,6 +166,7 @@ NAMESPACE: Final = Rules(
     default=_default_namespace,
     prepare=_prepare_namespace,
     prepare_update=_prepare_namespace_update,
+    check_status=_check_namespace_status,
     fields={"status.phase": read_field("status.phase")},
     columns=(NAME, Column("Status", description="Whether the namespace is in use."), AGE),
     cells=_namespace_cells,
