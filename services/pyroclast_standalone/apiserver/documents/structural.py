@@ -16,7 +16,7 @@ from .schema_validation import NO_OLD, Validator, compile_schema
 from .typed import codec_of
 from .values import Json, Object
 
-__all__ = ["Structural", "Verdict"]
+__all__ = ["Structural", "Verdict", "unknown_fields"]
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _IDENTITY: Final = ("apiVersion", "kind", "metadata")
@@ -94,6 +94,13 @@ class _Pruner:
         for name in gone:
             del value[name]
             dropped.append(f"{path}.{name}" if path else name)
+
+
+def unknown_fields(value: Json, schema: Mapping[str, Json]) -> list[str]:
+    """The paths of the fields of `value` that `schema` does not know."""
+    dropped: list[str] = []
+    _Pruner(schema)(copy.deepcopy(value), "", dropped)
+    return dropped
 
 
 class _Defaulter:
