@@ -247,12 +247,19 @@ def check_preconditions(resource: Resource, current: Stored, options: DeleteOpti
         StatusError: 409, it is another one, or it has changed.
     """
     if options.uid and options.uid != current.uid:
+        if resource.qualified == "namespaces":
+            why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {current.uid}"
+            raise status.conflict(resource.group, resource.plural, current.name, why)
         why = (
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({current.uid}). "
             "The object might have been deleted and then recreated"
         )
         raise status.conflict(resource.group, resource.kind, current.name, why)
     if options.revision and options.revision != str(current.revision):
+        if resource.qualified == "namespaces":
+            why = f"Precondition failed: ResourceVersion in precondition: {options.revision}, "
+            why += f"ResourceVersion in object meta: {current.revision}"
+            raise status.conflict(resource.group, resource.plural, current.name, why)
         why = (
             f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion in record "
             f"({current.revision}). The object might have been modified"

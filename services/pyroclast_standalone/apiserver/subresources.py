@@ -67,7 +67,9 @@ class Subresources:
         if resource.kind == "Binding":
             return await self._binder.bind(context, resource)
         body = bodies.decode(context, resource.strategy)
-        body.setdefault("metadata", {})
+        metadata = body.setdefault("metadata", {})
+        if resource.namespaced:
+            metadata["namespace"] = metadata.get("namespace") or context.info.namespace
         self._writer.track(context, resource, body, None, now=context.now)
         return json_answer(context.wanted, self._reviews.answer(context, resource.kind, body), 201)
 

@@ -80,6 +80,8 @@ class Writer:
     ) -> Outcome:
         """Create `document`; `is_tracked` when its managedFields are already right, `is_post` when it must be new."""
         metadata = _metadata_of(document)
+        if is_post and not resource.namespaced:
+            metadata.pop("namespace", None)
         namespace = _namespace(context, resource, metadata)
         context.created_name = metadata.get("name") or ""
         if is_post:
@@ -157,6 +159,8 @@ class Writer:
         document = bodies.decode(context, resource.strategy)
         metadata = _metadata_of(document)
         _keep_owners_apart(context, metadata)
+        if not resource.namespaced:
+            metadata.pop("namespace", None)
         namespace = _namespace(context, resource, metadata)
         _name_matches(context, metadata)
         key = _key(resource, namespace, context.info.name)

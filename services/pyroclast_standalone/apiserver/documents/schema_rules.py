@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .cel import CelError, CompileError, Environment, Program, compile_expression
+from .cel.readers import reader_of
 from .cel.types import BOOL, DYN, STRING, Type, of_schema
 from .cel.values import NONE, Optional
 from .errors import OMITTED, FieldError, duplicate, forbidden, invalid, required, unsupported
@@ -84,6 +85,7 @@ class _Place:
 
     def __init__(self, schema: Mapping[str, Json], *, is_root: bool = False) -> None:
         own = of_schema(schema, is_root=is_root)
+        self._read = reader_of(own) or (lambda value: value)
         self._rules = [_compile(rule, own) for rule in schema.get(_RULES) or ()]
         self._omits_value = schema.get("type") in {"object", "array"}
         self._fields = {
@@ -120,14 +122,14 @@ class _Place:
 
     def _applied(self, rule: _Rule, value: Json, old: Json, path: str) -> tuple[FieldError | None, bool]:
         """What the rule says of `value`, and whether it would have said the same of what was there before."""
-        variables: dict[str, Json] = {"self": value}
+        variables: dict[str, Json] = {"self": self._read(value)}
         has_old = old is not NO_OLD and old is not None
         if rule.source.get("optionalOldSelf"):
-            variables["oldSelf"] = Optional(old, present=True) if has_old else NONE
+            variables["oldSelf"] = Optional(self._read(old), present=True) if has_old else NONE
         elif rule.is_transition:
             if not has_old:
                 return None, False
-            variables["oldSelf"] = old
+            variables["oldSelf"] = self._read(old)
         try:
             if rule.program.evaluate(variables) is True:
                 return None, False

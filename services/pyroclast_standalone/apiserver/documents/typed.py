@@ -128,12 +128,15 @@ def _short(name: str) -> str:
     return ".".join(name.split(".")[-2:])
 
 
+_LISTS_BY_NAME: Final = "map of lists"
+
+
 def _resolved(kind: str, container: str) -> tuple[str, str]:
     """A field's type with named types replaced by what they stand for."""
     named = named_types()
     while kind in named:
         kind, inner = named[kind]
-        container = inner or container
+        container = _LISTS_BY_NAME if (container, inner) == ("map", "list") else inner or container
     if kind in {"io.k8s.apimachinery.pkg.types.UID", "io.k8s.apimachinery.pkg.types.NodeName"}:
         return "string", container
     return kind, container
@@ -410,6 +413,8 @@ def _decoder_of(field: Field) -> tuple[Decoder, type | None]:
     match container:
         case "list":
             return _list_of(item, zero, f"[]{shown}"), None
+        case "map of lists":
+            return _map_of(_list_of(item, zero, shown), list, f"map[string]{shown}"), None
         case "map":
             named = shown if field.container != container else f"map[string]{shown}"
             return _map_of(_amount if kind == _QUANTITY else item, zero, named), None

@@ -102,9 +102,9 @@ class BuiltinStrategy(Strategy):
         part = self.rules.parts.get(subresource)
         if part is not None:
             part.keep(new, old)
-            for field in _OBJECT_METADATA:
+            for field in () if part.reaches_metadata else _OBJECT_METADATA:
                 _restore(new["metadata"], old["metadata"], field)
-        elif self.rules.prepare_update is not None and subresource != "finalize":
+        elif self.rules.prepare_update is not None:
             self.rules.prepare_update(new, old)
         if self.has_generation:
             generation = old["metadata"].get("generation") or 0

@@ -57,6 +57,7 @@ class Part:
 
     keep: Callable[[dict[str, Any], Mapping[str, Any]], None]
     check: UpdateCheck
+    reaches_metadata: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
