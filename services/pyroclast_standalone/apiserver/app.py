@@ -23,6 +23,7 @@ from .discovery import Discovery
 from .dispatch import Dispatcher
 from .disruption import DisruptionController
 from .endpoints import Endpoints
+from .escalation import Escalation
 from .expressions import Expressions
 from .gc import GarbageCollector
 from .http import Faults, Front
@@ -78,7 +79,8 @@ class Server:
         self.webhooks = Webhooks(self.store, self.registry, expressions)
         limits = Limits(self.store)
         self.admission.early += [*plugins.mutating, limits.fill_in]
-        self.admission.mutating += [policies.mutate, self.webhooks.mutate]
+        escalation = Escalation(self.store, self.authorizer)
+        self.admission.mutating += [policies.mutate, self.webhooks.mutate, escalation.check]
         self.admission.validating += [limits.check, policies.validate, self.webhooks.validate]
         self.quotas = Quotas(self.store, self.registry)
         self.admission.guards += [plugins.require_namespace, self.quotas.guard]

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from pyroclast.resources.go_text import go_quote
+
 from . import status
 from .context import ANONYMOUS, User
 from .store import Store
@@ -94,6 +96,17 @@ class Authenticator:
                 extra |= {f"{_EXTRA}{kind}-name": [bound["name"]], f"{_EXTRA}{kind}-uid": [bound["uid"]]}
         return service_account_user(namespace, account["name"], stored.uid, extra)
 
+    def why_not(self, token: str, audiences: Sequence[str]) -> str:
+        """What is wrong with a token that is not good for `audiences`."""
+        try:
+            claims = self._signer.read(token, now=self._now())
+        except InvalidToken:
+            return "invalid bearer token"
+        if set(audiences) & set(claims["aud"]):
+            return "[invalid bearer token, service account token is not valid]"
+        shown = [f"[{' '.join(map(go_quote, each))}]" for each in (claims["aud"], audiences)]
+        return f"[invalid bearer token, token audiences {shown[0]} is invalid for the target audiences {shown[1]}]"
+
 
 def _of_certificate(certificate: Mapping[str, Any], encoded: bytes) -> User:
     names = [pair for part in certificate.get("subject", ()) for pair in part]
@@ -116,17 +129,23 @@ def impersonated(headers: Mapping[str, str], all_values: Callable[[str], list[st
     uid = headers.get("Impersonate-Uid", "")
     if not name:
         if groups or extra or uid:
-            raise status.StatusError(
-                500,
-                "InternalError",
-                "Internal error occurred: requested impersonation without impersonating a user",
-            )
+            wanted = f'Name:"", UID:{go_quote(uid)}, Groups:{_go_list(groups)}, Extra:{_go_map(extra)}'
+            raise status.bad_request(f"requested &user.DefaultInfo{{{wanted}}} without impersonating a user name")
         return None
     parts = name.split(":")
     if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"]:
         account = service_account_user(parts[2], parts[3], uid, extra)
         return account if not groups else User(name, _with_authenticated(groups), uid, extra)
     return User(name, _with_authenticated(groups) if name != ANONYMOUS.name else ANONYMOUS.groups, uid, extra)
+
+
+def _go_list(values: Sequence[str]) -> str:
+    return f"[]string{{{', '.join(map(go_quote, values))}}}" if values else "[]string(nil)"
+
+
+def _go_map(values: Mapping[str, Sequence[str]]) -> str:
+    shown = ", ".join(f"{go_quote(name)}:{_go_list(values[name])}" for name in sorted(values))
+    return f"map[string][]string{{{shown}}}" if values else "map[string][]string(nil)"
 
 
 def _with_authenticated(groups: list[str]) -> tuple[str, ...]:

@@ -26,13 +26,13 @@ class Binder:
 
     async def bind(self, context: Context, _resource: Resource) -> Answer:
         """POST of a Binding to a pod or to the collection of bindings; copies its labels and annotations to the pod."""
-        body = bodies.decode(context, self._bindings)
+        body = bodies.decode(context, self._bindings.strategy)
         metadata = body.get("metadata") or {}
-        name = context.info.name or metadata.get("name", "")
-        if metadata.get("name") and metadata["name"] != name:
-            raise status.bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
         if metadata.get("namespace", context.info.namespace) != context.info.namespace:
             raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        name = metadata.get("name", "")
+        if context.info.name and name != context.info.name:
+            raise status.bad_request("name in URL does not match name in Binding object")
         target = body.get("target") or {}
         if not target.get("name"):
             raise status.unreasoned(500, "target.name: Required value")
@@ -40,6 +40,8 @@ class Binder:
             raise status.unreasoned(
                 500, f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
             )
+        if not name:
+            raise status.bad_request("Name parameter required.")
         key = f"{context.info.namespace}/{name}"
         kind = ("", "v1", "Binding")
         body["metadata"] = {**metadata, "name": name, "namespace": context.info.namespace}

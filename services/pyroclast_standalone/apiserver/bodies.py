@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from pyroclast.resources.go_text import go_kind
 
@@ -10,15 +11,40 @@ from . import status
 from .context import Context
 from .documents import strict
 from .documents.errors import DocumentError, UnsupportedBody, invalid
+from .documents.schema import builtin_schema, definition_name
+from .documents.typed import codec_of
+from .kinds import Strategy
 from .negotiate import JSON, PROTOBUF, YAML
-from .registry import Resource
 
-__all__ = ["MAX_BODY", "check_type", "decode", "not_an_object", "parse", "report", "unrecognized"]
+__all__ = ["MAX_BODY", "BodyKind", "Readable", "check_type", "decode", "not_an_object", "parse", "report", "unrecognized"]
 
 MAX_BODY: Final = 3 * 1024 * 1024  # bytes: the limit of the API
 _ACCEPTED: Final = (JSON, YAML, PROTOBUF)
 _GO_STRUCT: Final = r"""struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"""
 _SHOWN: Final = 30  # bytes of an unreadable body that a message quotes
+
+
+@dataclass(frozen=True, slots=True)
+class BodyKind:
+    """A built-in kind that is sent to subresources and never stored itself."""
+
+    group: str
+    version: str
+    kind: str
+    is_custom: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """What stands in `apiVersion`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def decode(self, document: dict[str, Any]) -> list[str]:
+        """Brings a parsed body into the kind's form; see `Strategy`."""
+        return codec_of(definition_name(self.group, self.version, self.kind)).decode(document)
+
+
+Readable: TypeAlias = Strategy | BodyKind
+"""A kind that bodies may have."""
 
 
 def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
@@ -71,34 +97,34 @@ def not_an_object(body: bytes, kind: str, value: object) -> status.StatusError:
     return unrecognized(body, kind, f"json: cannot unmarshal {go_kind(value)} into Go value of type {_GO_STRUCT}")
 
 
-def decode(context: Context, resource: Resource) -> dict[str, Any]:
+def decode(context: Context, kind: Readable) -> dict[str, Any]:
     """The object in the body, in the form of its kind.
 
     Raises:
         StatusError: in the words of the case.
     """
-    document, problems = parse(context, resource.kind)
+    document, problems = parse(context, kind.kind)
     if document is None:
         document = {}
     if not isinstance(document, dict):
-        raise not_an_object(context.body, resource.kind, document)
-    check_type(resource, document, context.body)
+        raise not_an_object(context.body, kind.kind, document)
+    check_type(kind, document, context.body)
     try:
-        problems = [*problems, *resource.strategy.decode(document)]
+        problems = [*problems, *kind.decode(document)]
     except DocumentError as error:
-        raise cannot_be_handled(resource, error.message) from None
-    report(context, resource, problems)
+        raise cannot_be_handled(kind, error.message) from None
+    report(context, kind, problems)
     return document
 
 
-def cannot_be_handled(resource: Resource, why: str, *, kind: str = "", version: str = "") -> status.StatusError:
+def cannot_be_handled(resource: Readable, why: str, *, kind: str = "", version: str = "") -> status.StatusError:
     """400 for a body that does not fit its kind; `kind` and `version` are what it says itself, by default the right ones."""
     return status.bad_request(
         f'{kind or resource.kind} in version "{version or resource.version}" cannot be handled as a {resource.kind}: {why}'
     )
 
 
-def report(context: Context, resource: Resource, problems: list[str]) -> None:
+def report(context: Context, resource: Readable, problems: list[str]) -> None:
     """Refuse or tell unknown and duplicate fields, as the request wants it.
 
     Raises:
@@ -116,7 +142,7 @@ def report(context: Context, resource: Resource, problems: list[str]) -> None:
             pass
 
 
-def check_type(resource: Resource, document: dict[str, Any], body: bytes) -> None:
+def check_type(resource: Readable, document: dict[str, Any], body: bytes) -> None:
     """Fill in `kind` and `apiVersion` where they may be left out, and refuse wrong ones.
 
     Raises:
@@ -124,13 +150,9 @@ def check_type(resource: Resource, document: dict[str, Any], body: bytes) -> Non
     """
     kind, version = document.get("kind"), document.get("apiVersion")
     if not resource.is_custom:
-        if (version or resource.api_version) != resource.api_version:
-            why = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
-            raise cannot_be_handled(resource, why, kind=str(kind), version=_short(str(version)))
-        if (kind or resource.kind) != resource.kind:
-            here = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
-            why = f"converting ({_short(resource.api_version)}.{kind}) to ({here}): unknown conversion"
-            raise cannot_be_handled(resource, why, kind=str(kind))
+        given = (version or resource.api_version, kind or resource.kind)
+        if given != (resource.api_version, resource.kind):
+            raise cannot_be_handled(resource, _no_conversion(resource, *given), kind=given[1], version=_short(given[0]))
         document["kind"], document["apiVersion"] = resource.kind, resource.api_version
         return
     if not kind:
@@ -142,6 +164,14 @@ def check_type(resource: Resource, document: dict[str, Any], body: bytes) -> Non
     if kind != resource.kind:
         name = (document.get("metadata") or {}).get("name", "")
         raise status.invalid(resource.group, kind, name, [invalid("kind", kind, f"must be {resource.kind}")])
+
+
+def _no_conversion(resource: Readable, version: str, kind: str) -> str:
+    """Why an object of a built-in kind or of none cannot be read as `resource`."""
+    if builtin_schema(version.rpartition("/")[0], _short(version), kind) is None:
+        return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+    wanted = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
+    return f"converting ({_short(version)}.{kind}) to ({wanted}): unknown conversion"
 
 
 def _short(api_version: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from . import status
-from .documents.errors import FieldError, unsupported
+from .documents.errors import FieldError, invalid, too_long, unsupported
 from .negotiate import Wanted
 from .routes import Query, RequestInfo
 
@@ -91,7 +91,7 @@ class Context:
         Raises:
             StatusError: 422, naming them.
         """
-        found = list(faults)
+        found = [*faults, *_manager_faults(self.query.text("fieldManager"))]
         if (dry_run := self.query.text("dryRun")) not in {"", "All"}:
             found.append(unsupported("dryRun", [dry_run], ("All",)))
         if (validation := self.query.text("fieldValidation")) not in {"", "Strict", "Warn", "Ignore"}:
@@ -117,6 +117,17 @@ class Context:
         return wanted == "All"
 
 
+def _manager_faults(manager: str) -> list[FieldError]:
+    faults = [too_long("fieldManager", _LONGEST_MANAGER)] if len(manager.encode()) > _LONGEST_MANAGER else []
+    for index, character in enumerate(manager):
+        if not character.isprintable():
+            position = len(manager[:index].encode())
+            why = f"invalid character U+{ord(character):04X} (at position {position})"
+            faults.append(invalid("fieldManager", manager, why))
+    return faults
+
+
+_LONGEST_MANAGER: Final = 128  # bytes
 _OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions", "delete": "DeleteOptions"}
 
 

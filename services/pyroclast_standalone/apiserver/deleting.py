@@ -8,18 +8,20 @@ from typing import Any, Final
 from . import bodies, clock, objectmeta, status
 from .admission import Review
 from .context import Answer, Context
-from .documents.errors import FieldError, invalid, unsupported
+from .documents.errors import DocumentError, FieldError, invalid, unsupported
+from .listing import check_list_options, place_of
 from .present import json_answer, list_answer, object_answer
 from .registry import Resource
 from .selection import selection
 from .store import Stored
 from .write import Writer
 
-__all__ = ["DeleteOptions", "Deleter", "read_options"]
+__all__ = ["DeleteOptions", "Deleter", "check_preconditions", "options_of", "read_options"]
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+_KIND: Final = bodies.BodyKind("meta.k8s.io", "v1", "DeleteOptions")
 _POLICIES: Final = ("Foreground", "Background", "Orphan")
 _DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _PROTECTED: Final = {"default", "kube-system", "kube-public"}
@@ -58,6 +60,15 @@ def read_options(context: Context) -> DeleteOptions:
             raw["orphanDependents"] = query.flag("orphanDependents")
         if query.text("dryRun"):
             raw["dryRun"] = [query.text("dryRun")]
+    return options_of(raw)
+
+
+def options_of(raw: dict[str, Any]) -> DeleteOptions:
+    """The options as they are in a body.
+
+    Raises:
+        StatusError: 422, contradicting options.
+    """
     preconditions = raw.get("preconditions") or {}
     options = DeleteOptions(
         raw.get("gracePeriodSeconds"),
@@ -81,9 +92,18 @@ def read_options(context: Context) -> DeleteOptions:
 
 
 def _body_options(context: Context) -> dict[str, Any]:
-    raw, _ = bodies.parse(context, "DeleteOptions")
+    raw, _ = bodies.parse(context, _KIND.kind)
+    if raw is None:
+        return {}
     if not isinstance(raw, dict):
-        raise bodies.not_an_object(context.body, "DeleteOptions", raw)
+        raise bodies.not_an_object(context.body, _KIND.kind, raw)
+    if (kind := raw.get("kind") or _KIND.kind) != _KIND.kind:
+        version = raw.get("apiVersion") or _KIND.api_version
+        raise status.bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"')
+    try:
+        _KIND.decode(raw)
+    except DocumentError as error:
+        raise status.bad_request(error.message) from None
     known = ("gracePeriodSeconds", "propagationPolicy", "orphanDependents", "preconditions", "dryRun")
     return {name: raw[name] for name in known if raw.get(name) is not None}
 
@@ -111,8 +131,10 @@ class Deleter:
     async def delete_collection(self, context: Context, resource: Resource) -> Answer:
         """DELETE of everything that is selected; answers the list of what was there."""
         options = read_options(context)
+        check_list_options(context.query)
+        _, after = place_of(context.query)
         chosen = selection(context.query, resource, context.info.namespace)
-        items = [item for item in resource.collection.select(context.info.namespace) if chosen(item)]
+        items = [item for item in resource.collection.select(context.info.namespace) if item.key > after and chosen(item)]
         limit = context.query.number("limit") or 0
         if limit > 0:
             items = items[:limit]
@@ -136,7 +158,7 @@ class Deleter:
             old = current.load()
             if resource.from_stored is not None:
                 old = resource.from_stored(old)
-            _check_preconditions(resource, current, options)
+            check_preconditions(resource, current, options)
             if resource.qualified == "namespaces" and current.name in _PROTECTED:
                 raise status.forbidden("", "namespaces", current.name, "this namespace may not be deleted")
             name = "" if is_collection else current.name
@@ -218,14 +240,26 @@ class Deleter:
         return self._store.put(resource.collection, current.key, body), False
 
 
-def _check_preconditions(resource: Resource, current: Stored, options: DeleteOptions) -> None:
+def check_preconditions(resource: Resource, current: Stored, options: DeleteOptions) -> None:
+    """See that the object is the one that is meant.
+
+    Raises:
+        StatusError: 409, it is another one, or it has changed.
+    """
     if options.uid and options.uid != current.uid:
+        if resource.qualified == "namespaces":
+            why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {current.uid}"
+            raise status.conflict(resource.group, resource.plural, current.name, why)
         why = (
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({current.uid}). "
             "The object might have been deleted and then recreated"
         )
         raise status.conflict(resource.group, resource.kind, current.name, why)
     if options.revision and options.revision != str(current.revision):
+        if resource.qualified == "namespaces":
+            why = f"Precondition failed: ResourceVersion in precondition: {options.revision}, "
+            why += f"ResourceVersion in object meta: {current.revision}"
+            raise status.conflict(resource.group, resource.plural, current.name, why)
         why = (
             f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion in record "
             f"({current.revision}). The object might have been modified"

@@ -7,7 +7,7 @@ from typing import Any, Final
 from . import bodies, clock, status
 from .admission import Review
 from .context import Answer, Context
-from .deleting import DeleteOptions, Deleter
+from .deleting import Deleter, check_preconditions, options_of
 from .documents.selectors import from_label_selector
 from .present import json_answer
 from .registry import Registry, Resource
@@ -16,6 +16,7 @@ from .write import Writer
 
 __all__ = ["Evictor"]
 
+_KIND: Final = bodies.BodyKind("policy", "v1", "Eviction")
 _FINISHED: Final = {"Succeeded", "Failed"}
 
 
@@ -31,18 +32,21 @@ class Evictor:
 
     async def evict(self, context: Context, resource: Resource) -> Answer:
         """POST of an Eviction."""
-        body, _ = bodies.parse(context, "Eviction")
-        if not isinstance(body, dict):
-            raise bodies.not_an_object(context.body, "Eviction", body)
-        name = (body.get("metadata") or {}).get("name", context.info.name)
-        if name != context.info.name:
+        context.check_options()
+        body = bodies.decode(context, _KIND)
+        name, namespace = context.info.name, context.info.namespace
+        if body["metadata"].get("namespace", namespace) != namespace:
+            raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        if body["metadata"].get("name", "") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
         key = f"{context.info.namespace}/{name}"
         stored = resource.collection.items.get(key)
         if stored is None:
             raise status.not_found("", "pods", name)
         wanted: dict[str, Any] = body.get("deleteOptions") or {}
-        dry_run = bool(wanted.get("dryRun")) or context.query.text("dryRun") == "All"
+        options = options_of(wanted)
+        dry_run = options.dry_run or context.is_dry_run
+        options.dry_run = dry_run
         review = Review(
             "CREATE",
             resource,
@@ -53,20 +57,14 @@ class Evictor:
             None,
             context,
             dry_run,
-            kind=("policy", "v1", "Eviction"),
+            kind=(_KIND.group, _KIND.version, _KIND.kind),
         )
         await self._writer.admission.mutate(review)
         await self._writer.admission.validate(review)
+        check_preconditions(resource, stored, options)
         self._spend_budget(stored, dry_run=dry_run)
         if not dry_run:
             self._mark(key)
-        preconditions = wanted.get("preconditions") or {}
-        options = DeleteOptions(
-            grace=wanted.get("gracePeriodSeconds"),
-            policy=wanted.get("propagationPolicy") or "",
-            uid=preconditions.get("uid") or "",
-            dry_run=dry_run,
-        )
         await self._deleter.delete_key(context, resource, key, options)
         return json_answer(context.wanted, status.success(201), 201)
 

@@ -19,7 +19,7 @@ from .routes import Query
 from .selection import Selection, selection
 from .store import Compacted, Store, Stored
 
-__all__ = ["Reader", "revision_of"]
+__all__ = ["Reader", "check_list_options", "place_of", "revision_of"]
 
 _FUTURE_SECONDS: Final = 3.0  # how long a read waits for a revision that is still to come
 _POLL_SECONDS: Final = 0.02
@@ -79,7 +79,7 @@ class Reader:
         if token:
             return self._next_page(context, resource, chosen, limit, token)
         text = query.text("resourceVersion")
-        wanted = self._list_revision(text)
+        wanted = _list_revision(text)
         exact = query.text("resourceVersionMatch") == "Exact"
         if wanted:
             await self._reach(wanted)
@@ -88,12 +88,6 @@ class Reader:
         if wanted and (exact or (limit > 0 and not query.text("resourceVersionMatch"))):
             return self._page(context, resource, chosen, limit, revision=wanted, after="")
         return self._page(context, resource, chosen, limit, revision=self._store.revision, after="")
-
-    def _list_revision(self, text: str) -> int:
-        try:
-            return revision_of(text)
-        except ValueError as error:
-            raise status.bad_request(f"invalid resource version: {error}") from None
 
     async def _reach(self, revision: int) -> None:
         """Wait for `revision`, or fail with 504 after some seconds."""
@@ -140,6 +134,24 @@ class Reader:
         return list_answer(context, resource, page, metadata)
 
 
+def place_of(query: Query) -> tuple[int, str]:
+    """Which revision a list is about (0 for any), and the key after which it goes on.
+
+    Raises:
+        StatusError: 400, version or token cannot be read.
+    """
+    if token := query.text("continue"):
+        return _decode_token(token)
+    return _list_revision(query.text("resourceVersion")), ""
+
+
+def _list_revision(text: str) -> int:
+    try:
+        return revision_of(text)
+    except ValueError as error:
+        raise status.bad_request(f"invalid resource version: {error}") from None
+
+
 def _first(items: Sequence[Stored], chosen: Selection, limit: int) -> tuple[list[Stored], int]:
     """The first `limit` selected items (all where it is not positive), and how many items come after them, selected or not."""
     if not chosen.is_selective:
@@ -154,44 +166,52 @@ def _first(items: Sequence[Stored], chosen: Selection, limit: int) -> tuple[list
 
 
 def check_list_options(query: Query, *, watch: bool = False) -> None:
-    """Refuse combinations of list parameters that make no sense.
+    """Refuse list parameters that cannot be read, and combinations that make no sense.
 
     Raises:
-        StatusError: 422, naming each parameter.
+        StatusError: 400 or 422, naming each parameter.
     """
-    match = query.text("resourceVersionMatch")
-    faults: list[FieldError] = []
-    has_initial = "sendInitialEvents" in query
-    if has_initial and not watch:
-        faults.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    if watch:
-        if has_initial and match != "NotOlderThan":
-            why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            faults.append(forbidden("resourceVersionMatch", why))
-            if match:
-                faults.append(unsupported("resourceVersionMatch", match, ("NotOlderThan",)))
-        elif match and not has_initial:
-            faults.append(
-                forbidden(
-                    "resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-                )
-            )
-    elif match:
-        faults += _match_faults(match, query)
+    for name in ("limit", "timeoutSeconds"):
+        query.number(name)
+    faults = _watch_faults(query) if watch else _list_faults(query)
     if faults:
         raise status.invalid("meta.k8s.io", "ListOptions", "", faults)
 
 
-def _match_faults(match: str, query: Query) -> list[FieldError]:
-    faults = []
-    if match not in {"Exact", "NotOlderThan"}:
-        faults.append(unsupported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
+def _watch_faults(query: Query) -> list[FieldError]:
+    match, has_initial = query.text("resourceVersionMatch"), "sendInitialEvents" in query
+    faults: list[FieldError] = []
+    if has_initial and match != "NotOlderThan":
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        faults.append(forbidden("resourceVersionMatch", why))
+    if not match:
+        return faults
+    if not has_initial:
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        faults.append(forbidden("resourceVersionMatch", why))
+    if match != "NotOlderThan":
+        faults.append(unsupported("resourceVersionMatch", match, ("NotOlderThan",)))
     if query.text("continue"):
         faults.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))
-    elif not query.text("resourceVersion"):
-        faults.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"))
-    elif match == "Exact" and query.text("resourceVersion") == "0":
-        faults.append(forbidden("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    return faults
+
+
+def _list_faults(query: Query) -> list[FieldError]:
+    match, version = query.text("resourceVersionMatch"), query.text("resourceVersion")
+    faults: list[FieldError] = []
+    if match:
+        if not version:
+            faults.append(
+                forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
+            )
+        if query.text("continue"):
+            faults.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))
+        if match not in {"Exact", "NotOlderThan"}:
+            faults.append(unsupported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
+        if match == "Exact" and version == "0":
+            faults.append(forbidden("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    if "sendInitialEvents" in query:
+        faults.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     return faults
 
 

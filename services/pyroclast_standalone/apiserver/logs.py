@@ -11,10 +11,10 @@ import aiohttp
 
 from . import status
 from .context import Answer, Context, Streamed
-from .documents.errors import invalid
+from .documents.errors import FieldError, forbidden, invalid
 from .registry import Registry
 
-__all__ = ["Logs"]
+__all__ = ["Logs", "container_of"]
 
 _ADDRESS_TYPES: Final = ("InternalIP", "ExternalIP", "Hostname")  # simulated nodes have no names in any DNS
 _FORWARDED: Final = ("follow", "previous", "sinceSeconds", "sinceTime", "tailLines", "limitBytes", "timestamps", "stream")
@@ -38,12 +38,12 @@ class Logs:
     async def answer(self, context: Context) -> Answer | Streamed:
         """The log of a container, as text."""
         info = context.info
+        _check_options(context)
         stored = self._pods.items.get(f"{info.namespace}/{info.name}")
         if stored is None:
             raise status.not_found("", "pods", info.name)
         pod = stored.load()
-        _check_options(context)
-        container = _container(pod, context.query.text("container"))
+        container = container_of(pod, context.query.text("container"))
         node_name = pod["spec"].get("nodeName")
         if not node_name:
             return Answer(204, b"", "")
@@ -101,17 +101,22 @@ def _check_options(context: Context) -> None:
     Raises:
         StatusError: 422, naming them.
     """
-    faults = []
-    for name, least in (("sinceSeconds", 1), ("tailLines", 0), ("limitBytes", 1)):
+    faults: list[FieldError] = []
+    is_twice = bool(context.query.text("sinceSeconds") and context.query.text("sinceTime"))
+    for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
         value = context.query.number(name)
-        if value is not None and value < least:
+        if name == "sinceSeconds" and is_twice:
+            faults.append(forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+        elif value is not None and value < least:
             text = "must be greater than 0" if least else "must be greater than or equal to 0"
             faults.append(invalid(name, value, text))
+    if "stream" in context.query:
+        faults.append(forbidden("stream", "may not be specified"))
     if faults:
         raise status.invalid("", "PodLogOptions", context.info.name, faults)
 
 
-def _container(pod: dict[str, Any], wanted: str) -> str:
+def container_of(pod: dict[str, Any], wanted: str) -> str:
     """The container whose log is meant.
 
     Raises:

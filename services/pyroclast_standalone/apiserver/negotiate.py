@@ -12,13 +12,13 @@ from typing import Final
 
 from . import status
 
-__all__ = ["JSON", "PROTOBUF", "YAML", "Form", "Wanted", "discovery_version", "wanted"]
+__all__ = ["JSON", "PROTOBUF", "STREAMS", "YAML", "Form", "Wanted", "discovery_version", "wanted"]
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _AVAILABLE: Final = (JSON, YAML, PROTOBUF)
-_STREAMS: Final = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
+STREAMS: Final = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 
 
 class Form(StrEnum):
@@ -82,7 +82,7 @@ def wanted(accept: str, *, allow_forms: bool = True, is_list: bool = False) -> W
         version = values.get("v", "")
         if version in {"v1", "v1beta1"}:
             return Wanted(chosen, Form(asked), version)
-    available = (*_AVAILABLE, *(_STREAMS if is_list else ()))
+    available = (*_AVAILABLE, *(STREAMS if is_list else ()))
     raise status.StatusError(
         406,
         "NotAcceptable",

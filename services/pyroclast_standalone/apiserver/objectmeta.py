@@ -32,15 +32,14 @@ def generate_name(base: str, rng: random.Random) -> str:
 
 
 def complete(metadata: dict[str, Any], now: float) -> None:
-    """Set what every new object gets, and drop what a creator may not set."""
+    """Set what every new object gets."""
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = clock.timestamp(now)
     metadata.pop("resourceVersion", None)
-    drop_foreign(metadata)
 
 
 def drop_foreign(metadata: dict[str, Any]) -> None:
-    """Drop what nobody may say of a new object."""
+    """Drop what nobody may say of an object that is posted."""
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(name, None)
 
@@ -59,7 +58,6 @@ def keep_system_fields(new: dict[str, Any], old: Mapping[str, Any]) -> None:
         new.pop("generation", None)
     if not new.get("uid"):
         new["uid"] = old["uid"]
-    new.pop("selfLink", None)
 
 
 _TWICE: Final = (
@@ -110,6 +108,7 @@ _ORDER: Final = (
     "ownerReferences",
     "finalizers",
     "managedFields",
+    "selfLink",
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import orjson
@@ -14,17 +14,17 @@ from . import bodies, status
 from .context import Context
 from .documents import apply as server_side
 from .documents import json_patch, merge_patch, strategic, strict
-from .documents.errors import DocumentError, FieldError, Undecodable, forbidden, invalid, required, too_long
+from .documents.errors import DocumentError, FieldError, Undecodable, forbidden, invalid, required
+from .documents.typed import WrongType
 from .registry import Resource
 
-__all__ = ["APPLY", "check_options", "patcher"]
+__all__ = ["APPLY", "check_kind", "check_options", "patcher"]
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 _MAP: Final = "map[string]interface {}"
-_LONGEST_MANAGER: Final = 128  # bytes
 
 
 def check_options(context: Context) -> None:
@@ -39,9 +39,17 @@ def check_options(context: Context) -> None:
             faults.append(required("fieldManager", "is required for apply patch"))
     elif "force" in context.query:
         faults.append(forbidden("force", "may not be specified for non-apply patch"))
-    if len(context.query.text("fieldManager").encode()) > _LONGEST_MANAGER:
-        faults.append(too_long("fieldManager", _LONGEST_MANAGER))
     context.check_options(*faults)
+
+
+def check_kind(context: Context, resource: Resource) -> None:
+    """Refuse a kind of patch that is not accepted here.
+
+    Raises:
+        StatusError: 415.
+    """
+    if context.content_type not in {JSON_PATCH, MERGE, APPLY} and (resource.is_custom or context.content_type != STRATEGIC):
+        raise status.unsupported_media_type((JSON_PATCH, MERGE, APPLY) if resource.is_custom else ())
 
 
 def patcher(
@@ -50,25 +58,29 @@ def patcher(
     """What turns the present object (None when it is missing: apply makes it) into the patched one, decoded.
 
     Raises:
-        StatusError: the type of patch is not accepted here, or it cannot be read.
+        StatusError: it cannot be read.
     """
-    check_options(context)
     try:
         match context.content_type:
             case content_type if content_type == JSON_PATCH:
-                operations = json_patch.check(_parsed(context.body))
-                return lambda live: _decoded(context, resource, _applied(lambda: json_patch.apply(live, operations)))
+                operations, twice = _parsed(context)
+                strange = [f"json patch {problem}" for problem in (*twice, *json_patch.unknown_fields(operations))]
+                return lambda live: _decoded(
+                    context, resource, _applied(lambda: json_patch.apply(live, operations)), problems=strange
+                )
             case content_type if content_type == MERGE:
-                patch = _parsed(context.body)
+                patch, twice = _parsed(context)
                 if patch is None:
                     raise status.bad_request("Invalid JSON Patch")
                 if not isinstance(patch, dict):
                     raise status.bad_request(
                         f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type {_MAP}"
                     )
-                return lambda live: _decoded(context, resource, merge_patch.merge(live, patch))
+                return lambda live: _decoded(context, resource, merge_patch.merge(live, patch), problems=twice)
             case content_type if content_type == STRATEGIC and not resource.is_custom:
-                patch = _parsed(context.body, prefix="")
+                patch, twice = _parsed(context, prefix="")
+                if patch is None:
+                    patch = {}
                 if not isinstance(patch, dict):
                     raise status.bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type {_MAP}")
                 return lambda live: _decoded(
@@ -76,6 +88,7 @@ def patcher(
                     resource,
                     _applied(lambda: strategic.merge(live or {}, patch, resource.strategy.schema)),
                     shown=go_value(patch),
+                    problems=twice,
                 )
             case content_type if content_type == APPLY:
                 return _apply(context, resource, now, subresource)
@@ -83,16 +96,15 @@ def patcher(
                 pass
     except DocumentError as error:
         raise status.of_document(error) from None
-    accepted = (JSON_PATCH, MERGE, APPLY) if resource.is_custom else ()
-    raise status.unsupported_media_type(accepted)
+    raise AssertionError(context.content_type)
 
 
-def _parsed(body: bytes, *, prefix: str = "error decoding patch: ") -> Any:  # noqa: ANN401 - any JSON
+def _parsed(context: Context, *, prefix: str = "error decoding patch: ") -> tuple[Any, list[str]]:
+    """The value in the body, and a sentence for each field that is given twice."""
     try:
-        value, _ = strict.parse_json(body, duplicates=False)
+        return strict.parse_json(context.body, duplicates=context.field_validation != "Ignore")
     except DocumentError as error:
         raise status.bad_request(f"{prefix}{error.message}") from None
-    return value
 
 
 def _applied(work: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON
@@ -102,8 +114,15 @@ def _applied(work: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON
         raise status.of_document(error) from None
 
 
-def _decoded(context: Context, resource: Resource, document: Any, *, shown: str = "") -> dict[str, Any]:  # noqa: ANN401 - any JSON
-    """The patched object in the form of its kind; what is wrong with it is told about field `patch`."""
+def _decoded(
+    context: Context,
+    resource: Resource,
+    document: Any,  # noqa: ANN401 - any JSON
+    *,
+    shown: str = "",
+    problems: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The patched object in the form of its kind; what is wrong with it and with the patch is told about field `patch`."""
     if not isinstance(document, dict):
         raise status.invalid("", "", "", [invalid("patch", document, "json: cannot unmarshal into Go value of type map")])
     before = orjson.dumps(document)
@@ -113,32 +132,37 @@ def _decoded(context: Context, resource: Resource, document: Any, *, shown: str 
         return status.invalid("", "", "", [invalid("patch", shown or _shown(before, resource), why)])
 
     try:
-        bodies.check_type(resource, result, before)
+        bodies.check_type(resource.strategy, result, before)
     except status.StatusError as error:
         if resource.is_custom:
             raise
         why = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2] or error.message
         raise refused(why) from None
     try:
-        problems = resource.strategy.decode(result)
+        strategy = resource.strategy
+        unknown = strategy.settle(result) if context.content_type == APPLY else strategy.decode(result)
     except Undecodable as error:
         if context.content_type == APPLY:
             raise
+        if context.content_type == STRATEGIC and isinstance(error, WrongType):
+            raise refused(error.of_map()) from None
         raise refused(error.message) from None
-    if problems:
+    if found := [*problems, *unknown]:
         if context.field_validation == "Strict":
-            raise refused(strict.strict_message(problems))
+            raise refused(strict.strict_message(found))
         if context.field_validation == "Warn":
-            for problem in problems:
+            for problem in found:
                 context.warn(problem)
     return result
 
 
 def _configuration(body: bytes) -> tuple[Any, list[str]]:
-    """The applied configuration: YAML, which most clients write as JSON."""
+    """The applied configuration: YAML, which most clients write as JSON; and a sentence for each key that is given twice."""
     if body.lstrip()[:1] == b"{":
         with contextlib.suppress(DocumentError):
-            return strict.parse_json(body)
+            value, twice = strict.parse_json(body)
+            if not twice:
+                return value, []
     from .documents import yaml  # noqa: PLC0415 - few send it
 
     return yaml.parse_yaml(body)
@@ -157,15 +181,16 @@ def _apply(context: Context, resource: Resource, now: str, subresource: str) -> 
         configuration, problems = _configuration(context.body)
     except DocumentError as error:
         raise status.bad_request(f"error decoding YAML: error converting YAML to JSON: {error.message}") from None
+    if configuration is None:
+        configuration = {}
     if not isinstance(configuration, dict):
-        raise status.bad_request("error decoding YAML: json: cannot unmarshal into Go value of type map[string]interface {}")
-    if problems and context.field_validation == "Strict":
-        raise status.bad_request(f"error strict decoding YAML: {strict.strict_message(problems)}")
-
+        why = f"json: cannot unmarshal {go_kind(configuration)} into Go value of type {_MAP}"
+        raise status.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
     kind, version = configuration.get("kind") or "", configuration.get("apiVersion") or ""
-    if kind != resource.kind:
+    if (kind, version) != (resource.kind, resource.api_version):
         group, _, short = str(version).rpartition("/")
-        raise status.bad_request(f"invalid object type: {group}/{short}, Kind={kind}")
+        given = f"{group}/{short}, Kind={kind}" if "/" not in group else "/, Kind="
+        raise status.bad_request(f"invalid object type: {given}")
 
     def merged(live: dict[str, Any] | None) -> dict[str, Any]:
         document = _applied(
@@ -180,6 +205,7 @@ def _apply(context: Context, resource: Resource, now: str, subresource: str) -> 
                 subresource=subresource,
             )
         )
+        _tell_twice(context, problems)
         try:
             return _decoded(context, resource, document)
         except Undecodable as error:
@@ -192,3 +218,13 @@ def _apply(context: Context, resource: Resource, now: str, subresource: str) -> 
             raise status.unreasoned(500, f"failed to convert new object ({named}) to proper version: {why}") from None
 
     return merged
+
+
+def _tell_twice(context: Context, problems: Sequence[str]) -> None:
+    """Refuse or tell keys of a configuration that are given twice, as the request wants it."""
+    if problems and context.field_validation == "Strict":
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        raise status.bad_request(f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n{lines}")
+    if context.field_validation == "Warn":
+        for problem in problems:
+            context.warn(problem)

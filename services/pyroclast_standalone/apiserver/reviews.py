@@ -9,7 +9,7 @@ from . import clock, status
 from .authn import Authenticator
 from .authz import Attributes, Authorizer, Verdict
 from .context import Context, User
-from .documents.errors import invalid
+from .documents.errors import FieldError, invalid
 from .tokens import ISSUER
 
 __all__ = ["Reviews"]
@@ -30,13 +30,22 @@ class Reviews:
                 body["metadata"] = {"creationTimestamp": clock.timestamp(context.now)}
                 body["status"] = {"userInfo": context.user.wire()}
             case "TokenReview":
+                if not spec.get("token"):
+                    raise status.bad_request("token is required for TokenReview in authentication")
                 body["status"] = self._token(spec)
             case "SelfSubjectRulesReview":
-                body["status"] = self._rules(context.user, spec.get("namespace") or "default")
+                if not spec.get("namespace"):
+                    raise status.bad_request("no namespace on request")
+                body["metadata"], body["spec"] = {}, {}
+                body["status"] = self._rules(context.user, spec["namespace"])
             case "SelfSubjectAccessReview":
+                _check(_faults_of_wish(spec) + _faults_of_metadata(body["metadata"]))
                 body["status"] = _told(self._decide(context.user, spec))
+            case "LocalSubjectAccessReview":
+                _check(_faults_of_wish(spec) + _faults_of_subject(spec) + _faults_of_place(spec, body["metadata"]))
+                body["status"] = _told(self._decide(_subject(spec), spec))
             case _:
-                _check_subject(spec)
+                _check(_faults_of_wish(spec) + _faults_of_subject(spec) + _faults_of_metadata(body["metadata"]))
                 body["status"] = _told(self._decide(_subject(spec), spec))
         body.setdefault("metadata", {})
         return body
@@ -60,7 +69,7 @@ class Reviews:
         audiences = spec.get("audiences") or [ISSUER]
         user = self._authenticator.of_token(str(spec.get("token", "")), audiences)
         if user is None:
-            return {"user": {}, "error": "[invalid bearer token, service account token is not valid]"}
+            return {"user": {}, "error": self._authenticator.why_not(str(spec["token"]), audiences)}
         return {"authenticated": True, "user": user.wire(), "audiences": [each for each in audiences if each == ISSUER]}
 
     def _rules(self, user: User, namespace: str) -> dict[str, Any]:
@@ -74,20 +83,46 @@ class Reviews:
         }
 
 
-def _check_subject(spec: Mapping[str, Any]) -> None:
-    """Refuse a review that does not say what, or about whom.
-
-    Raises:
-        StatusError: 422, naming the fields.
-    """
-    faults = []
-    if bool(spec.get("resourceAttributes")) is bool(spec.get("nonResourceAttributes")):
-        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        faults.append(invalid("spec.resourceAttributes", None, why))
-    if not spec.get("user") and not spec.get("groups"):
-        faults.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+def _check(faults: list[FieldError]) -> None:
     if faults:
         raise status.invalid("authorization.k8s.io", "", "", faults)
+
+
+def _faults_of_wish(spec: Mapping[str, Any]) -> list[FieldError]:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and path is not None:
+        why = "cannot be specified in combination with resourceAttributes"
+        return [invalid("spec.nonResourceAttributes", _shown(path), why)]
+    if resource is None and path is None:
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        return [invalid("spec.resourceAttributes", None, why)]
+    return []
+
+
+def _faults_of_subject(spec: Mapping[str, Any]) -> list[FieldError]:
+    if spec.get("user") or spec.get("groups"):
+        return []
+    return [invalid("spec.user", "", "at least one of user or group must be specified")]
+
+
+def _faults_of_metadata(metadata: Mapping[str, Any]) -> list[FieldError]:
+    given = {name: value for name, value in metadata.items() if name != "managedFields" and value}
+    return [invalid("metadata", given, "must be empty")] if given else []
+
+
+def _faults_of_place(spec: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[FieldError]:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    faults = []
+    if resource is not None and resource.get("namespace", "") != metadata.get("namespace", ""):
+        why = "must match metadata.namespace"
+        faults.append(invalid("spec.resourceAttributes.namespace", resource.get("namespace", ""), why))
+    if path is not None:
+        faults.append(invalid("spec.nonResourceAttributes", _shown(path), "disallowed on this kind of request"))
+    return faults
+
+
+def _shown(path: Mapping[str, Any]) -> dict[str, Any]:
+    return {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
 
 
 def _subject(spec: Mapping[str, Any]) -> User:

@@ -86,6 +86,9 @@ def resolve(method: str, path: str, query: Query) -> RequestInfo:
         case _:
             return RequestInfo(method_verb, path)
 
+    is_watch = method_verb == "get" and rest[0] == "watch" and len(rest) > 1
+    if is_watch:
+        rest = rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
@@ -95,7 +98,9 @@ def resolve(method: str, path: str, query: Query) -> RequestInfo:
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
     verb = method_verb
-    if not name:
+    if is_watch:
+        verb, name = "watch", name or _named_by_selector(query)
+    elif not name:
         if verb == "get":
             verb = "watch" if query.flag("watch") else "list"
             name = _named_by_selector(query)

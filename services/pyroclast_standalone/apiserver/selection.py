@@ -58,17 +58,19 @@ class Selection:
         return self if self.is_selective or self._namespace else None
 
 
-def selection(query: Query, resource: Resource, namespace: str) -> Selection:
-    """Read the selectors of a request.
+def selection(query: Query, resource: Resource, namespace: str, name: str = "") -> Selection:
+    """Read the selectors of a request, whose path may have a `name` too.
 
     Raises:
         StatusError: 400, they cannot be read.
     """
     try:
         labels = selectors.parse_label_selector(query.text("labelSelector"))
-        fields = selectors.parse_field_selector(
-            query.text("fieldSelector"), resource.strategy.fields, namespaced=resource.namespaced
-        )
+        terms = query.text("fieldSelector")
+        fields = selectors.parse_field_selector(terms, resource.strategy.fields, namespaced=resource.namespaced)
+        if name and fields.exact("metadata.name") is None:
+            terms = f"{terms},metadata.name={name}" if terms else f"metadata.name={name}"
+            fields = selectors.parse_field_selector(terms, resource.strategy.fields, namespaced=resource.namespaced)
     except DocumentError as error:
         raise of_document(error) from None
     return Selection(labels, fields, resource, namespace)

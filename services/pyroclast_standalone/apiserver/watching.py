@@ -16,7 +16,7 @@ import orjson
 from . import status
 from .context import Context
 from .listing import check_list_options, revision_of
-from .negotiate import Form
+from .negotiate import STREAMS, YAML, Form
 from .present import partial, row, served
 from .registry import Resource
 from .selection import selection
@@ -46,7 +46,9 @@ class Watches:
         """
         query = context.query
         check_list_options(query, watch=True)
-        chosen = selection(query, resource, context.info.namespace)
+        if context.wanted.media_type == YAML:
+            raise status.StatusError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(STREAMS)}")
+        chosen = selection(query, resource, context.info.namespace, context.info.name)
         try:
             revision = revision_of(query.text("resourceVersion"))
         except ValueError as error:

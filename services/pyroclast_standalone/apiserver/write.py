@@ -72,7 +72,7 @@ class Writer:
     async def create(self, context: Context, resource: Resource) -> Outcome:
         """POST to a collection."""
         context.check_options()
-        document = bodies.decode(context, resource)
+        document = bodies.decode(context, resource.strategy)
         return await self.create_document(context, resource, document, is_post=True)
 
     async def create_document(
@@ -80,9 +80,12 @@ class Writer:
     ) -> Outcome:
         """Create `document`; `is_tracked` when its managedFields are already right, `is_post` when it must be new."""
         metadata = _metadata_of(document)
+        if is_post and not resource.namespaced:
+            metadata.pop("namespace", None)
         namespace = _namespace(context, resource, metadata)
         context.created_name = metadata.get("name") or ""
-        objectmeta.drop_foreign(metadata)
+        if is_post:
+            objectmeta.drop_foreign(metadata)
         now = self.now()
         dry_run = context.is_dry_run
         _keep_owners_apart(context, metadata)
@@ -153,9 +156,11 @@ class Writer:
     async def update(self, context: Context, resource: Resource, subresource: str = "") -> Outcome:
         """PUT of an object or of its status."""
         context.check_options()
-        document = bodies.decode(context, resource)
+        document = bodies.decode(context, resource.strategy)
         metadata = _metadata_of(document)
         _keep_owners_apart(context, metadata)
+        if not resource.namespaced:
+            metadata.pop("namespace", None)
         namespace = _namespace(context, resource, metadata)
         _name_matches(context, metadata)
         key = _key(resource, namespace, context.info.name)
@@ -177,11 +182,15 @@ class Writer:
 
     async def patch(self, context: Context, resource: Resource, subresource: str = "") -> Outcome:
         """PATCH of an object or of its status; an apply patch may create it."""
-        now = clock.timestamp(self.now())
-        change = patching.patcher(context, resource, now, subresource)
+        patching.check_kind(context, resource)
+        patching.check_options(context)
         key = _key(resource, context.info.namespace, context.info.name)
         is_apply = context.content_type == patching.APPLY
-        if is_apply and not subresource and key not in resource.collection.items:
+        creates = is_apply and not subresource and key not in resource.collection.items
+        if not creates and key not in resource.collection.items:
+            raise status.not_found(resource.group, resource.plural, context.info.name)
+        change = patching.patcher(context, resource, clock.timestamp(self.now()), subresource)
+        if creates:
             document = change(None)
             metadata = _metadata_of(document)
             _name_matches(context, metadata)
@@ -296,6 +305,7 @@ class Writer:
         """Commit `new` over `old` where it changes anything; an object that only waited for its last finalizer goes."""
         if dry_run:
             return objectmeta.ordered(new, resource.kind, new["apiVersion"])
+        new["metadata"].pop("selfLink", None)
         if objectmeta.is_same(new, old):
             return current
         if _goes_now(new, old):
@@ -306,6 +316,7 @@ class Writer:
     # --- shared -------------------------------------------------------------------------------------------------
 
     def _commit(self, resource: Resource, key: str, document: dict[str, Any]) -> Stored:
+        document["metadata"].pop("selfLink", None)
         finish = self.finishers.get(resource.collection.name)
         if finish is not None:
             finish(document)

@@ -14,8 +14,10 @@ from pyroclast.resources.go_text import go_kind
 from .errors import MalformedPatch, TooLarge, Unprocessable
 from .values import Json
 
-__all__ = ["REFUSED", "apply", "check"]
+__all__ = ["REFUSED", "apply", "check", "unknown_fields"]
 
+_TEXTS: Final = ("op", "path", "from")
+_FIELDS: Final = (*_TEXTS, "value")
 _MOST_OPERATIONS: Final = 10_000
 REFUSED: Final = "the server rejected our request due to an error in our request"
 """What the API says of every operation that does not apply."""
@@ -25,6 +27,16 @@ _Steps: TypeAlias = list[str]
 
 class _DoesNotApply(Exception):
     pass
+
+
+def unknown_fields(patch: Json) -> list[str]:
+    """A sentence for each field of an operation that operations do not have."""
+    return [
+        f'unknown field "[{index}].{name}"'
+        for index, operation in enumerate(check(patch))
+        for name in operation
+        if name not in _FIELDS
+    ]
 
 
 def check(patch: Json) -> list[Mapping[str, Json]]:
@@ -43,6 +55,12 @@ def check(patch: Json) -> list[Mapping[str, Json]]:
             raise MalformedPatch(
                 f"error decoding patch: json: cannot unmarshal {kind} into Go value of type handlers.jsonPatchOp"
             )
+        for name in _TEXTS:
+            if not isinstance(operation.get(name) or "", str):
+                kind = go_kind(operation[name])
+                raise MalformedPatch(
+                    f"error decoding patch: json: cannot unmarshal {kind} into Go struct field jsonPatchOp.{name} of type string"
+                )
     if len(patch) > _MOST_OPERATIONS:
         most = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
         raise TooLarge(f"Request entity too large: {most}, got {len(patch)}")
@@ -52,9 +70,9 @@ def check(patch: Json) -> list[Mapping[str, Json]]:
 def _steps(pointer: Json) -> _Steps:
     if pointer == "":
         return []
-    if not isinstance(pointer, str) or not pointer.startswith("/"):
+    if not isinstance(pointer, str) or "/" not in pointer:
         raise _DoesNotApply
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/")]
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
 
 
 def _index(step: str, length: int, *, may_append: bool) -> int:
@@ -111,7 +129,9 @@ def _add(document: Json, steps: _Steps, value: Json) -> Json:
             copy.insert(_index(step, len(copy), may_append=True), value)
         return copy
 
-    return _edited(document, steps, edit) if steps else value
+    if not steps:
+        raise _DoesNotApply
+    return _edited(document, steps, edit)
 
 
 def _remove(document: Json, steps: _Steps) -> Json:
@@ -164,7 +184,7 @@ def _perform(document: Json, operation: Mapping[str, Json]) -> Json:
 
 def _copied(document: Json, source: _Steps) -> Json:
     if not source:
-        return document
+        raise _DoesNotApply
     holder = _read(document, source[:-1])
     return holder.get(source[-1]) if isinstance(holder, dict) else _child(holder, source[-1])
 

@@ -14,6 +14,7 @@ from .values import Json, Object
 __all__ = ["MAX_UPDATERS", "Owner", "decode", "encode", "of_endpoint", "owned", "track_update", "update_owners"]
 
 MAX_UPDATERS: Final = 10  # entries of plain writers that are kept apart; older ones are folded into one
+_MEMBERS: Final = {"f:", "k:", "v:", "i:"}
 _FOLDED: Final = "ancient-changes"
 _SYSTEM: Final = (
     ("f:apiVersion",),
@@ -66,8 +67,8 @@ class Owner:
 
 
 def decode(entries: Json) -> list[Owner]:
-    """The owners of `metadata.managedFields`; entries that are none are left out."""
-    if not isinstance(entries, list):
+    """The owners of `metadata.managedFields`; none when one of the entries cannot be read."""
+    if not isinstance(entries, list) or not all(map(_is_readable, entries)):
         return []
     return [
         Owner(
@@ -79,8 +80,22 @@ def decode(entries: Json) -> list[Owner]:
             entry.get("subresource", ""),
         )
         for entry in entries
-        if isinstance(entry, dict) and isinstance(entry.get("fieldsV1"), dict) and entry.get("operation") in {"Apply", "Update"}
     ]
+
+
+def _is_readable(entry: Json) -> bool:
+    return (
+        isinstance(entry, dict)
+        and entry.get("operation") in {"Apply", "Update"}
+        and entry.get("fieldsType") == "FieldsV1"
+        and _is_field_set(entry.get("fieldsV1"))
+    )
+
+
+def _is_field_set(fields: Json) -> bool:
+    return isinstance(fields, dict) and all(
+        key == "." or (key[:2] in _MEMBERS and _is_field_set(below)) for key, below in fields.items()
+    )
 
 
 def encode(owners: Iterable[Owner]) -> list[Object]:

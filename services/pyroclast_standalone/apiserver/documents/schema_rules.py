@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from .cel import CelError, CompileError, Environment, Program, compile_expression
+from .cel.readers import reader_of
 from .cel.types import BOOL, DYN, STRING, Type, of_schema
 from .cel.values import NONE, Optional
 from .errors import OMITTED, FieldError, duplicate, forbidden, invalid, required, unsupported
+from .field_paths import BadFieldPath, find_field
 from .schema_validation import NO_OLD, correlated_items
 from .values import Json, Object
 
@@ -83,6 +85,7 @@ class _Place:
 
     def __init__(self, schema: Mapping[str, Json], *, is_root: bool = False) -> None:
         own = of_schema(schema, is_root=is_root)
+        self._read = reader_of(own) or (lambda value: value)
         self._rules = [_compile(rule, own) for rule in schema.get(_RULES) or ()]
         self._omits_value = schema.get("type") in {"object", "array"}
         self._fields = {
@@ -119,14 +122,14 @@ class _Place:
 
     def _applied(self, rule: _Rule, value: Json, old: Json, path: str) -> tuple[FieldError | None, bool]:
         """What the rule says of `value`, and whether it would have said the same of what was there before."""
-        variables: dict[str, Json] = {"self": value}
+        variables: dict[str, Json] = {"self": self._read(value)}
         has_old = old is not NO_OLD and old is not None
         if rule.source.get("optionalOldSelf"):
-            variables["oldSelf"] = Optional(old, present=True) if has_old else NONE
+            variables["oldSelf"] = Optional(self._read(old), present=True) if has_old else NONE
         elif rule.is_transition:
             if not has_old:
                 return None, False
-            variables["oldSelf"] = old
+            variables["oldSelf"] = self._read(old)
         try:
             if rule.program.evaluate(variables) is True:
                 return None, False
@@ -194,22 +197,53 @@ def _places(schema: Mapping[str, Json], path: str, *, is_root: bool) -> Iterator
             yield from _places(schema[field], f"{path}.{field}", is_root=False)
 
 
-def _check_rule(rule: Mapping[str, Json], path: str) -> list[FieldError]:
+def _check_rule(rule: Mapping[str, Json], schema: Mapping[str, Json], path: str) -> list[FieldError]:
     text, message = str(rule.get("rule", "")), rule.get("message")
     errors: list[FieldError] = []
     if not text.strip():
         errors.append(required(f"{path}.rule", "rule is not specified"))
-    if message is not None and not message.strip():
+    elif message and not message.strip():
         errors.append(invalid(f"{path}.message", message, "must be non-empty if specified"))
-    elif message is not None and "\n" in message.strip():
+    elif message and "\n" in message.strip():
         errors.append(invalid(f"{path}.message", message, "must not contain line breaks"))
     elif "\n" in text.strip() and not message:
         errors.append(required(f"{path}.message", "message must be specified if rule contains line breaks"))
-    if (expression := rule.get("messageExpression")) is not None and not expression.strip():
+    if (expression := rule.get("messageExpression")) and not expression.strip():
         errors.append(required(f"{path}.messageExpression", "messageExpression must be non-empty if specified"))
     if (reason := rule.get("reason")) is not None and reason not in _REASONS:
         errors.append(unsupported(f"{path}.reason", reason, sorted(_REASONS)))
+    return errors + _check_place(str(rule.get("fieldPath") or ""), schema, f"{path}.fieldPath")
+
+
+def _check_place(place: str, schema: Mapping[str, Json], path: str) -> list[FieldError]:
+    """What is wrong with the place that a rule says its violations belong to."""
+    errors: list[FieldError] = []
+    if not place:
+        return errors
+    if not place.strip():
+        errors.append(invalid(path, place, "must be non-empty if specified"))
+    if "\n" in place:
+        errors.append(invalid(path, place, "must not contain line breaks"))
+    try:
+        find_field(place, schema)
+    except BadFieldPath:
+        errors.append(invalid(path, place, "must be a valid path"))
     return errors
+
+
+_SHOWN: Final = (
+    ("Rule", "rule", ""),
+    ("Message", "message", ""),
+    ("MessageExpression", "messageExpression", ""),
+    ("Reason", "reason", None),
+    ("FieldPath", "fieldPath", ""),
+    ("OptionalOldSelf", "optionalOldSelf", None),
+)
+
+
+def _shown(rule: Mapping[str, Json]) -> dict[str, Json]:
+    """A rule as the API shows it in a text."""
+    return {name: rule.get(field, empty) for name, field, empty in _SHOWN}
 
 
 def _check_expressions(rule: Mapping[str, Json], own: Type, path: str) -> list[FieldError]:
@@ -222,23 +256,35 @@ def _check_expressions(rule: Mapping[str, Json], own: Type, path: str) -> list[F
         try:
             program = compile_expression(text, environment)
         except CompileError as error:
-            errors.append(invalid(f"{path}.{field}", dict(rule), f"{prefix}compilation failed: {error}"))
+            errors.append(invalid(f"{path}.{field}", _shown(rule), f"{prefix}compilation failed: {error}"))
+            if field == "rule":
+                errors += _check_old_self(rule, (), path)
             continue
         if program.type.kind not in {wanted.kind, DYN.kind}:
             subject = "messageExpression" if prefix else "cel expression"
-            errors.append(invalid(f"{path}.{field}", dict(rule), f"{subject} must evaluate to a {wanted}"))
-        elif field == "rule" and rule.get("optionalOldSelf") is not None and "oldSelf" not in program.names:
-            text = "may not be set if oldSelf is not used in rule"
-            errors.append(invalid(f"{path}.optionalOldSelf", rule["optionalOldSelf"], text))
+            errors.append(invalid(f"{path}.{field}", _shown(rule), f"{subject} must evaluate to a {wanted}"))
+        elif field == "rule":
+            errors += _check_old_self(rule, program.names, path)
     return errors
 
 
-def check_rules(schema: Mapping[str, Json], path: str) -> list[FieldError]:
-    """What is wrong with the rules of `schema` themselves."""
+def _check_old_self(rule: Mapping[str, Json], used: Collection[str], path: str) -> list[FieldError]:
+    wanted = rule.get("optionalOldSelf")
+    if wanted is None or "oldSelf" in used:
+        return []
+    return [invalid(f"{path}.optionalOldSelf", wanted, "may not be set if oldSelf is not used in rule")]
+
+
+def check_rules(schema: Mapping[str, Json], path: str, *, is_sound: bool) -> list[FieldError]:
+    """What is wrong with the rules of `schema` themselves; only those of a sound schema are compiled."""
     found = [
-        (rule, of_schema(place, is_root=is_root), f"{own}.{_RULES}[{index}]")
+        (rule, place, is_root, f"{own}.{_RULES}[{index}]")
         for place, own, is_root in _places(schema, path, is_root=True)
         for index, rule in enumerate(place.get(_RULES) or ())
     ]
-    errors = [error for rule, _, own in found for error in _check_rule(rule, own)]
-    return errors or [error for rule, kind, own in found for error in _check_expressions(rule, kind, own)]
+    errors = [error for rule, place, _, own in found for error in _check_rule(rule, place, own)]
+    if errors or not is_sound:
+        return errors
+    return [
+        error for rule, place, is_root, own in found for error in _check_expressions(rule, of_schema(place, is_root=is_root), own)
+    ]

@@ -138,6 +138,7 @@ def _merge_list(current: list[Json], patch: list[Json], node: Node) -> list[Json
     if not node.merge_key:
         merged = [*current, *(item for item in patch if item not in current)]
         return _in_order(_unique(merged), current, patch, lambda item: item)
+    _check_items(current, patch)
     identity = _identity(node)
     plain: list[Json] = []
     replaces = False
@@ -168,6 +169,11 @@ def _merge_list(current: list[Json], patch: list[Json], node: Node) -> list[Json
         else:
             merged[at] = _merge_map(merged[at], item, node.item)
     return _in_order(merged, current, plain, identity)
+
+
+def _check_items(current: list[Json], patch: list[Json]) -> None:
+    if current and not all(isinstance(item, dict) for item in patch):
+        raise PatchFailure(f"list element types are not identical: {go_value([current, patch])}")
 
 
 def _unique(items: list[Json]) -> list[Json]:

@@ -16,7 +16,7 @@ from .schema_validation import NO_OLD, Validator, compile_schema
 from .typed import codec_of
 from .values import Json, Object
 
-__all__ = ["Structural", "Verdict"]
+__all__ = ["Structural", "Verdict", "unknown_fields"]
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _IDENTITY: Final = ("apiVersion", "kind", "metadata")
@@ -96,23 +96,31 @@ class _Pruner:
             dropped.append(f"{path}.{name}" if path else name)
 
 
+def unknown_fields(value: Json, schema: Mapping[str, Json]) -> list[str]:
+    """The paths of the fields of `value` that `schema` does not know."""
+    dropped: list[str] = []
+    _Pruner(schema)(copy.deepcopy(value), "", dropped)
+    return dropped
+
+
 class _Defaulter:
-    """Fills in the defaults of a schema; nulls of fields that may not be null give way to them, or go."""
+    """Fills in the defaults of a schema; nulls of fields that may not be null give way to them, or go (or with `keeps` stay)."""
 
     is_needed: bool
 
-    def __init__(self, schema: Mapping[str, Json]) -> None:
+    def __init__(self, schema: Mapping[str, Json], *, keeps: bool = False) -> None:
         properties: Mapping[str, Mapping[str, Json]] = schema.get("properties") or {}
         extra, items = schema.get("additionalProperties"), schema.get("items")
-        self._inner = {name: inner for name, each in properties.items() if (inner := _Defaulter(each)).is_needed}
+        self._inner = {name: inner for name, each in properties.items() if (inner := _Defaulter(each, keeps=keeps)).is_needed}
         self._defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
         self._non_null = frozenset(name for name, each in properties.items() if not each.get("nullable"))
         self._extra: Mapping[str, Json] | None = extra if isinstance(extra, Mapping) else None
-        self._others = _Defaulter(extra) if isinstance(extra, Mapping) else None
+        self._others = _Defaulter(extra, keeps=keeps) if isinstance(extra, Mapping) else None
         self._extra_is_nullable = self._extra is None or bool(self._extra.get("nullable"))
-        self._item = _Defaulter(items) if isinstance(items, Mapping) else None
+        self._item = _Defaulter(items, keeps=keeps) if isinstance(items, Mapping) else None
         self._item_default = items.get("default") if isinstance(items, Mapping) and not items.get("nullable") else None
         has_item = self._item is not None and (self._item.is_needed or self._item_default is not None)
+        self._keeps = keeps
         self.is_needed = bool(properties) or self._extra is not None or has_item
 
     def __call__(self, value: Json) -> None:
@@ -142,6 +150,8 @@ class _Defaulter:
             del value[name]
 
     def _null_goes(self, value: Object, name: str) -> bool:
+        if self._keeps:
+            return False
         if name in self._non_null:
             return True
         if self._extra is None or self._extra_is_nullable:
@@ -169,6 +179,7 @@ class Structural:
         }
         self._prune = _Pruner(root, is_root=True)
         self._default = _Defaulter(root)
+        self._default_applied = _Defaulter(root, keeps=True)
         self._validate: Validator = compile_schema(self.source)
         status = (self.source.get("properties") or {}).get("status")
         self._validate_status: Validator | None = compile_schema(status) if status else None
@@ -200,6 +211,10 @@ class Structural:
     def default(self, document: Object) -> None:
         """Fills in defaults, in place; nulls of fields that may not be null give way to them."""
         self._default(document)
+
+    def default_applied(self, document: Object) -> None:
+        """Fills in defaults, in place, where an apply left no value; other nulls stay."""
+        self._default_applied(document)
 
     def validate(self, document: Object, old: Object | None = None, *, subresource: str = "") -> Verdict:
         """All violations of the schema, of list types and of CEL rules; with `old`, unchanged values may stay as they are."""

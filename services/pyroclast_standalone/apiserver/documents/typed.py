@@ -20,7 +20,7 @@ from .values import Json, Object
 from .wire import Field, message_of
 from .wire.table import named_types
 
-__all__ = ["Codec", "codec_of"]
+__all__ = ["Codec", "WrongType", "codec_of"]
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -41,6 +41,7 @@ _LIMITS: Final = {
     "uint32": 2**32,
     "uint64": 2**64,
 }
+_GO_FORMS: Final = {dict: "map", list: "slice", str: "string", bool: "bool", float: "float64"}
 _PYTHON: Final[dict[str, type]] = {"string": str, "bool": bool, "float64": float, **dict.fromkeys(_INTEGERS, int)}
 _ZEROS: Final[dict[str, Json]] = {"string": "", "bool": False, "float64": 0, **dict.fromkeys(_INTEGERS, 0)}
 
@@ -72,10 +73,33 @@ Decoder: TypeAlias = Callable[[Json, _Run], Json]
 class _Mismatch(Exception):
     """A value of a wrong type; the holder that knows its own name words it."""
 
-    def __init__(self, value: Json, wanted: str) -> None:
+    def __init__(self, value: Json, wanted: str, form: str) -> None:
         super().__init__()
         self.value = value
         self.wanted = wanted
+        self.form = form
+
+
+class WrongType(Undecodable):
+    """A value of a wrong type, worded as for a body; `form` is what should be there: struct, slice, map or a simple type."""
+
+    def __init__(self, message: str, value: Json, wanted: str, form: str) -> None:
+        super().__init__(message)
+        self.value = value
+        self.wanted = wanted
+        self.form = form
+
+    def of_map(self) -> str:
+        """The same as the API words it when the document was a map in its memory rather than a body."""
+        given = _GO_FORMS.get(type(self.value), "int64")
+        if self.form == "struct":
+            return f"cannot restore struct from: {given}"
+        if self.form in {"map", "slice"}:
+            return f"cannot restore {self.form} from {given}"
+        is_close = given == "int64" or (given == "float64" and self.form in _INTEGERS)
+        return (
+            f"cannot convert {given} to {self.wanted}" if is_close and self.form != "bool" else f"unrecognized type: {self.form}"
+        )
 
 
 class _BadBytes(Undecodable):
@@ -86,7 +110,8 @@ def _mismatch(error: _Mismatch, run: _Run, holder: str, field: str) -> Undecodab
     steps = [step for step in run.path if isinstance(step, str)]
     place = ".".join([*steps, field])
     kind = _number_text(error) or go_kind(error.value)
-    return Undecodable(f"json: cannot unmarshal {kind} into Go struct field {holder}.{place} of type {error.wanted}")
+    text = f"json: cannot unmarshal {kind} into Go struct field {holder}.{place} of type {error.wanted}"
+    return WrongType(text, error.value, error.wanted, error.form)
 
 
 def _number_text(error: _Mismatch) -> str:
@@ -103,12 +128,15 @@ def _short(name: str) -> str:
     return ".".join(name.split(".")[-2:])
 
 
+_LISTS_BY_NAME: Final = "map of lists"
+
+
 def _resolved(kind: str, container: str) -> tuple[str, str]:
     """A field's type with named types replaced by what they stand for."""
     named = named_types()
     while kind in named:
         kind, inner = named[kind]
-        container = inner or container
+        container = _LISTS_BY_NAME if (container, inner) == ("map", "list") else inner or container
     if kind in {"io.k8s.apimachinery.pkg.types.UID", "io.k8s.apimachinery.pkg.types.NodeName"}:
         return "string", container
     return kind, container
@@ -123,11 +151,11 @@ def _scalar(kind: str, name: str) -> Decoder:
         own = value.__class__
         if own is python:
             if limit and not lowest <= value < limit:
-                raise _Mismatch(value, name)
+                raise _Mismatch(value, name, kind)
             return value
         if python is float and own is int:
             return value
-        raise _Mismatch(value, name)
+        raise _Mismatch(value, name, kind)
 
     return decode
 
@@ -167,7 +195,7 @@ def _int_or_string(value: Json, _run: _Run) -> Json:
 
 def _bytes(value: Json, _run: _Run) -> Json:
     if value.__class__ is not str:
-        raise _Mismatch(value, "[]uint8")
+        raise _Mismatch(value, "[]uint8", "slice")
     try:
         base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
@@ -223,7 +251,7 @@ _SPECIAL_ZEROS: Final[dict[str, Json]] = {
 def _list_of(item: Decoder, zero: Callable[[], Json], name: str) -> Decoder:
     def decode(value: Json, run: _Run) -> Json:
         if value.__class__ is not list:
-            raise _Mismatch(value, name)
+            raise _Mismatch(value, name, "slice")
         path = run.path
         path.append(0)
         for index, each in enumerate(value):
@@ -240,7 +268,7 @@ def _list_of(item: Decoder, zero: Callable[[], Json], name: str) -> Decoder:
 def _map_of(item: Decoder, zero: Callable[[], Json], name: str) -> Decoder:
     def decode(value: Json, run: _Run) -> Json:
         if value.__class__ is not dict:
-            raise _Mismatch(value, name)
+            raise _Mismatch(value, name, "map")
         for key, each in value.items():
             new = zero() if each is None else item(each, run)
             if new is not each:
@@ -291,7 +319,7 @@ class Codec:
     def __call__(self, value: Json, run: _Run) -> Json:
         """The value in form; see `decode`."""
         if value.__class__ is not dict:
-            raise _Mismatch(value, self.short)
+            raise _Mismatch(value, self.short, "struct")
         fields = self._fields if self._fields is not None else self._compile()
         gone: list[str] = []
         for name, each in value.items():
@@ -385,6 +413,8 @@ def _decoder_of(field: Field) -> tuple[Decoder, type | None]:
     match container:
         case "list":
             return _list_of(item, zero, f"[]{shown}"), None
+        case "map of lists":
+            return _map_of(_list_of(item, zero, shown), list, f"map[string]{shown}"), None
         case "map":
             named = shown if field.container != container else f"map[string]{shown}"
             return _map_of(_amount if kind == _QUANTITY else item, zero, named), None

@@ -104,7 +104,9 @@ def _update_binding(
     def check_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         errors = check(new)
         if new["roleRef"] != old["roleRef"]:
-            errors.append(invalid("roleRef", new["roleRef"], "cannot change roleRef"))
+            names_of = {"APIGroup": "apiGroup", "Kind": "kind", "Name": "name"}
+            shown = {name: new["roleRef"].get(field, "") for name, field in names_of.items()}
+            errors.append(invalid("roleRef", shown, "cannot change roleRef"))
         return errors
 
     return check_update

@@ -17,6 +17,7 @@ from .strategy import Strategy, Subresource
 __all__ = ["BuiltinStrategy"]
 
 _STATUS_CHECKS: Final = 3  # at most, of the metadata of a status that changes
+_OBJECT_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 _ANY_FINALIZER: Final = {
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -98,7 +99,12 @@ class BuiltinStrategy(Strategy):
             return
         if self.has_status:
             _restore(new, old, "status")
-        if self.rules.prepare_update is not None and subresource != "finalize":
+        part = self.rules.parts.get(subresource)
+        if part is not None:
+            part.keep(new, old)
+            for field in () if part.reaches_metadata else _OBJECT_METADATA:
+                _restore(new["metadata"], old["metadata"], field)
+        elif self.rules.prepare_update is not None:
             self.rules.prepare_update(new, old)
         if self.has_generation:
             generation = old["metadata"].get("generation") or 0
@@ -120,6 +126,9 @@ class BuiltinStrategy(Strategy):
             if self._names_finalizers and times >= _STATUS_CHECKS:
                 errors += check_finalizer_names(new["metadata"])
             return Verdict([*errors, *self.rules.check_status(new, old)])
+        part = self.rules.parts.get(subresource)
+        if part is not None:
+            return Verdict([*check_metadata_update(new["metadata"], old["metadata"], times=2), *part.check(new, old)])
         errors = check_metadata_update(new["metadata"], old["metadata"], times=times)
         if self._names_finalizers:
             errors += check_finalizer_names(new["metadata"]) * (times - 2)

@@ -17,12 +17,21 @@ from pyroclast_standalone.apiserver.documents.errors import (
     unsupported,
 )
 
-__all__ = ["check_containers", "check_ids", "check_images", "check_init_containers", "check_label", "check_resources"]
+__all__ = [
+    "check_containers",
+    "check_ephemeral_containers",
+    "check_ids",
+    "check_images",
+    "check_init_containers",
+    "check_label",
+    "check_resources",
+]
 
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+_NOT_FOR_GUESTS: Final = ("ports", "resources", *_PROBES, "lifecycle", "resizePolicy", "restartPolicy")
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _CONTAINER_RESOURCES: Final = {"cpu", "memory", "ephemeral-storage"}
 _STANDARD_RESOURCES: Final = {
@@ -334,4 +343,28 @@ def check_init_containers(
                 errors.append(forbidden(f"{own}.{field}", "may not be set for init containers without restartPolicy=Always"))
             elif field != "lifecycle":
                 errors += _check_probe(container, field, own)
+    return errors
+
+
+def check_ephemeral_containers(
+    containers: list[dict[str, Any]], others: Collection[str], volumes: Collection[str], path: str
+) -> list[FieldError]:
+    """What is wrong with the ephemeral containers of a pod; `others` are the names of its own containers."""
+    errors: list[FieldError] = []
+    seen = set(others)
+    for index, container in enumerate(containers):
+        own, name, target = f"{path}[{index}]", container.get("name", ""), container.get("targetContainerName", "")
+        errors += _check_common(container, volumes, own)
+        errors += check_images([container], own)
+        if name in seen:
+            errors.append(duplicate(f"{own}.name", name))
+        seen.add(name)
+        if target and target not in others:
+            errors.append(not_found(f"{own}.targetContainerName", target))
+        text = "cannot be set for an Ephemeral Container"
+        errors += [forbidden(f"{own}.{field}", text) for field in _NOT_FOR_GUESTS if container.get(field)]
+        for at, mount in enumerate(container.get("volumeMounts") or ()):
+            errors += [
+                forbidden(f"{own}.volumeMounts[{at}].{field}", text) for field in ("subPath", "subPathExpr") if mount.get(field)
+            ]
     return errors

@@ -8,11 +8,12 @@ from typing import Any, Final
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.durations import human_duration, parse_time, since
 from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
+from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .checks import named
-from .rules import AGE, NAME, Rules, age_of
+from .rules import AGE, NAME, Part, Rules, age_of
 
 __all__ = ["EVENT", "NAMESPACE", "NODE", "REGARDING_EVENT"]
 
@@ -146,6 +147,25 @@ def _prepare_namespace_update(new: dict[str, Any], old: Mapping[str, Any]) -> No
         del new["spec"]["finalizers"]
 
 
+def _check_namespace_status(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
+    phase = new["status"].get("phase", "")
+    is_going = bool(new["metadata"].get("deletionTimestamp"))
+    wanted = "Terminating" if is_going else "Active"
+    if phase == wanted:
+        return []
+    when = "not empty" if is_going else "empty"
+    return [invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` is {when}")]
+
+
+def _keep_all_but_finalizers(new: dict[str, Any], old: Mapping[str, Any]) -> None:
+    if "status" in old:
+        new["status"] = old["status"]
+
+
+def _check_namespace_finalizers(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
+    return check_finalizer_names(new["spec"], "spec.finalizers")
+
+
 def _namespace_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], (document.get("status") or {}).get("phase", ""), age_of(document, now)]
 
@@ -156,6 +176,8 @@ NAMESPACE: Final = Rules(
     default=_default_namespace,
     prepare=_prepare_namespace,
     prepare_update=_prepare_namespace_update,
+    check_status=_check_namespace_status,
+    parts={"finalize": Part(_keep_all_but_finalizers, _check_namespace_finalizers, reaches_metadata=True)},
     fields={"status.phase": read_field("status.phase")},
     columns=(NAME, Column("Status", description="Whether the namespace is in use."), AGE),
     cells=_namespace_cells,

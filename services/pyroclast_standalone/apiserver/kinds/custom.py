@@ -92,6 +92,12 @@ class CustomStrategy(Strategy):
         self.structural.default(document)
         return [f"unknown field {go_quote(path)}" for path in dropped]
 
+    def settle(self, document: dict[str, Any]) -> list[str]:
+        """Prunes and fills in defaults; nulls that were applied stay, for validation to refuse."""
+        dropped = self.structural.prune(document)
+        self.structural.default_applied(document)
+        return [f"unknown field {go_quote(path)}" for path in dropped]
+
     def default(self, document: dict[str, Any]) -> None:
         """Fills in defaults, in place."""
         self.structural.default(document)

@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents import names
-from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, invalid, required, unsupported
-from pyroclast_standalone.apiserver.documents.jsonpath import BadPath, compile_path
+from pyroclast_standalone.apiserver.documents.errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    too_many,
+    unsupported,
+)
+from pyroclast_standalone.apiserver.documents.field_paths import BadFieldPath, find_field
 from pyroclast_standalone.apiserver.documents.schema_check import check_schema
 from pyroclast_standalone.apiserver.documents.schema_rules import check_rules
 
@@ -17,6 +25,10 @@ __all__ = ["CUSTOM_RESOURCE_DEFINITION"]
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_MOST_SELECTABLE: Final = 8
+_NOT_SELECTABLE: Final = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+)
 _APPROVAL: Final = "api-approved.kubernetes.io"
 _PROTECTED: Final = (".k8s.io", ".kubernetes.io")
 
@@ -40,15 +52,12 @@ def _prepare_definition(document: dict[str, Any]) -> None:
 
 
 def _check_names(kinds: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for field in ("plural", "singular", "kind", "listKind"):
+    errors = [required(f"{path}.{field}") for field in ("plural", "singular", "kind", "listKind") if not kinds.get(field)]
+    for field, is_mixed in (("plural", False), ("singular", False), ("kind", True), ("listKind", True)):
         value = kinds.get(field, "")
-        if not value:
-            errors.append(required(f"{path}.{field}"))
-            continue
-        wrong = names.dns_service_label(value.lower())
-        if wrong:
-            prefix = "may have mixed case, but should otherwise match: " if field in {"kind", "listKind"} else ""
+        wrong = names.dns_service_label(value.lower() if is_mixed else value)
+        if value and wrong:
+            prefix = "may have mixed case, but should otherwise match: " if is_mixed else ""
             errors.append(invalid(f"{path}.{field}", value, prefix + ",".join(wrong)))
     if kinds.get("kind") and kinds.get("kind") == kinds.get("listKind"):
         errors.append(invalid(f"{path}.listKind", kinds["listKind"], "kind and listKind may not be the same"))
@@ -57,6 +66,9 @@ def _check_names(kinds: Mapping[str, Any], path: str) -> list[FieldError]:
             if wrong := names.dns_service_label(value):
                 errors.append(invalid(f"{path}.{field}[{index}]", value, ",".join(wrong)))
     return errors
+
+
+_NOT_SIMPLE: Final = "must be a simple json path starting with ."
 
 
 def _check_column(column: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -73,6 +85,8 @@ def _check_column(column: Mapping[str, Any], path: str) -> list[FieldError]:
         errors.append(invalid(f"{path}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}"))
     if not column.get("jsonPath"):
         errors.append(required(f"{path}.JSONPath"))
+    elif not column["jsonPath"].startswith("."):
+        errors.append(invalid(f"{path}.JSONPath", column["jsonPath"], _NOT_SIMPLE))
     return errors
 
 
@@ -82,16 +96,20 @@ def _check_scale(scale: Mapping[str, Any], path: str) -> list[FieldError]:
         value = scale.get(field, "")
         if not value:
             errors.append(required(f"{path}.scale.{field}"))
+        elif not value.startswith("."):
+            errors.append(invalid(f"{path}.scale.{field}", value, _NOT_SIMPLE))
         elif not value.startswith(roots):
             errors.append(invalid(f"{path}.scale.{field}", value, f"should be a json path under {roots[0].rstrip('.')}"))
     selector = scale.get("labelSelectorPath")
-    if selector and not selector.startswith((".spec.", ".status.")):
+    if selector and not selector.startswith("."):
+        errors.append(invalid(f"{path}.scale.labelSelectorPath", selector, _NOT_SIMPLE))
+    elif selector and not selector.startswith((".spec.", ".status.")):
         text = "should be a json path under either .spec or .status"
         errors.append(invalid(f"{path}.scale.labelSelectorPath", selector, text))
     return errors
 
 
-def _check_selectable(fields: list[dict[str, Any]], path: str) -> list[FieldError]:
+def _check_selectable(fields: list[dict[str, Any]], schema: Mapping[str, Any], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, each in enumerate(fields):
@@ -101,15 +119,18 @@ def _check_selectable(fields: list[dict[str, Any]], path: str) -> list[FieldErro
             errors.append(required(own))
             continue
         try:
-            compile_path(value)
-        except BadPath as error:
+            found = find_field(value, schema, brackets=False)
+        except BadFieldPath as error:
             errors.append(invalid(own, value, f"is an invalid path: {error}"))
-        if value.startswith(".metadata"):
+            continue
+        if value.startswith(".metadata."):
             errors.append(invalid(own, value, "must not point to fields in metadata"))
+        if found.get("type") not in {"string", "boolean", "integer"}:
+            errors.append(invalid(own, value, _NOT_SELECTABLE))
         if value in seen:
             errors.append(duplicate(own, value))
         seen.add(value)
-    return errors
+    return [*errors, too_many(path, len(seen), _MOST_SELECTABLE)] if len(seen) > _MOST_SELECTABLE else errors
 
 
 def _part_paths(versions: list[dict[str, Any]]) -> dict[str, str]:
@@ -136,17 +157,22 @@ def _check_version(version: Mapping[str, Any], path: str, shared: Mapping[str, s
     name = version.get("name", "")
     if wrong := names.dns_service_label(name):
         errors.append(invalid(f"{path}.name", name, ",".join(wrong)))
+    if version.get("deprecationWarning") is not None and not version.get("deprecated"):
+        text = "can only be set for deprecated versions"
+        errors.append(invalid(f"{path}.deprecationWarning", version["deprecationWarning"], text))
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
         errors.append(required(f"{path}.schema.openAPIV3Schema"))
     else:
         own = f"{where('schema')}.openAPIV3Schema"
-        errors += check_schema(schema, own) or check_rules(schema, own)
+        has_status = (version.get("subresources") or {}).get("status") is not None
+        found = check_schema(schema, own, has_status=has_status)
+        errors += [*found, *check_rules(schema, own, is_sound=not found)]
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         errors += _check_column(column, f"{where('additionalPrinterColumns')}[{index}]")
     if scale := (version.get("subresources") or {}).get("scale"):
         errors += _check_scale(scale, where("subresources"))
-    return [*errors, *_check_selectable(version.get("selectableFields") or [], where("selectableFields"))]
+    return [*errors, *_check_selectable(version.get("selectableFields") or [], schema or {}, where("selectableFields"))]
 
 
 _INTERNAL: Final = (
@@ -159,8 +185,10 @@ _INTERNAL: Final = (
 _INTERNAL_PARTS: Final = ("Schema", "Subresources", "AdditionalPrinterColumns", "SelectableFields")
 
 
-def _shown(versions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _shown(versions: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
     """The versions as the API shows them in a text: their parts count as the definition's."""
+    if not versions:
+        return None
     return [
         {**{name: version.get(field, empty) for name, field, empty in _INTERNAL}, **dict.fromkeys(_INTERNAL_PARTS)}
         for version in versions
@@ -172,11 +200,12 @@ def _check_versions(versions: list[dict[str, Any]]) -> list[FieldError]:
     shared = _part_paths(versions)
     seen: set[tuple[str, str]] = set()
     for index, version in enumerate(versions):
-        for error in _check_version(version, f"spec.versions[{index}]", shared):
-            if (error.path, str(error)) not in seen:
-                errors.append(error)
-            seen.add((error.path, str(error)))
+        found = _check_version(version, f"spec.versions[{index}]", shared)
+        errors += [error for error in found if (error.path, str(error)) not in seen]
+        seen |= {(error.path, str(error)) for error in found}
     own = [version.get("name") for version in versions]
+    if own and (wrong := names.dns_service_label(own[0] or "")):
+        errors.append(invalid("spec.version", own[0], ",".join(wrong)))
     if len(set(own)) < len(own):
         errors.append(invalid("spec.versions", _shown(versions), "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
@@ -184,6 +213,27 @@ def _check_versions(versions: list[dict[str, Any]]) -> list[FieldError]:
         if not any(version.get("storage") for version in versions):
             errors.append(invalid("status.storedVersions", None, "must have at least one stored version"))
     return errors
+
+
+def _check_conversion(conversion: Mapping[str, Any], path: str) -> list[FieldError]:
+    """Objects are converted by their schemas only; what is wrong with a webhook is told in the API's words all the same."""
+    strategy = conversion.get("strategy", "None")
+    if strategy not in {"None", "Webhook"}:
+        return [unsupported(f"{path}.strategy", strategy, ["None", "Webhook"])]
+    webhook = conversion.get("webhook") or {}
+    versions, client = webhook.get("conversionReviewVersions") or [], webhook.get("clientConfig")
+    if strategy == "None":
+        text = "should not be set when strategy is not set to Webhook"
+        given = {"webhookClientConfig": client, "conversionReviewVersions": versions}
+        return [forbidden(f"{path}.{field}", text) for field, value in given.items() if value]
+    errors: list[FieldError] = []
+    if not client:
+        errors.append(required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook"))
+    elif bool(client.get("url")) == bool(client.get("service")):
+        errors.append(required(f"{path}.webhookClientConfig", "exactly one of url or service is required"))
+    if not versions:
+        errors.append(required(f"{path}.conversionReviewVersions"))
+    return errors or [unsupported(f"{path}.strategy", strategy, ["None"])]
 
 
 def _check_definition(document: dict[str, Any]) -> list[FieldError]:
@@ -207,8 +257,7 @@ def _check_definition(document: dict[str, Any]) -> list[FieldError]:
         errors.append(unsupported("spec.scope", scope, ["Cluster", "Namespaced"]))
     errors += _check_versions(spec.get("versions") or [])
     errors += _check_names(kinds, "spec.names")
-    if (spec.get("conversion") or {}).get("strategy") not in {"None", None}:
-        errors.append(unsupported("spec.conversion.strategy", spec["conversion"]["strategy"], ["None"]))
+    errors += _check_conversion(spec.get("conversion") or {}, "spec.conversion")
     if spec.get("preserveUnknownFields"):
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         errors.append(invalid("spec.preserveUnknownFields", True, text))

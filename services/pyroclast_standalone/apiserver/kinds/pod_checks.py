@@ -16,7 +16,14 @@ from pyroclast_standalone.apiserver.documents.errors import (
 )
 from pyroclast_standalone.apiserver.documents.metadata import check_labels
 
-from .container_checks import check_containers, check_ids, check_images, check_init_containers, check_label
+from .container_checks import (
+    check_containers,
+    check_ephemeral_containers,
+    check_ids,
+    check_images,
+    check_init_containers,
+    check_label,
+)
 
 __all__ = ["check_new_pod", "check_pod", "check_pod_spec", "check_selector", "check_template"]
 
@@ -253,6 +260,9 @@ def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     if initial := spec.get("initContainers"):
         regular = {container.get("name", "") for container in containers}
         errors += check_init_containers(initial, regular, volumes, f"{path}.initContainers")
+    if guests := spec.get("ephemeralContainers"):
+        others = {container.get("name", "") for container in [*containers, *(spec.get("initContainers") or ())]}
+        errors += check_ephemeral_containers(guests, others, volumes, f"{path}.ephemeralContainers")
     if spec.get("hostNetwork"):
         errors += _check_host_ports(spec, path)
     errors += _check_choice(spec, "restartPolicy", _RESTART, path)

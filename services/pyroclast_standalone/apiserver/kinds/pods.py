@@ -10,6 +10,7 @@ from pyroclast_standalone.apiserver.documents.selectors import FieldReaders, rea
 
 from .pod_checks import check_new_pod
 from .pod_defaults import default_pod
+from .pod_parts import parts_of_pods
 from .pod_table import COLUMNS, pod_cells, pod_conditions
 from .pod_updates import check_pod_status, check_pod_update
 from .pod_warnings import warn_of_pod
@@ -113,6 +114,7 @@ POD: Final = Rules(
     prepare=_prepare,
     prepare_update=_prepare_update,
     prepare_status=_prepare_status,
+    parts=parts_of_pods(quality_of_service),
     kept_from_status=("f:metadata/f:ownerReferences", "f:metadata/f:deletionTimestamp"),
     fields=_FIELDS,
     generation=True,

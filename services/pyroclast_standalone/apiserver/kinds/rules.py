@@ -12,7 +12,7 @@ from pyroclast_standalone.apiserver.documents.errors import FieldError
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
 from pyroclast_standalone.apiserver.documents.tables import Column
 
-__all__ = ["AGE", "CREATED_AT", "NAME", "Cells", "Check", "Default", "Rules", "UpdateCheck", "age_of", "name_and_age"]
+__all__ = ["AGE", "CREATED_AT", "NAME", "Cells", "Check", "Default", "Part", "Rules", "UpdateCheck", "age_of", "name_and_age"]
 
 Default: TypeAlias = Callable[[dict[str, Any]], None]
 Check: TypeAlias = Callable[[dict[str, Any]], list[FieldError]]
@@ -51,6 +51,15 @@ def _no_change_errors(_new: dict[str, Any], _old: dict[str, Any]) -> list[FieldE
     return []
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What an endpoint changes that reaches a part of the spec only: `keep` puts everything else back, `check` validates."""
+
+    keep: Callable[[dict[str, Any], Mapping[str, Any]], None]
+    check: UpdateCheck
+    reaches_metadata: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What is special to a kind.
@@ -63,6 +72,7 @@ class Rules:
         check_status: Validates a change of status.
         prepare: Sets what only the server sets on create.
         prepare_status: Puts back, before a change of status, what not even that may change.
+        parts: By endpoint, those that change a part of the spec.
         fields: Selectable fields.
         kept_from_status: What else than the spec a change of status does not reach, as field sets name it.
         metadata_checks: How often a change's metadata is checked: twice for all kinds, and again by most.
@@ -79,6 +89,7 @@ class Rules:
     prepare_update: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
     prepare_status: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
     warnings: Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]] | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict)
     fields: FieldReaders | None = None
     metadata_checks: int = 3
     kept_from_status: Sequence[str] = ()

@@ -86,6 +86,10 @@ class Strategy(ABC):
             Undecodable: a value of a wrong type.
         """
 
+    def settle(self, document: dict[str, Any]) -> list[str]:
+        """Brings what an apply made into the kind's form, in place; see `decode`."""
+        return self.decode(document)
+
     @abstractmethod
     def default(self, document: dict[str, Any]) -> None:
         """Fills in defaults, in place."""

@@ -271,7 +271,6 @@ REPLICA_SET: Final = Rules(
     check=_check_deployment,
     check_update=_fixed_selector(_check_deployment),
     prepare=lambda document: document.update(status={"replicas": 0}),
-    fields={"status.replicas": _replicas},
     generation=True,
     columns=_set_columns(f"{_APPS}ReplicaSet"),
     cells=_set_cells,

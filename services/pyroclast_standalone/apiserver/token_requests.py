@@ -1,0 +1,116 @@
+"""Tokens of service accounts, as they are asked for: for whom, for how long, bound to which object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from . import bodies, clock, status
+from .context import Answer, Context
+from .documents import managed_fields
+from .documents.errors import invalid
+from .documents.schema import builtin_schema
+from .present import json_answer
+from .registry import Resource
+from .store import Store
+from .tokens import ISSUER, TokenSigner
+
+__all__ = ["TokenRequests"]
+
+_KIND: Final = bodies.BodyKind("authentication.k8s.io", "v1", "TokenRequest")
+_DEFAULT_SECONDS: Final = 3600
+_SHORTEST_SECONDS: Final = 600
+_LONGEST_SECONDS: Final = 2**32
+_BINDS_TO: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
+
+
+class TokenRequests:
+    """Answers them."""
+
+    def __init__(self, store: Store, signer: TokenSigner) -> None:
+        self._store = store
+        self._signer = signer
+
+    async def answer(self, context: Context, resource: Resource) -> Answer:
+        """POST of a TokenRequest to a service account."""
+        context.check_options()
+        name, namespace = context.info.name, context.info.namespace
+        body = bodies.decode(context, _KIND)
+        metadata = body["metadata"]
+        given = metadata.get("namespace") or namespace
+        if given != namespace:
+            raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        if metadata.get("name", name) != name:
+            fault = invalid("metadata.name", metadata["name"], "must match the service account name if specified")
+            raise status.invalid(_KIND.group, _KIND.kind, name, [fault])
+        stored = resource.collection.items.get(f"{namespace}/{name}")
+        if stored is None:
+            raise status.not_found("", "serviceaccounts", name)
+        if (uid := metadata.get("uid") or stored.uid) != stored.uid:
+            why = f"the UID in the token request ({uid}) does not match the UID of the service account ({stored.uid})"
+            raise status.conflict(_KIND.group, _KIND.kind, name, why)
+        spec = _complete(body["spec"])
+        body["status"] = {}
+        self._track(context, body)
+        metadata |= {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": clock.timestamp(context.now)}
+        _check(spec)
+        bound = self._bound_object(context, spec.get("boundObjectRef"))
+        seconds, audiences = spec["expirationSeconds"], spec["audiences"]
+        token = self._signer.issue(stored.load(), now=context.now, seconds=seconds, audiences=audiences, bound=bound)
+        body["status"] = {"token": token, "expirationTimestamp": clock.timestamp(context.now + seconds)}
+        return json_answer(context.wanted, body, 201)
+
+    def _track(self, context: Context, body: dict[str, Any]) -> None:
+        schema = builtin_schema(_KIND.group, _KIND.version, _KIND.kind)
+        if schema is not None:
+            managed_fields.track_update(
+                body,
+                None,
+                schema,
+                manager=context.field_manager,
+                api_version=_KIND.api_version,
+                now=clock.timestamp(context.now),
+                subresource="token",
+            )
+
+    def _bound_object(self, context: Context, reference: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """The object that the token must not outlive."""
+        if not reference:
+            return None
+        kind, name = reference.get("kind", ""), reference.get("name", "")
+        group, _, version = reference.get("apiVersion", "").rpartition("/")
+        if group or kind not in _BINDS_TO:
+            raise status.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
+        collection = self._store.collection(_BINDS_TO[kind])
+        stored = collection.items.get(name if kind == "Node" else f"{context.info.namespace}/{name}")
+        if stored is None:
+            raise status.not_found("", collection.name, name)
+        account = context.info.name
+        if kind == "Pod" and stored.load()["spec"].get("serviceAccountName") != account:
+            why = f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
+            raise status.bad_request(why)
+        if reference.get("uid") not in {None, "", stored.uid}:
+            why = (
+                f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record. "
+                "The object might have been deleted and then recreated"
+            )
+            raise status.conflict("", kind, name, why)
+        return {"kind": kind, "metadata": {"name": name, "uid": stored.uid}}
+
+
+def _complete(spec: dict[str, Any]) -> dict[str, Any]:
+    """`spec` with the audiences and the time that a token has when nothing else is asked for."""
+    spec["audiences"] = spec.get("audiences") or [ISSUER]
+    if spec.get("expirationSeconds") is None:
+        spec["expirationSeconds"] = _DEFAULT_SECONDS
+    return spec
+
+
+def _check(spec: Mapping[str, Any]) -> None:
+    seconds, faults = spec["expirationSeconds"], []
+    if seconds < _SHORTEST_SECONDS:
+        faults.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
+    if seconds > _LONGEST_SECONDS:
+        faults.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
+    if faults:
+        raise status.invalid(_KIND.group, _KIND.kind, "", faults)
