@@ -9,7 +9,7 @@ from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid,
 from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .cells import selector_text
-from .pod_checks import check_selector
+from .label_selectors import check_selector
 from .rules import AGE, NAME, Rules, age_of
 
 __all__ = ["ENDPOINT_SLICE", "HORIZONTAL_POD_AUTOSCALER", "INGRESS", "INGRESS_CLASS", "NETWORK_POLICY", "PLAIN"]

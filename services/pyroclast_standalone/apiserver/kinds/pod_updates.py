@@ -9,6 +9,7 @@ from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidde
 from pyroclast_standalone.apiserver.documents.formats import FORMATS
 
 from .diffs import diff
+from .pod_annotations import check_annotation_changes
 from .pod_checks import check_pod
 
 __all__ = ["check_pod_status", "check_pod_update"]
@@ -101,9 +102,7 @@ def _free_node_affinity(result: dict[str, Any], old: Mapping[str, Any]) -> None:
 def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
     """What is wrong with a change of a pod: little of its spec may change."""
     mine, theirs = new["spec"], old["spec"]
-    if mine == theirs:
-        return []
-    errors = check_pod(new)
+    errors = [*check_pod(new), *check_annotation_changes(new, old)]
     for field in ("containers", "initContainers"):
         if len(mine.get(field) or ()) != len(theirs.get(field) or ()):
             text = "pod updates may not add or remove containers"
@@ -119,6 +118,8 @@ def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
         return errors  # nothing more is looked at
     errors += _check_tolerations(mine, theirs)
     errors += _check_gates(mine, theirs)
+    if mine == theirs:
+        return errors
     errors += _check_selector(mine, theirs)
     compared = _compared(mine, theirs)
     if compared != theirs:

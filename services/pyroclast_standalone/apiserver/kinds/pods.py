@@ -50,11 +50,16 @@ def _is_zero(amount: str) -> bool:
 
 
 def quality_of_service(spec: Mapping[str, Any]) -> str:
-    """The class of service that requests and limits of all containers give a pod: Guaranteed, Burstable or BestEffort."""
+    """The class of service that its requests and limits give a pod: Guaranteed, Burstable or BestEffort.
+
+    Those of all containers count, unless the pod has some as a whole.
+    """
     guaranteed = True
     some = False
-    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-        resources = container.get("resources") or {}
+    whole = spec.get("resources") or {}
+    holders = [spec] if whole.get("limits") or whole.get("requests") else None
+    for holder in holders or [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        resources = holder.get("resources") or {}
         limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
         for name in ("cpu", "memory"):
             limit, request = limits.get(name), requests.get(name)

@@ -10,7 +10,7 @@ from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidde
 from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .checks import immutable, optional_choice
-from .pod_checks import check_selector
+from .label_selectors import check_selector
 from .rules import AGE, NAME, Rules, age_of
 
 __all__ = ["LEASE", "POD_DISRUPTION_BUDGET", "PRIORITY_CLASS", "RUNTIME_CLASS"]

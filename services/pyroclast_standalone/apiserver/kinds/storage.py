@@ -11,7 +11,7 @@ from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .checks import immutable, optional_choice
 from .diffs import diff
-from .pod_checks import check_selector
+from .label_selectors import check_selector
 from .pod_defaults import default_claim_spec
 from .rules import AGE, NAME, Rules, age_of
 

@@ -12,7 +12,8 @@ from pyroclast_standalone.apiserver.documents.tables import Column
 from .cells import containers_of, selector_text
 from .checks import immutable, non_negative
 from .diffs import diff
-from .pod_checks import check_selector, check_template
+from .label_selectors import check_selector
+from .pod_checks import check_template
 from .pod_defaults import default_claim_spec, default_template
 from .pod_warnings import warning_of
 from .rules import AGE, NAME, Rules, age_of

@@ -1,0 +1,65 @@
+"""IP addresses, in the forms that older fields of the API take."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final
+
+from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
+
+__all__ = ["check_address", "check_range", "is_ipv4", "parse_address", "warn_of_address"]
+
+_NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_LEADING_ZERO: Final = re.compile(r"(^|\.)0\d")
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def parse_address(text: str) -> Address | None:
+    """The address that `text` is; leading zeros in its numbers do not count."""
+    plain = ".".join(str(int(each)) if each.isdigit() else each for each in text.split(".")) if "." in text else text
+    try:
+        return ipaddress.ip_address(plain)
+    except ValueError:
+        return None
+
+
+def is_ipv4(text: str) -> bool:
+    """Whether `text` is an address of IPv4."""
+    return isinstance(parse_address(text), ipaddress.IPv4Address)
+
+
+def check_address(text: str, path: str) -> list[FieldError]:
+    """What is wrong with `text` as an address."""
+    address = parse_address(text)
+    if address is None:
+        return [invalid(path, text, _NO_ADDRESS)]
+    if isinstance(address, ipaddress.IPv4Address) and _LEADING_ZERO.search(text):
+        return [invalid(path, text, "must not have leading 0s")]
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return [invalid(path, text, "must not be an IPv4-mapped IPv6 address")]
+    return []
+
+
+def check_range(text: str, path: str) -> list[FieldError]:
+    """What is wrong with `text` as a range of addresses."""
+    base, slash, bits = text.partition("/")
+    address = parse_address(base)
+    if address is None or not slash or not bits.isdigit() or int(bits) > address.max_prefixlen:
+        return [invalid(path, text, _NO_RANGE)]
+    errors = []
+    if isinstance(address, ipaddress.IPv4Address) and _LEADING_ZERO.search(base):
+        errors.append(invalid(path, text, "must not have leading 0s in IP"))
+    if len(bits) > 1 and bits.startswith("0"):
+        errors.append(invalid(path, text, "must not have leading 0s in prefix length"))
+    return errors
+
+
+def warn_of_address(text: str, path: str) -> list[str]:
+    """Addresses of IPv6 that are not in their usual form."""
+    address = parse_address(text)
+    if isinstance(address, ipaddress.IPv6Address) and str(address) != text:
+        return [f'{path}: IPv6 address "{text}" should be in RFC 5952 canonical format ("{address}")']
+    return []
