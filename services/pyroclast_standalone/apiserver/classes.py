@@ -18,6 +18,9 @@ _DEFAULT_STORAGE: Final = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 _DEFAULT_INGRESS: Final = ("ingressclass.kubernetes.io/is-default-class",)
+_NO_GROWTH: Final = (
+    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+)
 _OLD_STORAGE: Final = "volume.beta.kubernetes.io/storage-class"
 _OLD_INGRESS: Final = "kubernetes.io/ingress.class"
 
@@ -50,13 +53,17 @@ class Classes:
                 pass
 
     async def check(self, review: Review) -> None:
-        """Refuse a pod whose overhead is not that of its class.
+        """Refuse a pod whose overhead is not that of its class, and a claim that grows where its class does not let it.
 
         Raises:
             StatusError: 403.
         """
         body = review.body
-        if review.operation != "CREATE" or review.subresource or body is None or review.resource.qualified != "pods":
+        if review.subresource or body is None:
+            return
+        if review.operation == "UPDATE" and review.resource.qualified == "persistentvolumeclaims":
+            self._check_growth(review, body)
+        if review.operation != "CREATE" or review.resource.qualified != "pods":
             return
         overhead = body["spec"].get("overhead")
         known = ((self._class_of(review, body["spec"]) or {}).get("overhead") or {}).get("podFixed")
@@ -64,6 +71,13 @@ class Classes:
             raise _refusal(review, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         if known is None and overhead is not None:
             raise _refusal(review, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+
+    def _check_growth(self, review: Review, body: Mapping[str, Any]) -> None:
+        if _asked(body) <= _asked(review.old or {}):
+            return
+        stored = self._storage.items.get(body["spec"].get("storageClassName") or "")
+        if stored is None or not stored.load().get("allowVolumeExpansion"):
+            raise status.forbidden("", "persistentvolumeclaims", review.name, _NO_GROWTH)
 
     def _class_of(self, review: Review, spec: Mapping[str, Any]) -> dict[str, Any] | None:
         name = spec.get("runtimeClassName")
@@ -106,6 +120,11 @@ class Classes:
         found.sort(key=lambda each: str(each["metadata"].get("creationTimestamp")), reverse=True)
         if found:
             body["spec"][field] = found[0]["metadata"]["name"]
+
+
+def _asked(claim: Mapping[str, Any]) -> quantity.Quantity:
+    resources = (claim.get("spec") or {}).get("resources") or {}
+    return quantity.parse((resources.get("requests") or {}).get("storage", "0"))
 
 
 def _is_marked(document: Mapping[str, Any], marks: Sequence[str]) -> bool:

@@ -8,10 +8,11 @@ from typing import Final
 
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
 
-__all__ = ["check_address", "check_range", "is_ipv4", "parse_address", "warn_of_address"]
+__all__ = ["check_address", "check_endpoint_address", "check_range", "is_ipv4", "parse_address", "warn_of_address"]
 
 _NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_LINK_LOCAL_MULTICAST: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 _LEADING_ZERO: Final = re.compile(r"(^|\.)0\d")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -62,4 +63,20 @@ def warn_of_address(text: str, path: str) -> list[str]:
     address = parse_address(text)
     if isinstance(address, ipaddress.IPv6Address) and str(address) != text:
         return [f'{path}: IPv6 address "{text}" should be in RFC 5952 canonical format ("{address}")']
+    return []
+
+
+def check_endpoint_address(text: str, path: str) -> list[FieldError]:
+    """What is wrong with `text` as an address that others send to."""
+    address = parse_address(text)
+    if address is None:
+        return [invalid(path, text, "must be a valid IP address")]
+    if address.is_unspecified:
+        return [invalid(path, text, f"may not be unspecified ({text})")]
+    if address.is_loopback:
+        return [invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")]
+    if address.is_link_local:
+        return [invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")]
+    if any(address.version == each.version and address in each for each in _LINK_LOCAL_MULTICAST):
+        return [invalid(path, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")]
     return []

@@ -12,18 +12,24 @@ from pyroclast_standalone.apiserver.documents.metadata import check_labels
 
 from .checks import named, optional_choice
 from .label_selectors import check_selector
+from .resource_checks import is_native
 
-__all__ = ["MODES", "check_claim_spec", "check_claim_template", "check_volume_size"]
+__all__ = ["check_claim_spec", "check_claim_template", "check_modes", "check_storage_name"]
 
-MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
-def check_volume_size(size: str, path: str) -> list[FieldError]:
-    """What is wrong with how much is asked for."""
-    amount = quantity.parse(size)
-    if amount <= quantity.parse("0"):
-        return [invalid(path, size, "must be greater than zero")]
-    return []
+def check_storage_name(name: str, path: str) -> list[FieldError]:
+    """What is wrong with `name` as something that a claim has: storage, or something that is not of Kubernetes."""
+    if errors := named(name, names.label_key, path):
+        return errors
+    return [unsupported(path, name, ["storage"])] if is_native(name) and name != "storage" else []
+
+
+def _check_size(size: str | None, path: str) -> list[FieldError]:
+    if size is None:
+        return [required(path)]
+    return [] if quantity.parse(size) > quantity.parse("0") else [invalid(path, size, "must be greater than zero")]
 
 
 def _check_source(source: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -38,9 +44,10 @@ def _check_source(source: Mapping[str, Any], path: str) -> list[FieldError]:
     return errors
 
 
-def _check_modes(modes: list[str], path: str) -> list[FieldError]:
-    errors = [unsupported(path, mode, MODES) for mode in modes if mode not in MODES]
-    if "ReadWriteOncePod" in modes and set(modes) & {*MODES} - {"ReadWriteOncePod"}:
+def check_modes(modes: list[str], path: str) -> list[FieldError]:
+    """What is wrong with how a volume may be used."""
+    errors = [unsupported(path, mode, _MODES) for mode in modes if mode not in _MODES]
+    if "ReadWriteOncePod" in modes and set(modes) & {*_MODES} - {"ReadWriteOncePod"}:
         errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
     return errors
 
@@ -51,13 +58,11 @@ def check_claim_spec(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     errors = [] if modes else [required(f"{path}.accessModes", "at least 1 access mode is required")]
     if selector := spec.get("selector"):
         errors += check_selector(selector, f"{path}.selector")
-    errors += _check_modes(modes, f"{path}.accessModes")
+    errors += check_modes(modes, f"{path}.accessModes")
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    own = f"{path}.resources[storage]"
-    errors += [required(own)] if size is None else check_volume_size(size, own)
-    for field in ("storageClassName",):
-        if name := spec.get(field):
-            errors += named(name, names.dns_subdomain, f"{path}.{field}")
+    errors += _check_size(size, f"{path}.resources[storage]")
+    if name := spec.get("storageClassName"):
+        errors += named(name, names.dns_subdomain, f"{path}.storageClassName")
     errors += optional_choice(spec, "volumeMode", ("Block", "Filesystem"), path)
     sources = [field for field in ("dataSource", "dataSourceRef") if spec.get(field) is not None]
     for field in sources:
@@ -71,9 +76,9 @@ def check_claim_spec(spec: Mapping[str, Any], path: str) -> list[FieldError]:
 
 def _check_both(source: Mapping[str, Any], reference: Mapping[str, Any], path: str) -> list[FieldError]:
     if reference.get("namespace"):
-        return [invalid(path, f"{path}.dataSource", "may not be specified when dataSourceRef.namespace is specified")]
+        return [invalid(path, {}, "may not be specified when dataSourceRef.namespace is specified")]
     same = all(source.get(field) == reference.get(field) for field in ("apiGroup", "kind", "name"))
-    return [] if same else [invalid(path, f"{path}.dataSource", "must match dataSourceRef")]
+    return [] if same else [invalid(path, {}, "must match dataSourceRef")]
 
 
 def check_claim_template(template: Mapping[str, Any], path: str) -> list[FieldError]:

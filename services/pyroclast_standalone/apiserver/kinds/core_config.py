@@ -7,12 +7,12 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast.resources import quantity
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, too_long
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.documents.tables import Column
 
+from .quota_checks import check_limit_range, check_quota, check_quota_status, check_quota_update
 from .rules import AGE, NAME, Rules, age_of
 
 __all__ = ["CONFIG_MAP", "LIMIT_RANGE", "RESOURCE_QUOTA", "SECRET", "SERVICE_ACCOUNT"]
@@ -140,17 +140,10 @@ def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], ", ".join(requests), ", ".join(limits), age_of(document, now)]
 
 
-def _check_quota(document: Mapping[str, Any]) -> list[FieldError]:
-    hard = document["spec"].get("hard") or {}
-    return [
-        invalid(f"spec.hard[{name}]", amount, "must be greater than or equal to 0")
-        for name, amount in sorted(hard.items())
-        if quantity.parse(amount) < quantity.parse("0")
-    ]
-
-
 RESOURCE_QUOTA: Final = Rules(
-    check=_check_quota,
+    check=check_quota,
+    check_update=check_quota_update,
+    check_status=check_quota_status,
     deletes_to_object=True,
     columns=(
         NAME,
@@ -178,5 +171,5 @@ def _default_limits(document: dict[str, Any]) -> None:
 
 
 LIMIT_RANGE: Final = Rules(
-    default=_default_limits,
+    default=_default_limits, check=check_limit_range, check_update=lambda new, _old: check_limit_range(new)
 )

@@ -1,4 +1,4 @@
-"""Network policies, ingresses, endpoint slices, and autoscaling."""
+"""Network policies, ingresses, and autoscaling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .cells import selector_text
 from .label_selectors import check_selector
 from .rules import AGE, NAME, Rules, age_of
 
-__all__ = ["ENDPOINT_SLICE", "HORIZONTAL_POD_AUTOSCALER", "INGRESS", "INGRESS_CLASS", "NETWORK_POLICY", "PLAIN"]
+__all__ = ["HORIZONTAL_POD_AUTOSCALER", "INGRESS", "INGRESS_CLASS", "NETWORK_POLICY", "PLAIN"]
 
 _SHOWN: Final = 3  # ports and endpoints that a row names one by one
 
@@ -111,44 +111,6 @@ INGRESS_CLASS: Final = Rules(
         AGE,
     ),
     cells=_class_cells,
-)
-
-
-def _few(values: list[str]) -> str:
-    more = f" + {len(values) - _SHOWN} more..." if len(values) > _SHOWN else ""
-    return (",".join(values[:_SHOWN]) + more) or "<unset>"
-
-
-def _slice_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    ports = [str(each.get("port") or "*") for each in document.get("ports") or ()]
-    addresses = [address for each in document.get("endpoints") or () for address in each.get("addresses") or ()]
-    return [
-        document["metadata"]["name"],
-        document.get("addressType", ""),
-        _few(ports),
-        _few(addresses),
-        age_of(document, now),
-    ]
-
-
-def _default_slice(document: dict[str, Any]) -> None:
-    for port in document.get("ports") or ():
-        port.setdefault("name", "")
-        port.setdefault("protocol", "TCP")
-
-
-ENDPOINT_SLICE: Final = Rules(
-    default=_default_slice,
-    generation=True,
-    columns=(
-        NAME,
-        *(
-            Column(field[:1].upper() + field[1:], doc=f"io.k8s.api.discovery.v1.EndpointSlice.{field}")
-            for field in ("addressType", "ports", "endpoints")
-        ),
-        AGE,
-    ),
-    cells=_slice_cells,
 )
 
 

@@ -20,6 +20,7 @@ from pyroclast_standalone.apiserver.documents.errors import (
 __all__ = [
     "STANDARD_RESOURCES",
     "check_amount",
+    "check_container_name",
     "check_resource_name",
     "check_resources",
     "check_spec_resources",
@@ -31,6 +32,7 @@ __all__ = [
 
 _CONTAINER_RESOURCES: Final = {"cpu", "memory", "ephemeral-storage"}
 _POD_RESOURCES: Final = ("cpu", "hugepages-", "memory")
+_HUGE: Final = ("hugepages-", "requests.hugepages-")
 _WHOLE_RESOURCES: Final = {
     "pods",
     "services",
@@ -74,12 +76,13 @@ def overcommits(name: str) -> bool:
 def check_resource_name(name: str, path: str) -> list[FieldError]:
     """What is wrong with `name` as a resource of anything."""
     errors = [invalid(path, name, sentence) for sentence in names.label_key(name)]
-    if not errors and "/" not in name and name not in STANDARD_RESOURCES and not name.startswith("hugepages-"):
+    if not errors and "/" not in name and name not in STANDARD_RESOURCES and not name.startswith(_HUGE):
         errors.append(invalid(path, name, "must be a standard resource type or fully qualified"))
     return errors
 
 
-def _check_container_name(name: str, path: str) -> list[FieldError]:
+def check_container_name(name: str, path: str) -> list[FieldError]:
+    """What is wrong with `name` as a resource of containers."""
     errors = check_resource_name(name, path)
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not name.startswith("hugepages-"):
@@ -176,7 +179,7 @@ def _check(
 
 def check_resources(resources: Mapping[str, Any], path: str, claims: Collection[str] = ()) -> list[FieldError]:
     """What is wrong with the resources of a container; `claims` are those that its pod has."""
-    return _check(resources, _check_container_name, claims, path)
+    return _check(resources, check_container_name, claims, path)
 
 
 def check_spec_resources(spec: Mapping[str, Any], path: str, claims: Collection[str]) -> list[FieldError]:
