@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents import names
@@ -22,9 +22,6 @@ from .rules import AGE, NAME, Rules, age_of
 __all__ = ["CRON_JOB", "JOB"]
 
 _BATCH: Final = "io.k8s.api.batch.v1."
-_BAD_NAME: Final = (
-    "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
-)
 _LONGEST_NAME: Final = 52
 _MAX_INT32: Final = 2**31 - 1
 
@@ -114,20 +111,9 @@ _CONTAINERS: Final = Column("Containers", priority=1, description="Names of the 
 _IMAGES: Final = Column("Images", priority=1, description="Images of the containers in the template.")
 
 
-def _warn_of(*path: str) -> Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]]:
-    """Warnings about the template at `path`, and about a name that pods cannot have in theirs."""
-    warn_of_template = warning_of(*path)
-
-    def warn(document: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[str]:
-        faults = names.dns_label(document["metadata"].get("name") or "") if old is None else []
-        return [*([f"{_BAD_NAME}: [{' '.join(faults)}]"] if faults else []), *warn_of_template(document, old)]
-
-    return warn
-
-
 JOB: Final = Rules(
     metadata_checks=4,
-    warnings=_warn_of("spec", "template"),
+    warnings=warning_of("spec", "template", names_pods=True),
     default=_default_job,
     check=check_job,
     check_update=check_job_update,
@@ -212,7 +198,7 @@ def _cron_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 CRON_JOB: Final = Rules(
-    warnings=_warn_of("spec", "jobTemplate", "spec", "template"),
+    warnings=warning_of("spec", "jobTemplate", "spec", "template", names_pods=True),
     default=_default_cron_job,
     check=_check_cron_job,
     check_update=lambda new, old: _check_cron_spec(new["spec"], old["spec"]),

@@ -98,7 +98,9 @@ class BuiltinStrategy(Strategy):
             return
         if self.has_status:
             _restore(new, old, "status")
-        if self.rules.prepare_update is not None and subresource != "finalize":
+        if part := self.rules.parts.get(subresource):
+            part.prepare(new, old)
+        elif self.rules.prepare_update is not None and subresource != "finalize":
             self.rules.prepare_update(new, old)
         if self.has_generation:
             generation = old["metadata"].get("generation") or 0
@@ -123,7 +125,8 @@ class BuiltinStrategy(Strategy):
         errors = check_metadata_update(new["metadata"], old["metadata"], times=times)
         if self._names_finalizers:
             errors += check_finalizer_names(new["metadata"]) * (times - 2)
-        return Verdict([*errors, *self.rules.check_update(new, old)])
+        part = self.rules.parts.get(subresource)
+        return Verdict([*errors, *(part.check if part else self.rules.check_update)(new, old)])
 
     def warnings(self, document: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
         """What deserves a `Warning` header."""

@@ -9,6 +9,7 @@ from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidde
 from pyroclast_standalone.apiserver.documents.formats import FORMATS
 
 from .diffs import diff
+from .internals import internal_form
 from .pod_annotations import check_annotation_changes
 from .pod_checks import check_pod
 
@@ -23,6 +24,7 @@ _UPDATABLE: Final = (
 )
 _FREE_FIELDS: Final = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 _ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _MAX_INT32: Final = 2**31 - 1
 
 
@@ -63,6 +65,39 @@ def _check_selector(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Fiel
     if not old.get("schedulingGates") or before.items() <= (wanted or {}).items():
         return []
     return [invalid("spec.nodeSelector", wanted, "only additions to spec.nodeSelector are allowed (no mutations or deletions)")]
+
+
+def _check_node_affinity(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+    """A pod that waits at a gate may only be bound to fewer nodes."""
+    mine, theirs = ((each.get("affinity") or {}).get("nodeAffinity") or {} for each in (new, old))
+    if not old.get("schedulingGates") or mine == theirs or theirs.get(_REQUIRED) is None:
+        return []
+    path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+    before = theirs[_REQUIRED].get("nodeSelectorTerms") or []
+    terms = (mine.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    if before and len(terms) != len(before):
+        shown = [_term_form(each) for each in terms] or None
+        text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [invalid(path, shown, text)]
+    text = "only additions are allowed (no mutations or deletions)"
+    return [
+        invalid(f"{path}[{index}]", _term_form(term), text)
+        for index, (term, known) in enumerate(zip(terms, before, strict=False))
+        if not all(_adds(term.get(field), known.get(field)) for field in ("matchExpressions", "matchFields"))
+    ]
+
+
+def _adds(new: list[dict[str, Any]] | None, old: list[dict[str, Any]] | None) -> bool:
+    return (new or [])[: len(old or [])] == (old or [])
+
+
+def _term_form(term: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        field[:1].upper() + field[1:]: [internal_form(each, ("key", "operator", "values")) for each in term[field]]
+        if field in term
+        else None
+        for field in ("matchExpressions", "matchFields")
+    }
 
 
 def _with_old_images(containers: list[dict[str, Any]], old: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -120,7 +155,7 @@ def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
     errors += _check_gates(mine, theirs)
     if mine == theirs:
         return errors
-    errors += _check_selector(mine, theirs)
+    errors += [*_check_selector(mine, theirs), *_check_node_affinity(mine, theirs)]
     compared = _compared(mine, theirs)
     if compared != theirs:
         text = f"pod updates may not change fields other than {','.join(_UPDATABLE)}\n{diff(theirs, compared)}"

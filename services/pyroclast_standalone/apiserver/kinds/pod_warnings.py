@@ -16,6 +16,9 @@ __all__ = ["warn_of_pod", "warn_of_template", "warning_of"]
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _MATCHES_NONE: Final = "a null labelSelector results in matching no pod"
+_BAD_NAME: Final = (
+    "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
+)
 _BYTES: Final = ("memory", "ephemeral-storage")
 _SECCOMP: Final = "container.seccomp.security.alpha.kubernetes.io/"
 _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
@@ -49,8 +52,11 @@ def warn_of_template(template: Mapping[str, Any], path: str) -> list[str]:
     return list(_spec(template.get("spec") or {}, template.get("metadata") or {}, f"{path}.spec"))
 
 
-def warning_of(*path: str) -> Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]]:
-    """Warnings about the template at `path` of an object that is new or has a new generation."""
+def warning_of(*path: str, names_pods: bool = False) -> Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]]:
+    """Warnings about the template at `path` of an object that is new or has a new generation.
+
+    With `names_pods` also about a name that pods, which are named after the object, cannot have for their hosts.
+    """
 
     def warn(document: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[str]:
         if old is not None and document["metadata"].get("generation") == old["metadata"].get("generation"):
@@ -58,7 +64,9 @@ def warning_of(*path: str) -> Callable[[Mapping[str, Any], Mapping[str, Any] | N
         template: Any = document
         for step in path:
             template = (template or {}).get(step)
-        return warn_of_template(template or {}, ".".join(path))
+        faults = names.dns_label(document["metadata"].get("name") or "") if names_pods and old is None else []
+        told = [f"{_BAD_NAME}: [{' '.join(faults)}]"] if faults else []
+        return [*told, *warn_of_template(template or {}, ".".join(path))]
 
     return warn
 

@@ -12,7 +12,7 @@ from pyroclast_standalone.apiserver.documents.errors import FieldError
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
 from pyroclast_standalone.apiserver.documents.tables import Column
 
-__all__ = ["AGE", "CREATED_AT", "NAME", "Cells", "Check", "Default", "Rules", "UpdateCheck", "age_of", "name_and_age"]
+__all__ = ["AGE", "CREATED_AT", "NAME", "Cells", "Check", "Default", "Part", "Rules", "UpdateCheck", "age_of", "name_and_age"]
 
 Default: TypeAlias = Callable[[dict[str, Any]], None]
 Check: TypeAlias = Callable[[dict[str, Any]], list[FieldError]]
@@ -52,6 +52,19 @@ def _no_change_errors(_new: dict[str, Any], _old: dict[str, Any]) -> list[FieldE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a subresource changes of an object.
+
+    Attributes:
+        prepare: Puts back what it may not change.
+        check: Validates the change.
+    """
+
+    prepare: Callable[[dict[str, Any], Mapping[str, Any]], None]
+    check: UpdateCheck
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What is special to a kind.
 
@@ -63,6 +76,7 @@ class Rules:
         check_status: Validates a change of status.
         prepare: Sets what only the server sets on create.
         prepare_status: Puts back, before a change of status, what not even that may change.
+        parts: What else may be changed of an object by itself, by subresource.
         fields: Selectable fields.
         kept_from_status: What else than the spec a change of status does not reach, as field sets name it.
         metadata_checks: How often a change's metadata is checked: twice for all kinds, and again by most.
@@ -79,6 +93,7 @@ class Rules:
     prepare_update: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
     prepare_status: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
     warnings: Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]] | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict)
     fields: FieldReaders | None = None
     metadata_checks: int = 3
     kept_from_status: Sequence[str] = ()
