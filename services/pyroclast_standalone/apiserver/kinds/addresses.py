@@ -8,7 +8,7 @@ from typing import Final
 
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
 
-__all__ = ["check_address", "check_endpoint_address", "check_range", "is_ipv4", "parse_address", "warn_of_address"]
+__all__ = ["check_address", "check_endpoint_address", "check_range", "is_ipv4", "parse_address", "parse_range", "warn_of_address"]
 
 _NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
@@ -44,14 +44,22 @@ def check_address(text: str, path: str) -> list[FieldError]:
     return []
 
 
-def check_range(text: str, path: str) -> list[FieldError]:
-    """What is wrong with `text` as a range of addresses."""
+def parse_range(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """The range that `text` is, counted from its first address."""
     base, slash, bits = text.partition("/")
     address = parse_address(base)
     if address is None or not slash or not bits.isdigit() or int(bits) > address.max_prefixlen:
+        return None
+    return ipaddress.ip_network(f"{address}/{int(bits)}", strict=False)
+
+
+def check_range(text: str, path: str) -> list[FieldError]:
+    """What is wrong with `text` as a range of addresses."""
+    if parse_range(text) is None:
         return [invalid(path, text, _NO_RANGE)]
+    base, _, bits = text.partition("/")
     errors = []
-    if isinstance(address, ipaddress.IPv4Address) and _LEADING_ZERO.search(base):
+    if is_ipv4(base) and _LEADING_ZERO.search(base):
         errors.append(invalid(path, text, "must not have leading 0s in IP"))
     if len(bits) > 1 and bits.startswith("0"):
         errors.append(invalid(path, text, "must not have leading 0s in prefix length"))

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.durations import human_duration, parse_time, since
-from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
+from pyroclast_standalone.apiserver.documents.errors import (
+    ErrorType,
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    unsupported,
+)
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.documents.tables import Column
 
+from .addresses import check_range, parse_range
 from .checks import named
+from .internals import internal_form
+from .resource_checks import check_amount
 from .rules import AGE, NAME, Rules, age_of
 
 __all__ = ["EVENT", "NAMESPACE", "NODE", "REGARDING_EVENT"]
 
 _CORE: Final = "io.k8s.api.core.v1."
+_is_feature = re.compile(r"[A-Z][A-Za-z0-9]*(/[A-Za-z0-9]+)*").fullmatch
+_NO_FEATURE: Final = (
+    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' "
+    "(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+)
+_NO_FINALIZER: Final = "name is neither a standard finalizer name nor is it fully qualified"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -40,24 +58,88 @@ def _check_taints(taints: list[dict[str, Any]], path: str) -> list[FieldError]:
         elif effect not in _EFFECTS:
             errors.append(unsupported(f"{own}.effect", effect, _EFFECTS))
         if (key, effect) in seen:
-            errors.append(duplicate(own, taint))
+            shown = {**internal_form(taint, ("key", "value", "effect", "timeAdded")), "Value": value}
+            errors.append(FieldError(own, ErrorType.DUPLICATE, "taints must be unique by key and effect pair", shown))
         seen.add((key, effect))
     return errors
 
 
+def _check_resources(status: Mapping[str, Any]) -> list[FieldError]:
+    return [
+        error
+        for field in ("capacity", "allocatable")
+        for name, amount in (status.get(field) or {}).items()
+        for error in check_amount(name, amount, f"status.{field}.{name}")
+    ]
+
+
+def _check_features(features: Sequence[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, name in enumerate(features):
+        own = f"status.declaredFeatures[{index}]"
+        if not _is_feature(name):
+            errors.append(invalid(own, name, f'invalid feature name "{name}": {_NO_FEATURE}'))
+        if index and features[index - 1] == name:
+            errors.append(duplicate(own, name))
+        elif index and features[index - 1] > name:
+            errors.append(invalid(own, name, "list must be sorted alphabetically"))
+    return errors
+
+
+def _check_ranges(ranges: Sequence[str]) -> list[FieldError]:
+    errors = [error for index, each in enumerate(ranges) for error in check_range(each, f"spec.podCIDRs[{index}]")]
+    known = [parse_range(each) for each in ranges]
+    families = {each.version for each in known if each is not None}
+    if len(ranges) > 1 and (len(families) != len(ranges) or len(ranges) > 2):
+        errors.append(invalid("spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family"))
+    return errors
+
+
 def _check_node(document: dict[str, Any]) -> list[FieldError]:
-    taints = document["spec"].get("taints")
-    return _check_taints(taints, "metadata.taints") if taints else []
+    spec, status = document["spec"], document.get("status") or {}
+    errors = _check_taints(spec.get("taints") or [], "metadata.taints")
+    errors += [*_check_resources(status), *_check_features(status.get("declaredFeatures") or [])]
+    return [*errors, *_check_ranges(spec.get("podCIDRs") or [])]
 
 
-def _update_node(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    errors = []
+def _prepare_ranges(document: dict[str, Any], old: Mapping[str, Any] | None = None) -> None:
+    """The one range is the first of them; where they differ after a change, the one that was changed counts."""
+    spec, before = document["spec"], (old or {}).get("spec") or {}
+    one, many = spec.get("podCIDR"), spec.get("podCIDRs")
+    if one and (not many or many[0] != one):
+        if old is None or one != before.get("podCIDR"):
+            spec["podCIDRs"] = [one]
+        elif many:
+            spec["podCIDR"] = many[0]
+    elif many and not one:
+        spec["podCIDR"] = many[0]
+
+
+def _check_node_change(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    status = new.get("status") or {}
+    errors = [*_check_resources(status), *_check_features(status.get("declaredFeatures") or [])]
+    addresses = status.get("addresses") or []
+    errors += [
+        duplicate(f"status.addresses[{index}]", internal_form(each, ("type", "address")))
+        for index, each in enumerate(addresses)
+        if each in addresses[:index]
+    ]
     spec, before = new["spec"], old["spec"]
     if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
         errors.append(forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid'))
     if before.get("providerID") and spec.get("providerID") != before["providerID"]:
         errors.append(forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid'))
-    return [*errors, *_check_node(new)]
+    return [*errors, *_check_taints(spec.get("taints") or [], "metadata.taints")]
+
+
+def _warn_of_node(document: Mapping[str, Any], _old: Mapping[str, Any] | None) -> list[str]:
+    spec = document.get("spec") or {}
+    told = []
+    if spec.get("configSource") is not None:
+        told.append("spec.configSource: the feature is no longer supported")
+    if spec.get("externalID"):
+        told.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    return told
 
 
 def _addresses(status: Mapping[str, Any], kind: str) -> str:
@@ -104,7 +186,11 @@ NODE: Final = Rules(
     metadata_checks=4,
     default=_default_node,
     check=_check_node,
-    check_update=_update_node,
+    check_update=_check_node_change,
+    check_status=_check_node_change,
+    prepare=_prepare_ranges,
+    prepare_update=_prepare_ranges,
+    warnings=_warn_of_node,
     keeps_status=True,
     fields={"spec.unschedulable": _unschedulable},
     columns=(
@@ -150,8 +236,26 @@ def _namespace_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], (document.get("status") or {}).get("phase", ""), age_of(document, now)]
 
 
+def _check_namespace(document: dict[str, Any]) -> list[FieldError]:
+    return [
+        invalid("spec.finalizers", name, text)
+        for name in document["spec"].get("finalizers") or ()
+        for text in (names.label_key(name) or (() if "/" in name or name == "kubernetes" else (_NO_FINALIZER,)))
+    ]
+
+
+def _check_phase(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
+    phase, ends = (new.get("status") or {}).get("phase", ""), "deletionTimestamp" in new["metadata"]
+    if ends == (phase == "Terminating") or (not ends and phase == "Active"):
+        return []
+    wanted, state = ("Terminating", "not empty") if ends else ("Active", "empty")
+    return [invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` is {state}")]
+
+
 NAMESPACE: Final = Rules(
     metadata_checks=4,
+    check=_check_namespace,
+    check_status=_check_phase,
     name=names.dns_label,
     default=_default_namespace,
     prepare=_prepare_namespace,

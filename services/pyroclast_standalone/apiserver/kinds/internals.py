@@ -7,7 +7,7 @@ from typing import Any, Final
 
 __all__ = ["internal_form"]
 
-_ABBREVIATIONS: Final = {"seLinuxOptions": "SELinuxOptions"}
+_ABBREVIATIONS: Final = {"apiGroup": "APIGroup", "seLinuxOptions": "SELinuxOptions"}
 _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "capabilities": ("add", "drop"),
     "seLinuxOptions": ("user", "role", "type", "level"),

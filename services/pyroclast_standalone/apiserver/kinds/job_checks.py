@@ -24,7 +24,7 @@ from .job_indexes import count_indexes
 from .label_selectors import check_selector
 from .pod_checks import check_template
 
-__all__ = ["check_job", "check_job_spec", "check_job_update", "sorted_labels"]
+__all__ = ["check_job", "check_job_spec", "check_job_update", "check_prefixed_path", "sorted_labels"]
 
 _COUNTS: Final = (
     "parallelism",
@@ -195,18 +195,21 @@ def _check_success_rule(rule: Mapping[str, Any], completions: int, path: str) ->
     return errors
 
 
+def check_prefixed_path(name: str, path: str) -> list[FieldError]:
+    """What is wrong with `name` as something that is named under a domain."""
+    domain, _, rest = name.partition("/")
+    if not name:
+        return [required(path)]
+    if not domain or not rest:
+        return [invalid(path, name, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    return [invalid(path, domain, text) for text in names.dns_subdomain(domain)]
+
+
 def _check_manager(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     name, own = spec.get("managedBy"), f"{path}.managedBy"
     if name is None:
         return []
-    errors: list[FieldError] = []
-    domain, slash, rest = name.partition("/")
-    if not name:
-        errors.append(required(own))
-    elif not domain or not slash or not rest:
-        errors.append(invalid(own, name, 'must be a domain-prefixed path (such as "acme.io/foo")'))
-    else:
-        errors += [invalid(own, domain, text) for text in names.dns_subdomain(domain)]
+    errors = check_prefixed_path(name, own)
     return [*errors, too_long(own, 63)] if len(name) > 63 else errors
 
 
