@@ -23,6 +23,8 @@ __all__ = ["Subresources"]
 
 _STREAMING: Final = {"attach", "exec", "portforward", "proxy"}
 _DEFAULT_TOKEN_SECONDS: Final = 3600
+_BINDABLE: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
+_MAX_TOKEN_SECONDS: Final = 2**32
 _MIN_TOKEN_SECONDS: Final = 600
 
 
@@ -95,9 +97,15 @@ class Subresources:
             raise status.not_found("", "serviceaccounts", context.info.name)
         spec = {"audiences": [ISSUER], **(body.get("spec") or {})}
         seconds = spec.get("expirationSeconds") or _DEFAULT_TOKEN_SECONDS
+        faults = []
+        if (name := (body.get("metadata") or {}).get("name", "")) not in {"", context.info.name}:
+            faults.append(invalid("metadata.name", name, "must match the service account name if specified"))
         if seconds < _MIN_TOKEN_SECONDS:
-            fault = invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
-            raise status.invalid("authentication.k8s.io", "TokenRequest", "", [fault])
+            faults.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
+        if seconds > _MAX_TOKEN_SECONDS:
+            faults.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
+        if faults:
+            raise status.invalid("authentication.k8s.io", "TokenRequest", name, faults)
         now = self._writer.now()
         bound = self._bound_object(context, spec.get("boundObjectRef"))
         token = self._signer.issue(stored.load(), now=now, seconds=seconds, audiences=spec.get("audiences"), bound=bound)
@@ -120,7 +128,9 @@ class Subresources:
         if not reference:
             return None
         kind, name = reference.get("kind", ""), reference.get("name", "")
-        collection = self._store.collection({"Pod": "pods", "Secret": "secrets", "Node": "nodes"}.get(kind, ""))
+        if kind not in _BINDABLE:
+            raise status.bad_request(f"cannot bind token to object of type /{reference.get('apiVersion', '')}, Kind={kind}")
+        collection = self._store.collection(_BINDABLE[kind])
         key = name if kind == "Node" else f"{context.info.namespace}/{name}"
         stored = collection.items.get(key)
         if stored is None:

@@ -135,9 +135,11 @@ def _check_rules(rules: Mapping[str, Any] | None, path: str) -> list[FieldError]
 def _check_scaling_policy(policy: Mapping[str, Any], path: str) -> list[FieldError]:
     kind, period = policy.get("type", ""), policy.get("periodSeconds", 0)
     errors = [] if kind in {"Pods", "Percent"} else [unsupported(f"{path}.type", kind, ["Percent", "Pods"])]
-    for field in ("value", "periodSeconds"):
-        if policy.get(field, 0) <= 0:
-            errors.append(invalid(f"{path}.{field}", policy.get(field, 0), "must be greater than zero"))
+    errors += [
+        invalid(f"{path}.{field}", policy.get(field, 0), "must be greater than zero")
+        for field in ("value", "periodSeconds")
+        if policy.get(field, 0) <= 0
+    ]
     if period > _LONGEST_PERIOD:
         errors.append(invalid(f"{path}.periodSeconds", period, f"must be less than or equal to {_LONGEST_PERIOD}"))
     return errors

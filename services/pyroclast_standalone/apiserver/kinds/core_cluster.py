@@ -1,4 +1,4 @@
-"""Nodes, namespaces and events."""
+"""Nodes and namespaces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents import names
-from pyroclast_standalone.apiserver.documents.durations import human_duration, parse_time, since
 from pyroclast_standalone.apiserver.documents.errors import (
     ErrorType,
     FieldError,
@@ -26,7 +25,7 @@ from .internals import internal_form
 from .resource_checks import check_amount
 from .rules import AGE, NAME, Rules, age_of
 
-__all__ = ["EVENT", "NAMESPACE", "NODE", "REGARDING_EVENT"]
+__all__ = ["NAMESPACE", "NODE"]
 
 _CORE: Final = "io.k8s.api.core.v1."
 _is_feature = re.compile(r"[A-Z][A-Za-z0-9]*(/[A-Za-z0-9]+)*").fullmatch
@@ -133,13 +132,8 @@ def _check_node_change(new: dict[str, Any], old: dict[str, Any]) -> list[FieldEr
 
 
 def _warn_of_node(document: Mapping[str, Any], _old: Mapping[str, Any] | None) -> list[str]:
-    spec = document.get("spec") or {}
-    told = []
-    if spec.get("configSource") is not None:
-        told.append("spec.configSource: the feature is no longer supported")
-    if spec.get("externalID"):
-        told.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
-    return told
+    old_id = (document.get("spec") or {}).get("externalID")
+    return ["spec.externalID: this field is deprecated, and is unused by Kubernetes"] if old_id else []
 
 
 def _addresses(status: Mapping[str, Any], kind: str) -> str:
@@ -263,152 +257,4 @@ NAMESPACE: Final = Rules(
     fields={"status.phase": read_field("status.phase")},
     columns=(NAME, Column("Status", description="Whether the namespace is in use."), AGE),
     cells=_namespace_cells,
-)
-
-
-def _check_event(document: dict[str, Any]) -> list[FieldError]:
-    involved = document.get("involvedObject") or {}
-    namespace, own = involved.get("namespace", ""), document["metadata"].get("namespace", "")
-    fits = own in {"", "default"} if not namespace else own == namespace
-    if document.get("eventTime"):
-        errors = _check_new_event(document)
-        fits = own in {"default", "kube-system"} if not namespace else True
-    else:
-        errors = []
-    if not fits:
-        errors.insert(0, invalid("involvedObject.namespace", namespace, "does not match event.namespace"))
-    return errors
-
-
-def _check_new_event(document: Mapping[str, Any]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for field, path, limit in (
-        ("reportingComponent", "reportingController", 0),
-        ("reportingInstance", "reportingInstance", 128),
-        ("action", "action", 128),
-        ("reason", "reason", 128),
-    ):
-        value = document.get(field) or ""
-        if not value:
-            errors.append(required(path))
-        if field == "reportingComponent":
-            errors += named(value, names.label_key, path)
-        elif len(value) > limit:
-            errors.append(invalid(path, "", f"can have at most {limit} characters"))
-    if len(document.get("message") or "") > 1024:
-        errors.append(invalid("message", "", "can have at most 1024 characters"))
-    return errors
-
-
-def _source(document: Mapping[str, Any]) -> str:
-    source = document.get("source") or {}
-    component = source.get("component") or document.get("reportingComponent") or ""
-    instance = source.get("host") or document.get("reportingInstance") or ""
-    return f"{component}, {instance}" if instance else component
-
-
-def _since_micro(text: object, now: float) -> str:
-    then = parse_time(text)
-    return "<unknown>" if then is None else human_duration(now - then)
-
-
-def _event_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    first = since(document.get("firstTimestamp"), now)
-    if not document.get("firstTimestamp"):
-        first = _since_micro(document.get("eventTime"), now)
-    last = since(document.get("lastTimestamp"), now) if document.get("lastTimestamp") else first
-    series = document.get("series")
-    count = document.get("count") or 1
-    if series:
-        last, count = _since_micro(series.get("lastObservedTime"), now), series.get("count", 0)
-    involved = document.get("involvedObject") or {}
-    kind = involved.get("kind", "").lower()
-    return [
-        last,
-        document.get("type", ""),
-        document.get("reason", ""),
-        f"{kind}/{involved['name']}" if involved.get("name") else kind,
-        involved.get("fieldPath", ""),
-        _source(document),
-        document.get("message", "").strip(),
-        first,
-        count,
-        document["metadata"]["name"],
-    ]
-
-
-def _event_source(document: Mapping[str, Any]) -> str:
-    return (document.get("source") or {}).get("component") or document.get("reportingComponent") or ""
-
-
-_EVENT_COLUMNS: Final = (
-    Column("Last Seen", doc=f"{_CORE}Event.lastTimestamp"),
-    Column("Type", doc=f"{_CORE}Event.type"),
-    Column("Reason", doc=f"{_CORE}Event.reason"),
-    Column("Object", doc=f"{_CORE}Event.involvedObject"),
-    Column("Subobject", priority=1, doc=f"{_CORE}ObjectReference.fieldPath"),
-    Column("Source", priority=1, doc=f"{_CORE}Event.source"),
-    Column("Message", doc=f"{_CORE}Event.message"),
-    Column("First Seen", priority=1, doc=f"{_CORE}Event.firstTimestamp"),
-    Column("Count", priority=1, doc=f"{_CORE}Event.count"),
-    Column("Name", priority=1, format="name", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.name"),
-)
-
-EVENT: Final = Rules(
-    metadata_checks=2,
-    check=_check_event,
-    fields={
-        **{
-            f"involvedObject.{name}": read_field(f"involvedObject.{name}")
-            for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-        },
-        "reason": read_field("reason"),
-        "reportingComponent": read_field("reportingComponent"),
-        "source": _event_source,
-        "type": read_field("type"),
-    },
-    columns=_EVENT_COLUMNS,
-    cells=_event_cells,
-)
-
-
-def _core_form(document: Mapping[str, Any]) -> dict[str, Any]:
-    """An event of `events.k8s.io` in the words of the core group, as far as its row needs them."""
-    return {
-        **document,
-        "involvedObject": document.get("regarding") or {},
-        "message": document.get("note", ""),
-        "reportingComponent": document.get("reportingController", ""),
-        "source": document.get("deprecatedSource") or {},
-        "count": document.get("deprecatedCount"),
-        "firstTimestamp": document.get("deprecatedFirstTimestamp"),
-        "lastTimestamp": document.get("deprecatedLastTimestamp"),
-    }
-
-
-def _check_regarding(document: dict[str, Any]) -> list[FieldError]:
-    errors = [] if document.get("eventTime") else [required("eventTime")]
-    if document.get("type") not in {"Normal", "Warning"}:
-        errors.append(invalid("type", "", f"has invalid value: {document.get('type', '')}"))
-    return [*errors, *_check_event(_core_form(document))]
-
-
-def _regarding_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return _event_cells(_core_form(document), now)
-
-
-REGARDING_EVENT: Final = Rules(
-    metadata_checks=2,
-    check=_check_regarding,
-    fields={
-        **{
-            f"regarding.{name}": read_field(f"regarding.{name}")
-            for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-        },
-        "reason": read_field("reason"),
-        "reportingController": read_field("reportingController"),
-        "type": read_field("type"),
-    },
-    columns=_EVENT_COLUMNS,
-    cells=_regarding_cells,
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required
-from pyroclast_standalone.apiserver.documents.formats import FORMATS
+from pyroclast_standalone.apiserver.documents import names
+from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, forbidden, internal, invalid, required
 
+from .addresses import check_address, is_ipv4, parse_address
+from .checks import named
 from .diffs import diff
 from .internals import internal_form
 from .pod_annotations import check_annotation_changes
@@ -23,7 +25,6 @@ _UPDATABLE: Final = (
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
 )
 _FREE_FIELDS: Final = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
-_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _MAX_INT32: Final = 2**31 - 1
 
@@ -163,14 +164,74 @@ def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
     return errors
 
 
+def _check_conditions(conditions: Sequence[Mapping[str, Any]]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, condition in enumerate(conditions):
+        own, kind = f"status.conditions[{index}]", condition.get("type", "")
+        if (generation := condition.get("observedGeneration", 0)) < 0:
+            errors.append(invalid(f"{own}.observedGeneration", generation, "must be a non-negative integer"))
+        if kind not in {"PodScheduled", "Ready", "Initialized"}:
+            errors += named(kind, names.label_key, f"{own}.Type")
+    return errors
+
+
+def _check_families(addresses: Sequence[str], path: str) -> list[FieldError]:
+    if len(addresses) < 2:
+        return []
+    shown, wrong = (
+        [{"IP": each} for each in addresses],
+        [index for index, each in enumerate(addresses) if not parse_address(each)],
+    )
+    errors = [
+        internal(path, f"failed to check for dual stack with error:invalid IP[{index}]: {addresses[index]}")
+        for index in wrong[:1]
+    ]
+    if wrong or len({is_ipv4(each) for each in addresses}) != len(addresses):
+        errors.append(invalid(path, shown, "may specify no more than one IP for each IP family"))
+    return errors
+
+
+def _check_addresses(status: Mapping[str, Any]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for field in ("podIPs", "hostIPs"):
+        given, own = [each.get("ip", "") for each in status.get(field) or ()], f"status.{field}"
+        if field == "hostIPs" and given and status.get("hostIP", "") != given[0]:
+            errors.append(invalid(f"{own}[0].ip", given[0], "must be equal to `hostIP`"))
+        errors += [error for index, each in enumerate(given) for error in check_address(each, f"{own}[{index}]")]
+        errors += _check_families(given, own)
+    return errors
+
+
+def _check_nomination(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+    name, own = (new.get("status") or {}).get("nominatedNodeName", ""), "status.nominatedNodeName"
+    if not name or name == (old.get("status") or {}).get("nominatedNodeName", ""):
+        return []
+    errors = named(name, names.dns_subdomain, own)
+    bound = old["spec"].get("nodeName")
+    return [*errors, forbidden(own, "may not be set on pods that are already bound to a node")] if bound else errors
+
+
+def _check_claims(new: Mapping[str, Any]) -> list[FieldError]:
+    known = {each.get("name") for each in new["spec"].get("resourceClaims") or ()}
+    told = [each.get("name", "") for each in (new.get("status") or {}).get("resourceClaimStatuses") or ()]
+    errors: list[FieldError] = []
+    for index, name in enumerate(told):
+        own = f"status.resourceClaimStatuses[{index}].name"
+        if name not in known:
+            errors.append(invalid(own, name, "must match the name of an entry in `spec.resourceClaims`"))
+        if name in told[:index]:
+            errors.append(duplicate(own, name))
+    return errors
+
+
 def check_pod_status(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
     """What is wrong with a change of a pod's status."""
     status = new.get("status") or {}
-    errors = [
-        invalid(f"status.podIPs[{index}]", address, _ADDRESS)
-        for index, each in enumerate(status.get("podIPs") or ())
-        if not any(FORMATS[form](address := each.get("ip", "")) for form in ("ipv4", "ipv6"))
-    ]
+    errors = [*check_annotation_changes(new, old), *_check_conditions(status.get("conditions") or ())]
+    errors += _check_nomination(new, old)
+    if (generation := status.get("observedGeneration", 0)) < 0:
+        errors.append(invalid("status.observedGeneration", generation, "must be a non-negative integer"))
+    errors += [*_check_claims(new), *_check_addresses(status)]
     quality, before = status.get("qosClass"), (old.get("status") or {}).get("qosClass")
     if quality != before:
         errors.append(invalid("status.qosClass", quality or "", "field is immutable"))

@@ -229,7 +229,7 @@ def checks_of_status(counts: Sequence[str], bounds: Sequence[tuple[str, str, str
             if status.get(less, 0) > status.get(more, 0):
                 errors.append(invalid(f"status.{less}", status.get(less, 0), f"cannot be greater than {shown}"))
         count, known = status.get("collisionCount"), before.get("collisionCount")
-        if "collisionCount" in counts and known is not None and (count is None or count < known):
+        if "collisionCount" in counts and (count or 0) < (known or 0):
             errors.append(invalid("status.collisionCount", 0 if count is None else count, "cannot be decremented"))
         return errors
 

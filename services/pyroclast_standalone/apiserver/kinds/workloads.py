@@ -11,7 +11,6 @@ from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .cells import containers_of, selector_text
 from .checks import immutable
-from .diffs import diff
 from .pod_checks import check_template
 from .pod_defaults import default_claim_spec, default_template
 from .pod_warnings import warning_of
@@ -138,7 +137,7 @@ def _update_stateful_set(new: dict[str, Any], old: dict[str, Any]) -> list[Field
     if compared != before:
         free = ", ".join(f"'{name}'" for name in _STATEFUL_CHANGES[:-1])
         text = f"updates to statefulset spec for fields other than {free} and '{_STATEFUL_CHANGES[-1]}' are forbidden"
-        errors.append(forbidden("spec", f"{text}\n{diff(before, compared)}"))
+        errors.append(forbidden("spec", text))
     return errors
 
 
