@@ -19,6 +19,7 @@ from .authn import Authenticator
 from .authz import Authorizer
 from .bodies import MAX_BODY
 from .bootstrap import ensure_objects
+from .classes import Classes
 from .discovery import Discovery
 from .dispatch import Dispatcher
 from .disruption import DisruptionController
@@ -72,16 +73,16 @@ class Server:
         self.admission = Admission()
         self.definitions = crds.Definitions(self.store, self.registry, now)
         self.store.listeners.append(self.definitions.on_change)
-        plugins = Plugins(self.store, self.registry)
+        plugins, classes = Plugins(self.store, self.registry), Classes(self.store)
         self.authorizer = Authorizer(self.store)
         expressions = Expressions(self.store, self.authorizer)
         policies = Policies(self.store, self.registry, expressions)
         self.webhooks = Webhooks(self.store, self.registry, expressions)
         limits = Limits(self.store)
-        self.admission.early += [*plugins.mutating, limits.fill_in]
+        self.admission.early += [*plugins.mutating, classes.fill_in, limits.fill_in]
         escalation = Escalation(self.store, self.authorizer)
         self.admission.mutating += [policies.mutate, self.webhooks.mutate, escalation.check]
-        self.admission.validating += [limits.check, policies.validate, self.webhooks.validate]
+        self.admission.validating += [limits.check, classes.check, policies.validate, self.webhooks.validate]
         self.quotas = Quotas(self.store, self.registry)
         self.admission.guards += [plugins.require_namespace, self.quotas.guard]
         signer = TokenSigner(identity.token_secret.read_bytes())

@@ -57,7 +57,7 @@ class Limits:
         elif review.resource.qualified == "persistentvolumeclaims":
             requests = usage.parse((body["spec"].get("resources") or {}).get("requests"))
             for item in self._items(review.namespace, "PersistentVolumeClaim"):
-                problems += _exceeded(item, requests, requests)
+                problems += _exceeded(item, requests, {})
         if problems:
             why = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
             raise status.forbidden(review.resource.group, review.resource.plural, review.name, why)
@@ -102,7 +102,12 @@ def _exceeded(item: Mapping[str, Any], requests: usage.Usage, limits: usage.Usag
             problems.append(f"{rule}, but limit is {limits[name]}")
     for name, most in usage.parse(item.get("max")).items():
         rule = f"maximum {name} usage per {kind} is {most}"
-        if name not in limits:
+        if kind == "PersistentVolumeClaim":
+            if name not in requests:
+                problems.append(f"{rule}.  No request is specified")
+            elif most < requests[name]:
+                problems.append(f"{rule}, but request is {requests[name]}")
+        elif name not in limits:
             problems.append(f"{rule}.  No limit is specified")
         elif most < limits[name]:
             problems.append(f"{rule}, but limit is {limits[name]}")

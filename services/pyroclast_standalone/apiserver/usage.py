@@ -125,12 +125,16 @@ def _sum(total: Usage, more: Usage) -> None:
 def missing_resources(spec: Mapping[str, Any], names: Iterable[str]) -> dict[str, list[str]]:
     """Of the constrained resources, those that containers do not state: names of the containers by resource."""
     missing: dict[str, list[str]] = {}
+    whole = spec.get("resources") or {}
+    if whole.get("requests") or whole.get("limits"):
+        return missing
     for name in sorted(names):
         kind, _, resource = name.rpartition(".")
         kind = kind or "requests"
         if resource not in _SHORT or kind not in {"requests", "limits"}:
             continue
-        without = [each["name"] for each in spec.get("containers") or () if resource not in _of(each, kind)]
+        containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+        without = {each["name"] for each in containers if resource not in _of(each, kind)}
         if without:
             missing[name] = sorted(without)
     return missing

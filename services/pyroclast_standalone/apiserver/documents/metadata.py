@@ -13,6 +13,7 @@ from .errors import FieldError, forbidden, invalid, required, too_long
 __all__ = [
     "IMMUTABLE",
     "STANDARD_FINALIZERS",
+    "check_annotation_names",
     "check_embedded_metadata",
     "check_finalizer_names",
     "check_labels",
@@ -35,7 +36,8 @@ def check_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError
     return errors
 
 
-def _check_annotations(annotations: Mapping[str, str] | None, path: str) -> list[FieldError]:
+def check_annotation_names(annotations: Mapping[str, str] | None, path: str) -> list[FieldError]:
+    """What is wrong with the keys and the size of annotations."""
     errors = []
     size = 0
     for key, value in (annotations or {}).items():
@@ -117,7 +119,7 @@ def _check_common(metadata: Mapping[str, Any], path: str) -> list[FieldError]:
     if labels := metadata.get("labels"):
         errors += check_labels(labels, f"{path}.labels")
     if annotations := metadata.get("annotations"):
-        errors += _check_annotations(annotations, f"{path}.annotations")
+        errors += check_annotation_names(annotations, f"{path}.annotations")
     if owners := metadata.get("ownerReferences"):
         errors += _check_owners(owners, f"{path}.ownerReferences")
     if finalizers := metadata.get("finalizers"):

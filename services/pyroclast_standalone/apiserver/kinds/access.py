@@ -10,6 +10,8 @@ from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid,
 from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .checks import named
+from .internals import internal_form
+from .label_selectors import check_selector
 from .rules import AGE, NAME, Rules, age_of
 
 __all__ = ["CLUSTER_ROLE", "CLUSTER_ROLE_BINDING", "ROLE", "ROLE_BINDING"]
@@ -38,12 +40,28 @@ def _check_rule(rule: Mapping[str, Any], path: str, *, namespaced: bool) -> list
     return errors
 
 
+def _check_aggregation(rule: Mapping[str, Any] | None) -> list[FieldError]:
+    if rule is None:
+        return []
+    own, selectors = "aggregationRule.clusterRoleSelectors", rule.get("clusterRoleSelectors") or ()
+    if not selectors:
+        return [required(own, "at least one clusterRoleSelector required if aggregationRule is non-nil")]
+    errors: list[FieldError] = []
+    for index, selector in enumerate(selectors):
+        wrong = check_selector(selector, f"{own}[{index}]")
+        errors += wrong
+        if wrong:
+            errors.append(invalid(f"{own}[{index}]", None, "invalid label selector."))
+    return errors
+
+
 def _check_role(*, namespaced: bool) -> Callable[[dict[str, Any]], list[FieldError]]:
     def check(document: dict[str, Any]) -> list[FieldError]:
         rules = document.get("rules") or ()
-        return [
+        errors = [
             error for index, rule in enumerate(rules) for error in _check_rule(rule, f"rules[{index}]", namespaced=namespaced)
         ]
+        return errors if namespaced else [*errors, *_check_aggregation(document.get("aggregationRule"))]
 
     return check
 
@@ -104,8 +122,7 @@ def _update_binding(
     def check_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         errors = check(new)
         if new["roleRef"] != old["roleRef"]:
-            names_of = {"APIGroup": "apiGroup", "Kind": "kind", "Name": "name"}
-            shown = {name: new["roleRef"].get(field, "") for name, field in names_of.items()}
+            shown = internal_form(new["roleRef"], ("apiGroup", "kind", "name"))
             errors.append(invalid("roleRef", shown, "cannot change roleRef"))
         return errors
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.durations import human_duration, parse_time, since
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required, unsupported
-from pyroclast_standalone.apiserver.documents.selectors import from_label_selector
 from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .cells import containers_of, selector_text
-from .checks import choice, immutable, non_negative
-from .pod_checks import check_template
+from .checks import choice, non_negative
+from .cron import fault_of_schedule, fault_of_time_zone
+from .job_checks import check_job, check_job_spec, check_job_update
+from .job_status import check_job_status
 from .pod_defaults import default_template
 from .pod_warnings import warning_of
 from .rules import AGE, NAME, Rules, age_of
@@ -20,16 +22,7 @@ from .rules import AGE, NAME, Rules, age_of
 __all__ = ["CRON_JOB", "JOB"]
 
 _BATCH: Final = "io.k8s.api.batch.v1."
-_COUNTS: Final = (
-    "parallelism",
-    "completions",
-    "activeDeadlineSeconds",
-    "backoffLimit",
-    "ttlSecondsAfterFinished",
-    "backoffLimitPerIndex",
-    "maxFailedIndexes",
-)
-_MODES: Final = ("NonIndexed", "Indexed")
+_LONGEST_NAME: Final = 52
 _MAX_INT32: Final = 2**31 - 1
 
 
@@ -37,7 +30,8 @@ def _default_job_spec(spec: dict[str, Any]) -> None:
     default_template(spec["template"])
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
         for pattern in rule.get("onPodConditions") or ():
-            pattern.setdefault("status", "True")
+            if not pattern.get("status"):
+                pattern["status"] = "True"
 
 
 def _default_job(document: dict[str, Any]) -> None:
@@ -65,57 +59,14 @@ def _prepare_job(document: dict[str, Any]) -> None:
     labels = template.get("labels")
     if labels is None:
         labels = template["labels"] = {}
-    own = metadata.get("labels")
-    if own is not None and own == labels:
+    is_short = not names.label_value(metadata.get("name", ""))
+    if (not metadata.get("labels") and is_short) or metadata.get("labels") == labels:
         metadata["labels"] = labels  # labels taken over from the template follow it
     for key, value in (("job-name", metadata.get("name", "")), ("controller-uid", metadata.get("uid", ""))):
         labels.setdefault(key, value)
         labels.setdefault(f"batch.kubernetes.io/{key}", value)
     selector = spec.setdefault("selector", {})
     selector.setdefault("matchLabels", {}).setdefault("batch.kubernetes.io/controller-uid", metadata.get("uid", ""))
-
-
-def _check_job_spec(spec: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors = non_negative(spec, _COUNTS, path)
-    mode = spec.get("completionMode")
-    if mode is not None and mode not in _MODES:
-        errors.append(unsupported(f"{path}.completionMode", mode, _MODES))
-    elif mode == "Indexed" and spec.get("completions") is None:
-        errors.append(required(f"{path}.completions", "when completion mode is Indexed"))
-    elif mode != "Indexed":
-        for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
-            if spec.get(field) is not None:
-                errors.append(invalid(f"{path}.{field}", spec[field], "requires indexed completion mode"))
-    errors += check_template(spec["template"], f"{path}.template")
-    policy = spec["template"]["spec"].get("restartPolicy", "")
-    own = f"{path}.template.spec.restartPolicy"
-    if policy in {"", "Always"}:
-        errors.append(required(own, 'valid values: "OnFailure", "Never"'))
-    elif policy not in {"OnFailure", "Never"}:
-        errors.append(unsupported(own, policy, ["OnFailure", "Never"]))
-    elif spec.get("podFailurePolicy") and policy != "Never":
-        errors.append(invalid(own, policy, 'only "Never" is supported when podFailurePolicy is specified'))
-    return errors
-
-
-def _check_job(document: dict[str, Any]) -> list[FieldError]:
-    spec = document["spec"]
-    errors = _check_job_spec(spec, "spec")
-    selector = spec.get("selector")
-    if selector is None:
-        errors.append(required("spec.selector"))
-    else:
-        labels = spec["template"]["metadata"].get("labels") or {}
-        if not from_label_selector(selector).matches(labels):
-            errors.append(invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`"))
-    return errors
-
-
-def _update_job(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    errors = _check_job(new)
-    for field in ("completions", "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
-        errors += immutable(new["spec"], old["spec"], field, f"spec.{field}")
-    return errors
 
 
 def _job_state(document: Mapping[str, Any]) -> str:
@@ -159,12 +110,14 @@ def _successful(document: Mapping[str, Any]) -> str:
 _CONTAINERS: Final = Column("Containers", priority=1, description="Names of the containers in the template.")
 _IMAGES: Final = Column("Images", priority=1, description="Images of the containers in the template.")
 
+
 JOB: Final = Rules(
     metadata_checks=4,
-    warnings=warning_of("spec", "template"),
+    warnings=warning_of("spec", "template", names_pods=True),
     default=_default_job,
-    check=_check_job,
-    check_update=_update_job,
+    check=check_job,
+    check_update=check_job_update,
+    check_status=check_job_status,
     prepare=_prepare_job,
     fields={"status.successful": _successful},
     generation=True,
@@ -191,20 +144,40 @@ def _default_cron_job(document: dict[str, Any]) -> None:
     spec.setdefault("failedJobsHistoryLimit", 1)
 
 
-def _check_cron_job(document: dict[str, Any]) -> list[FieldError]:
-    spec = document["spec"]
-    errors: list[FieldError] = []
-    schedule = spec.get("schedule", "")
+def _check_schedule(spec: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[FieldError]:
+    schedule, zone = spec.get("schedule", ""), spec.get("timeZone")
     if not schedule:
-        errors.append(required("spec.schedule"))
-    elif not schedule.startswith("@") and len(schedule.split()) != 5:
-        found = len(schedule.split())
-        errors.append(invalid("spec.schedule", schedule, f"expected exactly 5 fields, found {found}: [{schedule}]"))
-    errors += non_negative(spec, ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec")
+        return [required("spec.schedule")]
+    fault = fault_of_schedule(schedule)
+    errors = [invalid("spec.schedule", schedule, fault)] if fault else []
+    was_in_schedule = "TZ" in (before or {}).get("schedule", "")
+    if "TZ" in schedule and not was_in_schedule:
+        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        errors.append(invalid("spec.schedule", schedule, text))
+    elif "TZ" in schedule and zone is not None:
+        errors.append(invalid("spec.schedule", schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule"))
+    return errors
+
+
+def _check_cron_spec(spec: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[FieldError]:
+    errors = [*_check_schedule(spec, before), *non_negative(spec, ("startingDeadlineSeconds",), "spec")]
+    zone = spec.get("timeZone")
+    if zone is not None and (before is None or before.get("timeZone") != zone) and (fault := fault_of_time_zone(zone)):
+        errors.append(invalid("spec.timeZone", zone, fault))
     errors += choice(spec, "concurrencyPolicy", ("Allow", "Forbid", "Replace"), "spec")
-    errors += _check_job_spec(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
-    if len(document["metadata"].get("name") or "") > 52:
-        errors.append(invalid("metadata.name", document["metadata"]["name"], "must be no more than 52 characters"))
+    own, job = "spec.jobTemplate.spec", spec["jobTemplate"]["spec"]
+    errors += check_job_spec(job, own)
+    if job.get("selector") is not None:
+        errors.append(invalid(f"{own}.selector", job["selector"], "`selector` will be auto-generated"))
+    if job.get("manualSelector"):
+        errors.append(unsupported(f"{own}.manualSelector", value=True, supported=["nil", "false"]))
+    return [*errors, *non_negative(spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec")]
+
+
+def _check_cron_job(document: dict[str, Any]) -> list[FieldError]:
+    errors = _check_cron_spec(document["spec"], None)
+    if len(name := document["metadata"].get("name") or "") > _LONGEST_NAME:
+        errors.append(invalid("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters"))
     return errors
 
 
@@ -225,10 +198,10 @@ def _cron_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 CRON_JOB: Final = Rules(
-    warnings=warning_of("spec", "jobTemplate", "spec", "template"),
+    warnings=warning_of("spec", "jobTemplate", "spec", "template", names_pods=True),
     default=_default_cron_job,
     check=_check_cron_job,
-    check_update=lambda new, _old: _check_cron_job(new),
+    check_update=lambda new, old: _check_cron_spec(new["spec"], old["spec"]),
     generation=True,
     columns=(
         NAME,

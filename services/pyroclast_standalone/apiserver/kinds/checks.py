@@ -8,27 +8,32 @@ from typing import Any
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required, unsupported
 from pyroclast_standalone.apiserver.documents.names import NameRule
 
-__all__ = ["choice", "immutable", "named", "non_negative", "optional_choice"]
+__all__ = ["child", "choice", "immutable", "named", "non_negative", "optional_choice"]
+
+
+def child(path: str, field: str) -> str:
+    """The path of a field, also of one of the whole object, whose path is empty."""
+    return f"{path}.{field}" if path else field
 
 
 def choice(holder: Mapping[str, Any], field: str, supported: Sequence[str], path: str) -> list[FieldError]:
     """`field` must be given and be one of `supported`."""
-    value = holder.get(field)
+    value, own = holder.get(field), child(path, field)
     if not value:
-        return [required(f"{path}.{field}")]
-    return [] if value in supported else [unsupported(f"{path}.{field}", value, supported)]
+        return [required(own)]
+    return [] if value in supported else [unsupported(own, value, supported)]
 
 
 def optional_choice(holder: Mapping[str, Any], field: str, supported: Sequence[str], path: str) -> list[FieldError]:
     """`field`, if given, must be one of `supported`."""
     value = holder.get(field)
-    return [] if value is None or value in supported else [unsupported(f"{path}.{field}", value, supported)]
+    return [] if value is None or value in supported else [unsupported(child(path, field), value, supported)]
 
 
 def non_negative(holder: Mapping[str, Any], fields: Iterable[str], path: str) -> list[FieldError]:
     """Numbers that may not be below zero."""
     return [
-        invalid(f"{path}.{field}", value, "must be greater than or equal to 0")
+        invalid(child(path, field), value, "must be greater than or equal to 0")
         for field in fields
         if isinstance(value := holder.get(field), int) and value < 0
     ]

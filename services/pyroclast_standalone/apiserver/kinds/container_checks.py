@@ -1,11 +1,11 @@
-"""Validation of containers: what users get wrong most, in the API's words."""
+"""Validation of containers, in the API's words."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from pyroclast.resources import quantity
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.errors import (
     FieldError,
@@ -14,60 +14,49 @@ from pyroclast_standalone.apiserver.documents.errors import (
     invalid,
     not_found,
     required,
+    too_many,
     unsupported,
 )
 
-__all__ = [
-    "check_containers",
-    "check_ephemeral_containers",
-    "check_ids",
-    "check_images",
-    "check_init_containers",
-    "check_label",
-    "check_resources",
-]
+from .checks import choice, named
+from .handlers import PROBES, check_lifecycle, check_probe
+from .mounts import check_devices, check_mounts
+from .references import check_env, check_env_from
+from .resource_checks import check_resources
+from .security import check_context
+from .volumes import Volumes
+
+__all__ = ["PodParts", "check_containers", "check_ephemeral_containers", "check_images", "check_init_containers"]
 
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
-_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
-_NOT_FOR_GUESTS: Final = ("ports", "resources", *_PROBES, "lifecycle", "resizePolicy", "restartPolicy")
-_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
-_CONTAINER_RESOURCES: Final = {"cpu", "memory", "ephemeral-storage"}
-_STANDARD_RESOURCES: Final = {
-    *_CONTAINER_RESOURCES,
-    "pods",
-    "services",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.storage",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "services.nodeports",
-    "services.loadbalancers",
-}
+_RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
+_RULE_ACTIONS: Final = ("Restart", "RestartAllContainers")
+_ONLY_SIDECARS: Final = "may not be set for init containers without restartPolicy=Always"
+_NOT_EPHEMERAL: Final = ("ports", "resources", "resizePolicy", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
 
 
-def check_label(value: str, path: str) -> list[FieldError]:
-    """What is wrong with `value` as a DNS label."""
-    return [invalid(path, value, sentence) for sentence in names.dns_label(value)]
+@dataclass(frozen=True, slots=True)
+class PodParts:
+    """What the containers of a pod are checked against.
+
+    Attributes:
+        volumes: Those that are right.
+        claims: Names of its resource claims.
+        grace: How many seconds the pod may take to end.
+        restart_policy: That of the whole pod.
+        host_users: Whether its users are those of the node.
+    """
+
+    volumes: Volumes
+    claims: Collection[str]
+    grace: int | None
+    restart_policy: str
+    host_users: bool
 
 
-def _choice(value: str | None, supported: Collection[str], path: str) -> list[FieldError]:
-    if not value:
-        return [required(path)]
-    return [] if value in supported else [unsupported(path, value, list(supported))]
-
-
-def _check_ports(ports: list[dict[str, Any]], path: str) -> list[FieldError]:
+def _check_ports(ports: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, port in enumerate(ports):
@@ -84,229 +73,105 @@ def _check_ports(ports: list[dict[str, Any]], path: str) -> list[FieldError]:
         for field, value in (("containerPort", number), ("hostPort", port.get("hostPort", 0))):
             if value and not 1 <= value <= 65535:
                 errors.append(invalid(f"{own}.{field}", value, "must be between 1 and 65535, inclusive"))
-        errors += _choice(port.get("protocol"), _PROTOCOLS, f"{own}.protocol")
+        errors += choice(port, "protocol", _PROTOCOLS, own)
     return errors
 
 
-def _check_source(variable: Mapping[str, Any], path: str) -> list[FieldError]:
-    source = variable.get("valueFrom")
-    if source is None:
-        return []
-    errors: list[FieldError] = []
-    for kind in ("configMapKeyRef", "secretKeyRef"):
-        if (reference := source.get(kind)) is not None:
-            name = reference.get("name", "")
-            errors += [invalid(f"{path}.{kind}.name", name, sentence) for sentence in names.dns_subdomain(name)]
-            key = reference.get("key", "")
-            if not key:
-                errors.append(required(f"{path}.{kind}.key"))
-            else:
-                errors += [invalid(f"{path}.{kind}.key", key, sentence) for sentence in names.config_map_key(key)]
-    if (reference := source.get("fieldRef")) is not None and not reference.get("fieldPath"):
-        errors.append(required(f"{path}.fieldRef.fieldPath"))
-    count = sum(name in source for name in ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"))
-    if count == 0:
-        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-        errors.append(invalid(path, "", text))
-    elif variable.get("value"):
-        errors.append(invalid(path, "", "may not be specified when `value` is not empty"))
-    elif count > 1:
-        errors.append(invalid(path, "", "may not have more than one field specified at a time"))
-    return errors
-
-
-def _check_env(variables: list[dict[str, Any]], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for index, variable in enumerate(variables):
-        own = f"{path}[{index}]"
-        name = variable.get("name", "")
-        if not name:
-            errors.append(required(f"{own}.name"))
-        else:
-            errors += [invalid(f"{own}.name", name, sentence) for sentence in names.env_var_name(name)]
-        if "valueFrom" in variable:
-            errors += _check_source(variable, f"{own}.valueFrom")
-    return errors
-
-
-def _check_mounts(mounts: list[dict[str, Any]], volumes: Collection[str], path: str) -> list[FieldError]:
+def _check_resizing(policies: Sequence[Mapping[str, Any]], path: str, restart_policy: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
-    for index, mount in enumerate(mounts):
-        own = f"{path}[{index}]"
-        name, where = mount.get("name", ""), mount.get("mountPath", "")
-        if not name:
-            errors.append(required(f"{own}.name"))
-        if name not in volumes:
-            errors.append(not_found(f"{own}.name", name))
-        if not where:
-            errors.append(required(f"{own}.mountPath"))
-        if where in seen:
-            errors.append(invalid(f"{own}.mountPath", where, "must be unique"))
-        seen.add(where)
-        sub_path = mount.get("subPath", "")
-        if sub_path.startswith("/"):
-            errors.append(invalid(f"{path}.subPath", sub_path, "must be a relative path"))
-        if ".." in sub_path.split("/"):
-            errors.append(invalid(f"{path}.subPath", sub_path, "must not contain '..'"))
-        if sub_path and mount.get("subPathExpr"):
-            errors.append(invalid(f"{own}.subPathExpr", mount["subPathExpr"], "subPathExpr and subPath are mutually exclusive"))
+    for index, policy in enumerate(policies):
+        resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
+        if resource in seen:
+            errors.append(duplicate(f"{path}[{index}]", resource))
+        seen.add(resource)
+        for value, supported in ((resource, ("cpu", "memory")), (restart, ("NotRequired", "RestartContainer"))):
+            if not value:
+                errors.append(required(path))
+            elif value not in supported:
+                errors.append(unsupported(path, value, supported))
+        if restart_policy == "Never" and restart != "NotRequired":
+            errors.append(invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
     return errors
 
 
-def _check_resource_name(name: str, path: str) -> list[FieldError]:
-    errors = [invalid(path, name, sentence) for sentence in names.label_key(name)]
-    if errors:
-        return errors
-    if "/" in name:
-        domain = name.partition("/")[0]
-        if domain.endswith("kubernetes.io") or not name.startswith("requests."):
-            return []
-        return [invalid(path, name, "doesn't follow extended resource name standard")]
-    if name in _CONTAINER_RESOURCES or name.startswith("hugepages-"):
-        return []
-    if name not in _STANDARD_RESOURCES:
-        errors.append(invalid(path, name, "must be a standard resource type or fully qualified"))
-    return [*errors, invalid(path, name, "must be a standard resource for containers")]
-
-
-def _overcommits(name: str) -> bool:
-    native = "/" not in name or "kubernetes.io/" in name
-    return native and not name.startswith("hugepages-")
-
-
-def check_resources(resources: Mapping[str, Any], path: str) -> list[FieldError]:
-    """What is wrong with the requests and limits of a container."""
-    errors: list[FieldError] = []
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for field, amounts in (("limits", limits), ("requests", requests)):
-        for name, amount in amounts.items():
-            own = f"{path}.{field}"
-            errors += _check_resource_name(name, f"{own}[{name}]")
-            errors += _check_amount(name, amount, f"{own}[{name}]")
-    for name, amount in requests.items():
-        limit = limits.get(name)
-        if limit is None:
-            if not _overcommits(name):
-                errors.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
-        elif limit != amount:
-            more = quantity.parse(amount) > quantity.parse(limit)
-            if more and _overcommits(name):
-                errors.append(invalid(f"{path}.requests", amount, f"must be less than or equal to {name} limit of {limit}"))
-            elif not _overcommits(name):
-                errors.append(invalid(f"{path}.requests", amount, f"must be equal to {name} limit of {limit}"))
-    return errors
-
-
-def _check_amount(name: str, amount: str, path: str) -> list[FieldError]:
-    value = quantity.parse(amount)
-    if value < quantity.parse("0"):
-        return [invalid(path, amount, "must be greater than or equal to 0")]
-    if not _overcommits(name) and value.millis % 1000:
-        return [invalid(path, amount, "must be an integer")]
-    return []
-
-
-def _check_handler(probe: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    given = [name for name in _HANDLERS if name in probe]
-    errors += [forbidden(f"{path}.{extra}", "may not specify more than 1 handler type") for extra in given[1:]]
-    if not given:
-        return [required(path, "must specify a handler type")]
-    kind = given[0]
-    action = probe[kind]
-    if kind == "exec" and not action.get("command"):
-        errors.append(required(f"{path}.exec.command"))
-    if kind in {"httpGet", "tcpSocket", "grpc"}:
-        errors += _check_probe_port(action.get("port"), f"{path}.{kind}.port")
-    return errors
-
-
-def _check_probe_port(port: int | str | None, path: str) -> list[FieldError]:
-    if isinstance(port, str):
-        return [invalid(path, port, sentence) for sentence in names.port_name(port)]
-    if port is None or not 1 <= port <= 65535:
-        return [invalid(path, port or 0, "must be between 1 and 65535, inclusive")]
-    return []
-
-
-def _check_probe(container: Mapping[str, Any], name: str, path: str) -> list[FieldError]:
-    probe = container.get(name)
-    if probe is None:
-        return []
-    own = f"{path}.{name}"
-    errors = _check_handler(probe, own)
-    for field in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"):
-        if (value := probe.get(field, 0)) < 0:
-            errors.append(invalid(f"{own}.{field}", value, "must be greater than or equal to 0"))
-    grace = probe.get("terminationGracePeriodSeconds")
-    if grace is not None and grace <= 0:
-        errors.append(invalid(f"{own}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
-    if name != "readinessProbe" and probe.get("successThreshold", 1) != 1:
-        errors.append(invalid(f"{own}.successThreshold", probe["successThreshold"], "must be 1"))
-    return errors
-
-
-def _check_common(container: Mapping[str, Any], volumes: Collection[str], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    name, image = container.get("name", ""), container.get("image", "")
-    if not name:
-        errors.append(required(f"{path}.name"))
-    else:
-        errors += check_label(name, f"{path}.name")
-    if not image:
+def _check_common(container: Mapping[str, Any], parts: PodParts, path: str) -> list[FieldError]:
+    name = container.get("name", "")
+    errors = named(name, names.dns_label, f"{path}.name") if name else [required(f"{path}.name")]
+    if not container.get("image"):
         errors.append(required(f"{path}.image"))
-    errors += _choice(container.get("terminationMessagePolicy"), _MESSAGE_POLICIES, f"{path}.terminationMessagePolicy")
-    if "ports" in container:
-        errors += _check_ports(container["ports"], f"{path}.ports")
-    if "env" in container:
-        errors += _check_env(container["env"], f"{path}.env")
-    if "volumeMounts" in container:
-        errors += _check_mounts(container["volumeMounts"], volumes, f"{path}.volumeMounts")
-    errors += _choice(container.get("imagePullPolicy"), _PULL_POLICIES, f"{path}.imagePullPolicy")
-    if resources := container.get("resources"):
-        errors += check_resources(resources, f"{path}.resources")
-    return [*errors, *check_ids(container.get("securityContext"), f"{path}.securityContext")]
+    errors += choice(container, "terminationMessagePolicy", _MESSAGE_POLICIES, path)
+    errors += _check_ports(container.get("ports") or (), f"{path}.ports")
+    errors += check_env(container.get("env") or (), f"{path}.env")
+    errors += check_env_from(container.get("envFrom") or (), f"{path}.envFrom")
+    errors += check_mounts(container, parts.volumes, f"{path}.volumeMounts")
+    errors += check_devices(container, parts.volumes, f"{path}.volumeDevices")
+    errors += choice(container, "imagePullPolicy", _PULL_POLICIES, path)
+    errors += check_resources(container.get("resources") or {}, f"{path}.resources", parts.claims)
+    errors += _check_resizing(container.get("resizePolicy") or (), f"{path}.resizePolicy", parts.restart_policy)
+    return [*errors, *check_context(container.get("securityContext"), f"{path}.securityContext", host_users=parts.host_users)]
 
 
-def check_containers(containers: list[dict[str, Any]] | None, volumes: Collection[str], path: str) -> list[FieldError]:
-    """What is wrong with the regular containers of a pod; `volumes` are the names of its volumes."""
+def _check_restarts(container: Mapping[str, Any], path: str) -> list[FieldError]:
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
+    errors: list[FieldError] = []
+    if policy is None:
+        if rules:
+            errors.append(required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used"))
+    elif policy not in _RESTART_POLICIES:
+        errors.append(unsupported(f"{path}.restartPolicy", policy, _RESTART_POLICIES))
+    if len(rules) > 20:
+        errors.append(too_many(f"{path}.restartPolicyRules", len(rules), 20))
+    for index, rule in enumerate(rules):
+        own = f"{path}.restartPolicyRules[{index}]"
+        if (action := rule.get("action", "")) not in _RULE_ACTIONS:
+            errors.append(unsupported(f"{own}.action", action, _RULE_ACTIONS))
+        codes = rule.get("exitCodes")
+        if codes is None:
+            errors.append(required(f"{own}.exitCodes", "must be specified"))
+            continue
+        if (operator := codes.get("operator", "")) not in {"In", "NotIn"}:
+            errors.append(unsupported(f"{own}.exitCodes.operator", operator, ["In", "NotIn"]))
+        if len(codes.get("values") or ()) > 255:
+            errors.append(too_many(f"{own}.exitCodes.values", len(codes["values"]), 255))
+    return errors
+
+
+def _check_life(container: Mapping[str, Any], path: str, grace: int | None) -> list[FieldError]:
+    probes = (error for probe in PROBES for error in check_probe(container, probe, path, grace))
+    return [*check_lifecycle(container, path, grace), *probes]
+
+
+def check_containers(containers: list[dict[str, Any]] | None, parts: PodParts, path: str) -> list[FieldError]:
+    """What is wrong with the regular containers of a pod."""
     if not containers:
         return [required(path)]
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, container in enumerate(containers):
         own = f"{path}[{index}]"
-        errors += _check_common(container, volumes, own)
+        errors += _check_common(container, parts, own)
         name = container.get("name", "")
         if name in seen:
             errors.append(duplicate(f"{own}.name", name))
         seen.add(name)
-        for probe in _PROBES:
-            errors += _check_probe(container, probe, own)
-    errors += _host_port_conflicts(containers, path)
-    return errors
+        errors += _check_life(container, own, parts.grace)
+        errors += _check_restarts(container, own)
+    return [*errors, *_host_port_conflicts(containers, path)]
 
 
-def check_ids(context: Mapping[str, Any] | None, path: str) -> list[FieldError]:
-    """Ids of users and groups in a security context."""
-    return [
-        invalid(f"{path}.{field}", value, "must be between 0 and 2147483647, inclusive")
-        for field in ("runAsUser", "runAsGroup", "fsGroup")
-        if (value := (context or {}).get(field)) is not None and not 0 <= value < 2**31
-    ]
+def _check_image(container: Mapping[str, Any], path: str) -> list[FieldError]:
+    image = container.get("image", "")
+    padded = image != image.strip()
+    return [invalid(f"{path}.image", image, "must not have leading or trailing whitespace")] if padded else []
 
 
-def check_images(containers: list[dict[str, Any]] | None, path: str) -> list[FieldError]:
+def check_images(containers: Sequence[Mapping[str, Any]] | None, path: str) -> list[FieldError]:
     """Images of pods, in contrast to those of templates, may not be padded."""
-    return [
-        invalid(f"{path}[{index}].image", image, "must not have leading or trailing whitespace")
-        for index, container in enumerate(containers or ())
-        if (image := container.get("image", "")) != image.strip()
-    ]
+    return [error for index, each in enumerate(containers or ()) for error in _check_image(each, f"{path}[{index}]")]
 
 
-def _host_port_conflicts(containers: list[dict[str, Any]], path: str) -> list[FieldError]:
+def _host_port_conflicts(containers: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, container in enumerate(containers):
@@ -320,49 +185,47 @@ def _host_port_conflicts(containers: list[dict[str, Any]], path: str) -> list[Fi
 
 
 def check_init_containers(
-    containers: list[dict[str, Any]], regular: Collection[str], volumes: Collection[str], path: str
+    containers: Sequence[Mapping[str, Any]], regular: Collection[str], parts: PodParts, path: str
 ) -> list[FieldError]:
     """What is wrong with the init containers of a pod; `regular` are the names of the others."""
     errors: list[FieldError] = []
     seen = set(regular)
     for index, container in enumerate(containers):
         own = f"{path}[{index}]"
-        errors += _check_common(container, volumes, own)
-        policy = container.get("restartPolicy")
-        if policy is not None and policy not in {"Always", "Never", "OnFailure"}:
-            errors.append(unsupported(f"{own}.restartPolicy", policy, ["Always", "Never", "OnFailure"]))
-        name = container.get("name", "")
+        errors += [*_check_common(container, parts, own), *_check_restarts(container, own)]
+        name, is_sidecar = container.get("name", ""), container.get("restartPolicy") == "Always"
         if name in seen:
             errors.append(duplicate(f"{own}.name", name))
-        seen.add(name)
+        elif name:
+            seen.add(name)
         errors += _host_port_conflicts([container], path)
-        for field in ("lifecycle", *_PROBES):
-            if field not in container:
-                continue
-            if policy != "Always":
-                errors.append(forbidden(f"{own}.{field}", "may not be set for init containers without restartPolicy=Always"))
-            elif field != "lifecycle":
-                errors += _check_probe(container, field, own)
+        if is_sidecar:
+            errors += _check_life(container, own, parts.grace)
+            continue
+        errors += [forbidden(f"{own}.{field}", _ONLY_SIDECARS) for field in ("lifecycle", *PROBES) if field in container]
+        for at, policy in enumerate(container.get("resizePolicy") or ()):
+            if policy.get("restartPolicy") == "RestartContainer":
+                text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+                errors.append(invalid(f"{own}.resizePolicy[{at}].restartPolicy", "RestartContainer", text))
     return errors
 
 
-def check_ephemeral_containers(
-    containers: list[dict[str, Any]], others: Collection[str], volumes: Collection[str], path: str
-) -> list[FieldError]:
-    """What is wrong with the ephemeral containers of a pod; `others` are the names of its own containers."""
+def check_ephemeral_containers(spec: Mapping[str, Any], parts: PodParts, path: str) -> list[FieldError]:
+    """What is wrong with the containers that are added to a running pod."""
     errors: list[FieldError] = []
+    others = {each.get("name", "") for field in ("containers", "initContainers") for each in spec.get(field) or ()}
     seen = set(others)
-    for index, container in enumerate(containers):
-        own, name, target = f"{path}[{index}]", container.get("name", ""), container.get("targetContainerName", "")
-        errors += _check_common(container, volumes, own)
-        errors += check_images([container], own)
+    text = "cannot be set for an Ephemeral Container"
+    for index, container in enumerate(spec.get("ephemeralContainers") or ()):
+        own = f"{path}[{index}]"
+        errors += [*_check_common(container, parts, own), *_check_image(container, own)]
+        name, target = container.get("name", ""), container.get("targetContainerName", "")
         if name in seen:
             errors.append(duplicate(f"{own}.name", name))
         seen.add(name)
         if target and target not in others:
             errors.append(not_found(f"{own}.targetContainerName", target))
-        text = "cannot be set for an Ephemeral Container"
-        errors += [forbidden(f"{own}.{field}", text) for field in _NOT_FOR_GUESTS if container.get(field)]
+        errors += [forbidden(f"{own}.{field}", text) for field in _NOT_EPHEMERAL if container.get(field)]
         for at, mount in enumerate(container.get("volumeMounts") or ()):
             errors += [
                 forbidden(f"{own}.volumeMounts[{at}].{field}", text) for field in ("subPath", "subPathExpr") if mount.get(field)

@@ -1,23 +1,40 @@
-"""Nodes, namespaces and events."""
+"""Nodes and namespaces."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents import names
-from pyroclast_standalone.apiserver.documents.durations import human_duration, parse_time, since
-from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
+from pyroclast_standalone.apiserver.documents.errors import (
+    ErrorType,
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    unsupported,
+)
 from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.documents.tables import Column
 
+from .addresses import check_range, parse_range
 from .checks import named
+from .internals import internal_form
+from .resource_checks import check_amount
 from .rules import AGE, NAME, Part, Rules, age_of
 
-__all__ = ["EVENT", "NAMESPACE", "NODE", "REGARDING_EVENT"]
+__all__ = ["NAMESPACE", "NODE"]
 
 _CORE: Final = "io.k8s.api.core.v1."
+_is_feature = re.compile(r"[A-Z][A-Za-z0-9]*(/[A-Za-z0-9]+)*").fullmatch
+_NO_FEATURE: Final = (
+    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' "
+    "(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+)
+_NO_FINALIZER: Final = "name is neither a standard finalizer name nor is it fully qualified"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -41,24 +58,83 @@ def _check_taints(taints: list[dict[str, Any]], path: str) -> list[FieldError]:
         elif effect not in _EFFECTS:
             errors.append(unsupported(f"{own}.effect", effect, _EFFECTS))
         if (key, effect) in seen:
-            errors.append(duplicate(own, taint))
+            shown = {**internal_form(taint, ("key", "value", "effect", "timeAdded")), "Value": value}
+            errors.append(FieldError(own, ErrorType.DUPLICATE, "taints must be unique by key and effect pair", shown))
         seen.add((key, effect))
     return errors
 
 
+def _check_resources(status: Mapping[str, Any]) -> list[FieldError]:
+    return [
+        error
+        for field in ("capacity", "allocatable")
+        for name, amount in (status.get(field) or {}).items()
+        for error in check_amount(name, amount, f"status.{field}.{name}")
+    ]
+
+
+def _check_features(features: Sequence[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, name in enumerate(features):
+        own = f"status.declaredFeatures[{index}]"
+        if not _is_feature(name):
+            errors.append(invalid(own, name, f'invalid feature name "{name}": {_NO_FEATURE}'))
+        if index and features[index - 1] == name:
+            errors.append(duplicate(own, name))
+        elif index and features[index - 1] > name:
+            errors.append(invalid(own, name, "list must be sorted alphabetically"))
+    return errors
+
+
+def _check_ranges(ranges: Sequence[str]) -> list[FieldError]:
+    errors = [error for index, each in enumerate(ranges) for error in check_range(each, f"spec.podCIDRs[{index}]")]
+    known = [parse_range(each) for each in ranges]
+    families = {each.version for each in known if each is not None}
+    if len(ranges) > 1 and (len(families) != len(ranges) or len(ranges) > 2):
+        errors.append(invalid("spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family"))
+    return errors
+
+
 def _check_node(document: dict[str, Any]) -> list[FieldError]:
-    taints = document["spec"].get("taints")
-    return _check_taints(taints, "metadata.taints") if taints else []
+    spec, status = document["spec"], document.get("status") or {}
+    errors = _check_taints(spec.get("taints") or [], "metadata.taints")
+    errors += [*_check_resources(status), *_check_features(status.get("declaredFeatures") or [])]
+    return [*errors, *_check_ranges(spec.get("podCIDRs") or [])]
 
 
-def _update_node(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    errors = []
+def _prepare_ranges(document: dict[str, Any], old: Mapping[str, Any] | None = None) -> None:
+    """The one range is the first of them; where they differ after a change, the one that was changed counts."""
+    spec, before = document["spec"], (old or {}).get("spec") or {}
+    one, many = spec.get("podCIDR"), spec.get("podCIDRs")
+    if one and (not many or many[0] != one):
+        if old is None or one != before.get("podCIDR"):
+            spec["podCIDRs"] = [one]
+        elif many:
+            spec["podCIDR"] = many[0]
+    elif many and not one:
+        spec["podCIDR"] = many[0]
+
+
+def _check_node_change(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    status = new.get("status") or {}
+    errors = [*_check_resources(status), *_check_features(status.get("declaredFeatures") or [])]
+    addresses = status.get("addresses") or []
+    errors += [
+        duplicate(f"status.addresses[{index}]", internal_form(each, ("type", "address")))
+        for index, each in enumerate(addresses)
+        if each in addresses[:index]
+    ]
     spec, before = new["spec"], old["spec"]
     if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
         errors.append(forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid'))
     if before.get("providerID") and spec.get("providerID") != before["providerID"]:
         errors.append(forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid'))
-    return [*errors, *_check_node(new)]
+    return [*errors, *_check_taints(spec.get("taints") or [], "metadata.taints")]
+
+
+def _warn_of_node(document: Mapping[str, Any], _old: Mapping[str, Any] | None) -> list[str]:
+    old_id = (document.get("spec") or {}).get("externalID")
+    return ["spec.externalID: this field is deprecated, and is unused by Kubernetes"] if old_id else []
 
 
 def _addresses(status: Mapping[str, Any], kind: str) -> str:
@@ -105,7 +181,11 @@ NODE: Final = Rules(
     metadata_checks=4,
     default=_default_node,
     check=_check_node,
-    check_update=_update_node,
+    check_update=_check_node_change,
+    check_status=_check_node_change,
+    prepare=_prepare_ranges,
+    prepare_update=_prepare_ranges,
+    warnings=_warn_of_node,
     keeps_status=True,
     fields={"spec.unschedulable": _unschedulable},
     columns=(
@@ -147,16 +227,6 @@ def _prepare_namespace_update(new: dict[str, Any], old: Mapping[str, Any]) -> No
         del new["spec"]["finalizers"]
 
 
-def _check_namespace_status(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
-    phase = new["status"].get("phase", "")
-    is_going = bool(new["metadata"].get("deletionTimestamp"))
-    wanted = "Terminating" if is_going else "Active"
-    if phase == wanted:
-        return []
-    when = "not empty" if is_going else "empty"
-    return [invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` is {when}")]
-
-
 def _keep_all_but_finalizers(new: dict[str, Any], old: Mapping[str, Any]) -> None:
     if "status" in old:
         new["status"] = old["status"]
@@ -170,163 +240,32 @@ def _namespace_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], (document.get("status") or {}).get("phase", ""), age_of(document, now)]
 
 
+def _check_namespace(document: dict[str, Any]) -> list[FieldError]:
+    return [
+        invalid("spec.finalizers", name, text)
+        for name in document["spec"].get("finalizers") or ()
+        for text in (names.label_key(name) or (() if "/" in name or name == "kubernetes" else (_NO_FINALIZER,)))
+    ]
+
+
+def _check_phase(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
+    phase, ends = (new.get("status") or {}).get("phase", ""), "deletionTimestamp" in new["metadata"]
+    if ends == (phase == "Terminating") or (not ends and phase == "Active"):
+        return []
+    wanted, state = ("Terminating", "not empty") if ends else ("Active", "empty")
+    return [invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` is {state}")]
+
+
 NAMESPACE: Final = Rules(
     metadata_checks=4,
+    check=_check_namespace,
+    check_status=_check_phase,
     name=names.dns_label,
     default=_default_namespace,
     prepare=_prepare_namespace,
     prepare_update=_prepare_namespace_update,
-    check_status=_check_namespace_status,
     parts={"finalize": Part(_keep_all_but_finalizers, _check_namespace_finalizers, reaches_metadata=True)},
     fields={"status.phase": read_field("status.phase")},
     columns=(NAME, Column("Status", description="Whether the namespace is in use."), AGE),
     cells=_namespace_cells,
-)
-
-
-def _check_event(document: dict[str, Any]) -> list[FieldError]:
-    involved = document.get("involvedObject") or {}
-    namespace, own = involved.get("namespace", ""), document["metadata"].get("namespace", "")
-    fits = own in {"", "default"} if not namespace else own == namespace
-    if document.get("eventTime"):
-        errors = _check_new_event(document)
-        fits = own in {"default", "kube-system"} if not namespace else True
-    else:
-        errors = []
-    if not fits:
-        errors.insert(0, invalid("involvedObject.namespace", namespace, "does not match event.namespace"))
-    return errors
-
-
-def _check_new_event(document: Mapping[str, Any]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for field, path, limit in (
-        ("reportingComponent", "reportingController", 0),
-        ("reportingInstance", "reportingInstance", 128),
-        ("action", "action", 128),
-        ("reason", "reason", 128),
-    ):
-        value = document.get(field) or ""
-        if not value:
-            errors.append(required(path))
-        if field == "reportingComponent":
-            errors += named(value, names.label_key, path)
-        elif len(value) > limit:
-            errors.append(invalid(path, "", f"can have at most {limit} characters"))
-    if len(document.get("message") or "") > 1024:
-        errors.append(invalid("message", "", "can have at most 1024 characters"))
-    return errors
-
-
-def _source(document: Mapping[str, Any]) -> str:
-    source = document.get("source") or {}
-    component = source.get("component") or document.get("reportingComponent") or ""
-    instance = source.get("host") or document.get("reportingInstance") or ""
-    return f"{component}, {instance}" if instance else component
-
-
-def _since_micro(text: object, now: float) -> str:
-    then = parse_time(text)
-    return "<unknown>" if then is None else human_duration(now - then)
-
-
-def _event_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    first = since(document.get("firstTimestamp"), now)
-    if not document.get("firstTimestamp"):
-        first = _since_micro(document.get("eventTime"), now)
-    last = since(document.get("lastTimestamp"), now) if document.get("lastTimestamp") else first
-    series = document.get("series")
-    count = document.get("count") or 1
-    if series:
-        last, count = _since_micro(series.get("lastObservedTime"), now), series.get("count", 0)
-    involved = document.get("involvedObject") or {}
-    kind = involved.get("kind", "").lower()
-    return [
-        last,
-        document.get("type", ""),
-        document.get("reason", ""),
-        f"{kind}/{involved['name']}" if involved.get("name") else kind,
-        involved.get("fieldPath", ""),
-        _source(document),
-        document.get("message", "").strip(),
-        first,
-        count,
-        document["metadata"]["name"],
-    ]
-
-
-def _event_source(document: Mapping[str, Any]) -> str:
-    return (document.get("source") or {}).get("component") or document.get("reportingComponent") or ""
-
-
-_EVENT_COLUMNS: Final = (
-    Column("Last Seen", doc=f"{_CORE}Event.lastTimestamp"),
-    Column("Type", doc=f"{_CORE}Event.type"),
-    Column("Reason", doc=f"{_CORE}Event.reason"),
-    Column("Object", doc=f"{_CORE}Event.involvedObject"),
-    Column("Subobject", priority=1, doc=f"{_CORE}ObjectReference.fieldPath"),
-    Column("Source", priority=1, doc=f"{_CORE}Event.source"),
-    Column("Message", doc=f"{_CORE}Event.message"),
-    Column("First Seen", priority=1, doc=f"{_CORE}Event.firstTimestamp"),
-    Column("Count", priority=1, doc=f"{_CORE}Event.count"),
-    Column("Name", priority=1, format="name", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.name"),
-)
-
-EVENT: Final = Rules(
-    metadata_checks=2,
-    check=_check_event,
-    fields={
-        **{
-            f"involvedObject.{name}": read_field(f"involvedObject.{name}")
-            for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-        },
-        "reason": read_field("reason"),
-        "reportingComponent": read_field("reportingComponent"),
-        "source": _event_source,
-        "type": read_field("type"),
-    },
-    columns=_EVENT_COLUMNS,
-    cells=_event_cells,
-)
-
-
-def _core_form(document: Mapping[str, Any]) -> dict[str, Any]:
-    """An event of `events.k8s.io` in the words of the core group, as far as its row needs them."""
-    return {
-        **document,
-        "involvedObject": document.get("regarding") or {},
-        "message": document.get("note", ""),
-        "reportingComponent": document.get("reportingController", ""),
-        "source": document.get("deprecatedSource") or {},
-        "count": document.get("deprecatedCount"),
-        "firstTimestamp": document.get("deprecatedFirstTimestamp"),
-        "lastTimestamp": document.get("deprecatedLastTimestamp"),
-    }
-
-
-def _check_regarding(document: dict[str, Any]) -> list[FieldError]:
-    errors = [] if document.get("eventTime") else [required("eventTime")]
-    if document.get("type") not in {"Normal", "Warning"}:
-        errors.append(invalid("type", "", f"has invalid value: {document.get('type', '')}"))
-    return [*errors, *_check_event(_core_form(document))]
-
-
-def _regarding_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return _event_cells(_core_form(document), now)
-
-
-REGARDING_EVENT: Final = Rules(
-    metadata_checks=2,
-    check=_check_regarding,
-    fields={
-        **{
-            f"regarding.{name}": read_field(f"regarding.{name}")
-            for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-        },
-        "reason": read_field("reason"),
-        "reportingController": read_field("reportingController"),
-        "type": read_field("type"),
-    },
-    columns=_EVENT_COLUMNS,
-    cells=_regarding_cells,
 )

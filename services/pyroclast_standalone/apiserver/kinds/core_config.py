@@ -7,12 +7,13 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast.resources import quantity
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, too_long
+from pyroclast_standalone.apiserver.documents.json_syntax import syntax_error
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.documents.tables import Column
 
+from .quota_checks import check_limit_range, check_quota, check_quota_status, check_quota_update
 from .rules import AGE, NAME, Rules, age_of
 
 __all__ = ["CONFIG_MAP", "LIMIT_RANGE", "RESOURCE_QUOTA", "SECRET", "SERVICE_ACCOUNT"]
@@ -20,6 +21,14 @@ __all__ = ["CONFIG_MAP", "LIMIT_RANGE", "RESOURCE_QUOTA", "SECRET", "SERVICE_ACC
 _CORE: Final = "io.k8s.api.core.v1."
 _MAX_BYTES: Final = 1024 * 1024  # of all values together
 _UNCHANGEABLE: Final = "field is immutable when `immutable` is set"
+_JSON_KEYS: Final = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+}
+_OLD_MOUNTABLE: Final = (
+    "metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+; "
+    "prefer separate namespaces to isolate access to mounted secrets"
+)
 _NEEDED_KEYS: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
@@ -48,7 +57,7 @@ def _check_config_map(document: dict[str, Any]) -> list[FieldError]:
             errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
     errors += _check_keys(binary, "binaryData")
     size = sum(len(value.encode()) for value in data.values()) + sum(len(value) * 3 // 4 for value in binary.values())
-    return [*errors, too_long("", _MAX_BYTES)] if size > _MAX_BYTES else errors
+    return [*errors, too_long("[]", _MAX_BYTES)] if size > _MAX_BYTES else errors
 
 
 def _update_config_map(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
@@ -85,6 +94,11 @@ def _size(value: str) -> int:
         return len(value)
 
 
+def _check_json(value: str, path: str) -> list[FieldError]:
+    fault = syntax_error(base64.b64decode(value))
+    return [invalid(path, "<secret contents redacted>", fault)] if fault else []
+
+
 def _check_secret(document: dict[str, Any]) -> list[FieldError]:
     data = document.get("data") or {}
     errors = _check_keys(data, "data")
@@ -92,6 +106,7 @@ def _check_secret(document: dict[str, Any]) -> list[FieldError]:
         errors.append(too_long("data", _MAX_BYTES))
     kind = document.get("type", "")
     errors += [required(f"data[{key}]") for key in _NEEDED_KEYS.get(kind, ()) if key not in data]
+    errors += [each for key in _JSON_KEYS.get(kind, ()) if key in data for each in _check_json(data[key], f"data[{key}]")]
     annotations = document["metadata"].get("annotations") or {}
     if kind == "kubernetes.io/service-account-token" and not annotations.get("kubernetes.io/service-account.name"):
         errors.append(required("metadata.annotations[kubernetes.io/service-account.name]"))
@@ -126,7 +141,14 @@ def _plain_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], age_of(document, now)]
 
 
-SERVICE_ACCOUNT: Final = Rules(metadata_checks=4, deletes_to_object=True, columns=(NAME, AGE), cells=_plain_cells)
+def _warn_of_account(document: Mapping[str, Any], _old: Mapping[str, Any] | None) -> list[str]:
+    annotations = document["metadata"].get("annotations") or {}
+    return [_OLD_MOUNTABLE] if "kubernetes.io/enforce-mountable-secrets" in annotations else []
+
+
+SERVICE_ACCOUNT: Final = Rules(
+    warnings=_warn_of_account, metadata_checks=4, deletes_to_object=True, columns=(NAME, AGE), cells=_plain_cells
+)
 
 
 def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
@@ -140,17 +162,10 @@ def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], ", ".join(requests), ", ".join(limits), age_of(document, now)]
 
 
-def _check_quota(document: Mapping[str, Any]) -> list[FieldError]:
-    hard = document["spec"].get("hard") or {}
-    return [
-        invalid(f"spec.hard[{name}]", amount, "must be greater than or equal to 0")
-        for name, amount in sorted(hard.items())
-        if quantity.parse(amount) < quantity.parse("0")
-    ]
-
-
 RESOURCE_QUOTA: Final = Rules(
-    check=_check_quota,
+    check=check_quota,
+    check_update=check_quota_update,
+    check_status=check_quota_status,
     deletes_to_object=True,
     columns=(
         NAME,
@@ -178,5 +193,5 @@ def _default_limits(document: dict[str, Any]) -> None:
 
 
 LIMIT_RANGE: Final = Rules(
-    default=_default_limits,
+    default=_default_limits, check=check_limit_range, check_update=lambda new, _old: check_limit_range(new)
 )

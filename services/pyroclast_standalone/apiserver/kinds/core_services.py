@@ -1,4 +1,4 @@
-"""Services and endpoints."""
+"""Services: what they get by default, their addresses and ports, their rows."""
 
 from __future__ import annotations
 
@@ -7,20 +7,25 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents import names
-from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, invalid, required, unsupported
-from pyroclast_standalone.apiserver.documents.metadata import check_labels
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .cells import selector_text
-from .checks import choice
 from .rules import AGE, NAME, Rules, age_of
+from .service_checks import (
+    check_service,
+    check_service_status,
+    check_service_update,
+    is_headless,
+    is_reachable,
+    needs_health_check,
+)
 
-__all__ = ["ENDPOINTS", "SERVICE"]
+__all__ = ["SERVICE"]
 
 _SPEC: Final = "io.k8s.api.core.v1.ServiceSpec."
-_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_HINTS, _MODE = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
+_NO_EXTERNAL: Final = "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
 _EXTERNAL: Final = {"NodePort", "LoadBalancer"}
 _FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 
@@ -30,19 +35,26 @@ def _default_service(document: dict[str, Any]) -> None:
     spec.setdefault("sessionAffinity", "None")
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
-    elif spec["sessionAffinity"] == "ClientIP" and not (spec.get("sessionAffinityConfig") or {}).get("clientIP"):
+    elif spec["sessionAffinity"] == "ClientIP" and _timeout(spec) is None:
         spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
     kind = spec.setdefault("type", "ClusterIP")
     for port in spec.get("ports") or ():
         port.setdefault("protocol", "TCP")
         if port.get("targetPort") in {None, 0, ""}:
             port["targetPort"] = port.get("port", 0)
-    if kind in _EXTERNAL:
+    if is_reachable(spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
-    if kind != "ExternalName":
+    if kind in {"NodePort", "LoadBalancer", "ClusterIP"}:
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
+        for entry in ((document.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
+            if entry.get("ip"):
+                entry.setdefault("ipMode", "VIP")
+
+
+def _timeout(spec: Mapping[str, Any]) -> int | None:
+    return ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds")
 
 
 def _number_of(text: str, bits: int) -> int:
@@ -58,111 +70,111 @@ def _address(uid: str) -> str:
 
 def _prepare_service(document: dict[str, Any]) -> None:
     document["status"] = {"loadBalancer": {}}
+    spec = document["spec"]
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
     _allocate(document)
 
 
 def _allocate(document: dict[str, Any]) -> None:
+    """Give the service what it needs and does not say: addresses, families, ports of nodes."""
     spec = document["spec"]
     uid = document["metadata"].get("uid") or document["metadata"].get("name", "")
     if spec["type"] == "ExternalName":
         return
-    if not spec.get("clusterIP"):
-        spec["clusterIP"] = (spec.get("clusterIPs") or [_address(uid)])[0]
-    spec["clusterIPs"] = spec.get("clusterIPs") or [spec["clusterIP"]]
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
-    if spec["type"] in _EXTERNAL:
+    wants_other = spec.get("ipFamilies", ["IPv4"])[:1] != ["IPv4"]
+    if not spec.get("clusterIP") and not spec.get("clusterIPs") and not wants_other:
+        spec["clusterIP"], spec["clusterIPs"] = _address(uid), [_address(uid)]
+    stands_alone = is_headless(spec) and not spec.get("selector")
+    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if stands_alone else "SingleStack")
+    if not spec.get("ipFamilies"):
+        spec["ipFamilies"] = ["IPv4"]
+    if stands_alone and spec["ipFamilyPolicy"] in {"RequireDualStack", "PreferDualStack"} and len(spec["ipFamilies"]) == 1:
+        spec["ipFamilies"] = [*spec["ipFamilies"], "IPv6" if spec["ipFamilies"] == ["IPv4"] else "IPv4"]
+    if spec["type"] in _EXTERNAL and spec.get("allocateLoadBalancerNodePorts", True):
         for index, port in enumerate(spec.get("ports") or ()):
             if not port.get("nodePort"):
-                port["nodePort"] = _FIRST_NODE_PORT + _number_of(f"{uid}/{index}", 32) % _NODE_PORTS
+                port["nodePort"] = _node_port(f"{uid}/{index}")
+    if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = _node_port(f"{uid}/health")
+
+
+def _node_port(text: str) -> int:
+    return _FIRST_NODE_PORT + _number_of(text, 32) % _NODE_PORTS
 
 
 def _prepare_service_update(new: dict[str, Any], old: Mapping[str, Any]) -> None:
     spec, before = new["spec"], old["spec"]
-    if spec["type"] == "ExternalName" or before["type"] == "ExternalName":
-        if spec["type"] == "ExternalName" and not spec.get("clusterIP"):
-            for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-                spec.pop(field, None)
-    else:
-        for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            if not spec.get(field) and before.get(field):
-                spec[field] = before[field]
-        if spec["clusterIP"] != before.get("clusterIP") and spec["clusterIPs"] == before.get("clusterIPs"):
-            spec["clusterIPs"] = [spec["clusterIP"]]
+    kind, was = spec["type"], before["type"]
+    if "ExternalName" not in {kind, was}:
+        _keep_addresses(spec, before)
+    elif spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
     ports = {(each.get("protocol"), each.get("port")): each.get("nodePort") for each in before.get("ports") or ()}
-    for port in spec.get("ports") or () if spec["type"] in _EXTERNAL else ():
+    for port in spec.get("ports") or () if kind in _EXTERNAL and was in _EXTERNAL else ():
         if not port.get("nodePort") and (known := ports.get((port.get("protocol"), port.get("port")))):
             port["nodePort"] = known
+    if needs_health_check(spec) and needs_health_check(before) and not spec.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = before.get("healthCheckNodePort", 0)
+    _drop_what_type_has_not(spec, before)
     _allocate(new)
 
 
-def _identity(protocol: str, port: int) -> dict[str, Any]:
-    """What two ports may not share, as the API shows it."""
-    return {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": port, "TargetPort": 0, "NodePort": 0}
+def _keep_addresses(spec: dict[str, Any], before: Mapping[str, Any]) -> None:
+    if not spec.get("clusterIP") and not spec.get("clusterIPs"):
+        for field in ("clusterIP", "clusterIPs"):
+            if before.get(field):
+                spec[field] = before[field]
+    elif spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
+    for field in ("ipFamilies", "ipFamilyPolicy"):
+        if not spec.get(field) and before.get(field):
+            spec[field] = before[field]
 
 
-def _check_ports(ports: list[dict[str, Any]], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    seen_names: set[str] = set()
-    seen: set[tuple[Any, Any]] = set()
-    for index, port in enumerate(ports):
-        own = f"{path}[{index}]"
-        name = port.get("name", "")
-        if not name and len(ports) > 1:
-            errors.append(required(f"{own}.name"))
-        elif name:
-            errors += [invalid(f"{own}.name", name, sentence) for sentence in names.dns_label(name)]
-            if name in seen_names:
-                errors.append(duplicate(f"{own}.name", name))
-            seen_names.add(name)
-        number = port.get("port", 0)
-        if not 1 <= number <= 65535:
-            errors.append(invalid(f"{own}.port", number, "must be between 1 and 65535, inclusive"))
-        errors += choice(port, "protocol", _PROTOCOLS, own)
-        target = port.get("targetPort", 0)
-        if isinstance(target, str):
-            errors += [invalid(f"{own}.targetPort", target, sentence) for sentence in names.port_name(target)]
-        elif not 1 <= target <= 65535:
-            errors.append(invalid(f"{own}.targetPort", target, "must be between 1 and 65535, inclusive"))
-    for index, port in enumerate(ports):
-        key = (port.get("protocol"), port.get("port"))
-        if key in seen:
-            errors.append(duplicate(f"{path}[{index}]", _identity(*key)))
-        seen.add(key)
-    return errors
+def _drop_what_type_has_not(spec: dict[str, Any], before: Mapping[str, Any]) -> None:
+    """What came with the old type goes with it, unless it was changed."""
+    kind, was = spec["type"], before["type"]
+
+    def drop(*fields: str) -> None:
+        for field in fields:
+            if field in spec and spec[field] == before.get(field):
+                del spec[field]
+
+    if kind == "ExternalName" and was != "ExternalName":
+        if all(spec.get(field) == before.get(field) for field in ("clusterIP", "clusterIPs")):
+            drop("clusterIP", "clusterIPs")
+        drop("ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
+    numbers = [each.get("nodePort") for each in before.get("ports") or ()]
+    if was in _EXTERNAL and kind not in _EXTERNAL and [each.get("nodePort") for each in spec.get("ports") or ()] == numbers:
+        for port in spec.get("ports") or ():
+            port.pop("nodePort", None)
+    if needs_health_check(before) and not needs_health_check(spec):
+        drop("healthCheckNodePort")
+    if was == "LoadBalancer" and kind != "LoadBalancer":
+        drop("allocateLoadBalancerNodePorts", "loadBalancerClass")
+    if is_reachable(before) and not is_reachable(spec):
+        drop("externalTrafficPolicy")
 
 
-def _check_service(document: dict[str, Any]) -> list[FieldError]:
+def _warn_of_service(document: Mapping[str, Any], _old: Mapping[str, Any] | None) -> list[str]:
     spec = document["spec"]
-    ports = spec.get("ports") or []
-    errors: list[FieldError] = []
-    headless = spec.get("clusterIP") == "None"
-    if not ports and not headless and spec.get("type") != "ExternalName":
-        errors.append(required("spec.ports"))
-    errors += _check_ports(ports, "spec.ports")
-    errors += check_labels(spec.get("selector"), "spec.selector")
-    errors += choice(spec, "sessionAffinity", ("ClientIP", "None"), "spec")
-    errors += choice(spec, "type", _TYPES, "spec")
-    if spec.get("type") == "ExternalName":
-        if not spec.get("externalName"):
-            errors.append(required("spec.externalName"))
-        else:
-            own = spec["externalName"].rstrip(".")
-            errors += [invalid("spec.externalName", own, sentence) for sentence in names.dns_subdomain(own)]
-    elif headless and spec.get("type") in _EXTERNAL:
-        errors.append(invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {spec['type']} services"))
-    policy = spec.get("internalTrafficPolicy")
-    if policy is not None and policy not in {"Cluster", "Local"}:
-        errors.append(unsupported("spec.internalTrafficPolicy", policy, ["Cluster", "Local"]))
-    return errors
-
-
-def _update_service(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    errors = _check_service(new)
-    spec, before = new["spec"], old["spec"]
-    if "ExternalName" not in {spec.get("type"), before.get("type")} and spec.get("clusterIP") != before.get("clusterIP"):
-        errors.insert(0, invalid("spec.clusterIPs[0]", spec.get("clusterIPs"), "may not change once set"))
-    return errors
+    headless = spec.get("type") == "ClusterIP" and spec.get("clusterIP") == "None"
+    external, ignored = bool(spec.get("externalIPs")), "is ignored for headless services"
+    told = {
+        f"annotation {_HINTS} is deprecated, please use {_MODE} instead": _HINTS
+        in (document["metadata"].get("annotations") or {}),
+        f"spec.loadBalancerIP {ignored}": headless and bool(spec.get("loadBalancerIP")),
+        f"spec.externalIPs {ignored}": headless and external,
+        f"spec.SessionAffinity {ignored}": headless and spec.get("sessionAffinity") != "None",
+        _NO_EXTERNAL: external and not headless and spec.get("type") != "ExternalName",
+        'spec.externalIPs is ignored when spec.type is "ExternalName"': external and spec.get("type") == "ExternalName",
+        'spec.externalName is ignored when spec.type is not "ExternalName"': bool(spec.get("externalName"))
+        and spec.get("type") != "ExternalName",
+        'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"': spec.get("trafficDistribution")
+        == "PreferClose",
+    }
+    return [text for text, applies in told.items() if applies]
 
 
 def _ports_text(ports: list[dict[str, Any]]) -> str:
@@ -206,8 +218,10 @@ def _service_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 SERVICE: Final = Rules(
     name=names.dns_label,
     default=_default_service,
-    check=_check_service,
-    check_update=_update_service,
+    check=check_service,
+    check_update=check_service_update,
+    check_status=check_service_status,
+    warnings=_warn_of_service,
     prepare=_prepare_service,
     prepare_update=_prepare_service_update,
     fields={"spec.clusterIP": read_field("spec.clusterIP"), "spec.type": read_field("spec.type")},
@@ -222,28 +236,4 @@ SERVICE: Final = Rules(
         Column("Selector", priority=1, doc=f"{_SPEC}selector"),
     ),
     cells=_service_cells,
-)
-
-
-def _default_endpoints(document: dict[str, Any]) -> None:
-    for subset in document.get("subsets") or ():
-        for port in subset.get("ports") or ():
-            port.setdefault("protocol", "TCP")
-
-
-def _endpoints_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    shown = [
-        f"{address.get('ip')}:{port.get('port')}"
-        for subset in document.get("subsets") or ()
-        for port in subset.get("ports") or ()
-        for address in subset.get("addresses") or ()
-    ]
-    more = f" + {len(shown) - 3} more..." if len(shown) > 3 else ""
-    return [document["metadata"]["name"], (",".join(shown[:3]) + more) or "<none>", age_of(document, now)]
-
-
-ENDPOINTS: Final = Rules(
-    default=_default_endpoints,
-    columns=(NAME, Column("Endpoints", doc="io.k8s.api.core.v1.Endpoints.subsets"), AGE),
-    cells=_endpoints_cells,
 )

@@ -1,18 +1,20 @@
-"""Network policies, ingresses, endpoint slices, and autoscaling."""
+"""Network policies, ingresses, and autoscaling."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required
+from pyroclast_standalone.apiserver.documents.errors import FieldError
 from pyroclast_standalone.apiserver.documents.tables import Column
 
+from .autoscaler_checks import check_autoscaler, check_autoscaler_status
 from .cells import selector_text
-from .pod_checks import check_selector
+from .checks import immutable
+from .network_checks import check_ingress, check_ingress_class, check_ingress_status, check_policy, warn_of_ingress
 from .rules import AGE, NAME, Rules, age_of
 
-__all__ = ["ENDPOINT_SLICE", "HORIZONTAL_POD_AUTOSCALER", "INGRESS", "INGRESS_CLASS", "NETWORK_POLICY", "PLAIN"]
+__all__ = ["HORIZONTAL_POD_AUTOSCALER", "INGRESS", "INGRESS_CLASS", "NETWORK_POLICY", "PLAIN"]
 
 _SHOWN: Final = 3  # ports and endpoints that a row names one by one
 
@@ -27,38 +29,18 @@ def _default_policy(document: dict[str, Any]) -> None:
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
 
-def _check_policy(document: dict[str, Any]) -> list[FieldError]:
-    spec = document["spec"]
-    errors = check_selector(spec.get("podSelector") or {}, "spec.podSelector")
-    if len(spec.get("policyTypes") or ()) > 2:
-        errors.append(invalid("spec.policyTypes", spec["policyTypes"], "may not specify more than two policyTypes"))
-    return errors
-
-
 def _policy_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], selector_text(document["spec"].get("podSelector")), age_of(document, now)]
 
 
 NETWORK_POLICY: Final = Rules(
     default=_default_policy,
-    check=_check_policy,
-    check_update=lambda new, _old: _check_policy(new),
+    check=check_policy,
+    check_update=lambda new, _old: check_policy(new),
     generation=True,
     columns=(NAME, Column("Pod-Selector", doc="io.k8s.api.networking.v1.NetworkPolicySpec.podSelector"), AGE),
     cells=_policy_cells,
 )
-
-
-def _check_ingress(document: dict[str, Any]) -> list[FieldError]:
-    spec = document["spec"]
-    errors: list[FieldError] = []
-    if not spec.get("rules") and not spec.get("defaultBackend"):
-        errors.append(invalid("spec", None, "either `defaultBackend` or `rules` must be specified"))
-    for index, rule in enumerate(spec.get("rules") or ()):
-        for at, path in enumerate((rule.get("http") or {}).get("paths") or ()):
-            if not path.get("pathType"):
-                errors.append(required(f"spec.rules[{index}].http.paths[{at}].pathType", "pathType must be specified"))
-    return errors
 
 
 def _ingress_cells(document: Mapping[str, Any], now: float) -> list[Any]:
@@ -77,8 +59,10 @@ def _ingress_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 INGRESS: Final = Rules(
-    check=_check_ingress,
-    check_update=lambda new, _old: _check_ingress(new),
+    check=check_ingress,
+    check_update=lambda new, _old: check_ingress(new, is_new=False),
+    check_status=check_ingress_status,
+    warnings=warn_of_ingress,
     generation=True,
     columns=(
         NAME,
@@ -92,6 +76,11 @@ INGRESS: Final = Rules(
 )
 
 
+def _default_class(document: dict[str, Any]) -> None:
+    if parameters := document["spec"].get("parameters"):
+        parameters.setdefault("scope", "Cluster")
+
+
 def _class_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     spec = document["spec"]
     parameters = spec.get("parameters")
@@ -102,7 +91,14 @@ def _class_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], spec.get("controller", ""), shown, age_of(document, now)]
 
 
+def _update_class(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    return [*check_ingress_class(new), *immutable(new["spec"], old["spec"], "controller", "spec.controller")]
+
+
 INGRESS_CLASS: Final = Rules(
+    default=_default_class,
+    check=check_ingress_class,
+    check_update=_update_class,
     generation=True,
     columns=(
         NAME,
@@ -114,50 +110,34 @@ INGRESS_CLASS: Final = Rules(
 )
 
 
-def _few(values: list[str]) -> str:
-    more = f" + {len(values) - _SHOWN} more..." if len(values) > _SHOWN else ""
-    return (",".join(values[:_SHOWN]) + more) or "<unset>"
-
-
-def _slice_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    ports = [str(each.get("port") or "*") for each in document.get("ports") or ()]
-    addresses = [address for each in document.get("endpoints") or () for address in each.get("addresses") or ()]
-    return [
-        document["metadata"]["name"],
-        document.get("addressType", ""),
-        _few(ports),
-        _few(addresses),
-        age_of(document, now),
-    ]
-
-
-def _default_slice(document: dict[str, Any]) -> None:
-    for port in document.get("ports") or ():
-        port.setdefault("name", "")
-        port.setdefault("protocol", "TCP")
-
-
-ENDPOINT_SLICE: Final = Rules(
-    default=_default_slice,
-    generation=True,
-    columns=(
-        NAME,
-        *(
-            Column(field[:1].upper() + field[1:], doc=f"io.k8s.api.discovery.v1.EndpointSlice.{field}")
-            for field in ("addressType", "ports", "endpoints")
-        ),
-        AGE,
-    ),
-    cells=_slice_cells,
-)
-
-
 def _default_autoscaler(document: dict[str, Any]) -> None:
     spec = document["spec"]
     spec.setdefault("minReplicas", 1)
     if not spec.get("metrics"):
         target = {"type": "Utilization", "averageUtilization": 80}
         spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    behavior = spec.get("behavior")
+    if behavior and {"scaleUp", "scaleDown"} & set(behavior):
+        _default_rules(behavior, "scaleUp", _SCALE_UP)
+        _default_rules(behavior, "scaleDown", _SCALE_DOWN)
+
+
+_ALL_AT_ONCE: Final = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_SCALE_UP: Final = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": ({"type": "Pods", "value": 4, "periodSeconds": 15}, _ALL_AT_ONCE),
+}
+_SCALE_DOWN: Final = {"selectPolicy": "Max", "policies": (_ALL_AT_ONCE,)}
+
+
+def _default_rules(behavior: dict[str, Any], direction: str, defaults: Mapping[str, Any]) -> None:
+    rules = behavior.get(direction)
+    if rules is None:
+        rules = behavior[direction] = {}
+    for field, value in defaults.items():
+        if rules.get(field) is None:
+            rules[field] = [dict(each) for each in value] if field == "policies" else value
 
 
 def _autoscaler_cells(document: Mapping[str, Any], now: float) -> list[Any]:
@@ -189,6 +169,9 @@ def _targets(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
 _AUTOSCALER: Final = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"
 HORIZONTAL_POD_AUTOSCALER: Final = Rules(
     default=_default_autoscaler,
+    check=check_autoscaler,
+    check_update=lambda new, _old: check_autoscaler(new),
+    check_status=check_autoscaler_status,
     columns=(
         NAME,
         Column("Reference", doc=f"{_AUTOSCALER}Spec.scaleTargetRef"),

@@ -5,23 +5,58 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from pyroclast_standalone.apiserver.documents import names
+
+from .addresses import warn_of_address
+from .security import containers_of_pod
+from .volume_warnings import warn_of_fractions, warn_of_volumes
+
 __all__ = ["warn_of_pod", "warn_of_template", "warning_of"]
 
-_LONGEST_LABEL: Final = 63
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_MATCHES_NONE: Final = "a null labelSelector results in matching no pod"
+_BAD_NAME: Final = (
+    "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
+)
+_BYTES: Final = ("memory", "ephemeral-storage")
+_SECCOMP: Final = "container.seccomp.security.alpha.kubernetes.io/"
+_SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
+_NO_SECCOMP: Final = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+_OLD_ANNOTATIONS: Final = {
+    "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
+    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+}
+_OLD_LABELS: Final = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
+    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+    "app.kubernetes.io/created-by": "deprecated since v1.9",
+    "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
+    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
+}
 
 
 def warn_of_pod(pod: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[str]:
     """Warnings about a new pod."""
-    return [*_name(pod["metadata"]["name"]), *_spec(pod["spec"], "spec")] if old is None else []
+    if old is not None:
+        return []
+    return [*_name(pod["metadata"]["name"]), *_spec(pod["spec"], pod["metadata"], "spec")]
 
 
 def warn_of_template(template: Mapping[str, Any], path: str) -> list[str]:
     """Warnings about the template of pods at `path`."""
-    return list(_spec(template.get("spec") or {}, f"{path}.spec"))
+    return list(_spec(template.get("spec") or {}, template.get("metadata") or {}, f"{path}.spec"))
 
 
-def warning_of(*path: str) -> Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]]:
-    """Warnings about the template at `path` of an object that is new or has a new generation."""
+def warning_of(*path: str, names_pods: bool = False) -> Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]]:
+    """Warnings about the template at `path` of an object that is new or has a new generation.
+
+    With `names_pods` also about a name that pods, which are named after the object, cannot have for their hosts.
+    """
 
     def warn(document: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[str]:
         if old is not None and document["metadata"].get("generation") == old["metadata"].get("generation"):
@@ -29,39 +64,121 @@ def warning_of(*path: str) -> Callable[[Mapping[str, Any], Mapping[str, Any] | N
         template: Any = document
         for step in path:
             template = (template or {}).get(step)
-        return warn_of_template(template or {}, ".".join(path))
+        faults = names.dns_label(document["metadata"].get("name") or "") if names_pods and old is None else []
+        told = [f"{_BAD_NAME}: [{' '.join(faults)}]"] if faults else []
+        return [*told, *warn_of_template(template or {}, ".".join(path))]
 
     return warn
 
 
 def _name(name: str) -> Iterator[str]:
     """A pod's name is its host name too, which may be less than a pod's name may be."""
-    faults = [f"must be no more than {_LONGEST_LABEL} bytes"] if len(name) > _LONGEST_LABEL else []
-    faults += ["must not contain dots"] if "." in name else []
-    if faults:
+    if faults := names.dns_label(name):
         yield (
             "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
             f"a DNS label is recommended: [{' '.join(faults)}]"
         )
 
 
-def _spec(spec: Mapping[str, Any], path: str) -> Iterator[str]:
+def _labels(spec: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Labels of nodes that have new names."""
+    for key in spec.get("nodeSelector") or ():
+        if key in _OLD_LABELS:
+            yield f"{path}.nodeSelector[{key}]: {_OLD_LABELS[key]}"
+    node, own = (spec.get("affinity") or {}).get("nodeAffinity") or {}, f"{path}.affinity.nodeAffinity"
+    terms = (node.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    wanted = [(f"{own}.{_REQUIRED}.nodeSelectorTerms[{index}]", term) for index, term in enumerate(terms)]
+    preferred = node.get(_PREFERRED) or ()
+    wanted += [(f"{own}.{_PREFERRED}[{index}].preference", term.get("preference") or {}) for index, term in enumerate(preferred)]
+    for at, term in wanted:
+        for index, expression in enumerate(term.get("matchExpressions") or ()):
+            if (key := expression.get("key", "")) in _OLD_LABELS:
+                yield f"{at}.matchExpressions[{index}].key: {key} is {_OLD_LABELS[key]}"
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        at, key = f"{path}.topologySpreadConstraints[{index}]", constraint.get("topologyKey", "")
+        if key in _OLD_LABELS:
+            yield f"{at}.topologyKey: {key} is {_OLD_LABELS[key]}"
+        if constraint.get("labelSelector") is None:
+            yield f"{at}.labelSelector: {_MATCHES_NONE}"
+
+
+def _annotations(annotations: Mapping[str, str], path: str) -> Iterator[str]:
+    for key, text in _OLD_ANNOTATIONS.items():
+        if key in annotations:
+            yield f"{path}[{key}]: {text}"
+
+
+def _repeated(spec: Mapping[str, Any], path: str) -> Iterator[str]:
+    for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
+        seen: set[str] = set()
+        for index, item in enumerate(spec.get(field) or ()):
+            value = item.get(key, "")
+            if value in seen:
+                yield f'{path}.{field}[{index}].{key}: duplicate {key} "{value}"'
+            seen.add(value)
+    for index, item in enumerate(spec.get("imagePullSecrets") or ()):
+        if not item.get("name"):
+            yield f'{path}.imagePullSecrets[{index}].name: invalid empty name ""'
+
+
+def _profiles(spec: Mapping[str, Any], annotations: Mapping[str, str], path: str) -> Iterator[str]:
+    if _SECCOMP_POD in annotations and "seccompProfile" not in (spec.get("securityContext") or {}):
+        yield f"{path}[{_SECCOMP_POD}]: {_NO_SECCOMP}"
+    for _, container in containers_of_pod(spec, ""):
+        key = f"{_SECCOMP}{container.get('name', '')}"
+        if key in annotations and "seccompProfile" not in (container.get("securityContext") or {}):
+            yield f"{path}[{key}]: {_NO_SECCOMP}"
+
+
+def _pod_terms(spec: Mapping[str, Any], path: str) -> Iterator[str]:
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules, own = affinity.get(kind) or {}, f"{path}.affinity.{kind}"
+        for index, term in enumerate(rules.get(_REQUIRED) or ()):
+            if term.get("labelSelector") is None:
+                yield f"{own}.{_REQUIRED}[{index}].labelSelector: {_MATCHES_NONE}"
+        for index, weighted in enumerate(rules.get(_PREFERRED) or ()):
+            if (weighted.get("podAffinityTerm") or {}).get("labelSelector") is None:
+                yield f"{own}.{_PREFERRED}[{index}].podAffinityTerm.labelSelector: {_MATCHES_NONE}"
+
+
+def _addresses(spec: Mapping[str, Any], path: str) -> Iterator[str]:
+    for index, server in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
+        yield from warn_of_address(server, f"{path}.dnsConfig.nameservers[{index}]")
+    for index, alias in enumerate(spec.get("hostAliases") or ()):
+        yield from warn_of_address(alias.get("ip", ""), f"{path}.hostAliases[{index}].ip")
+
+
+def _spec(spec: Mapping[str, Any], metadata: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Warnings about a spec, whose metadata stand beside it."""
+    annotations, notes = metadata.get("annotations") or {}, f"{path.removesuffix('spec')}metadata.annotations"
+    yield from _labels(spec, path)
+    yield from _annotations(annotations, notes)
+    yield from warn_of_volumes(spec.get("volumes") or (), f"{path}.volumes")
+    yield from _repeated(spec, path)
+    yield from warn_of_fractions(spec.get("overhead"), _BYTES, f"{path}.overhead")
+    yield from _profiles(spec, annotations, notes)
     ports: list[tuple[str, Mapping[str, Any]]] = []
-    for kind in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(kind) or ()):
-            at = f"{path}.{kind}[{index}]"
-            yield from _variables(container.get("env") or (), f"{at}.env")
-            ports += [(f"{at}.ports[{number}]", port) for number, port in enumerate(container.get("ports") or ())]
+    for at, container in containers_of_pod(spec, path):
+        resources = container.get("resources") or {}
+        for name in _BYTES:
+            for kind in ("limits", "requests"):
+                yield from warn_of_fractions(resources.get(kind), (name,), f"{at}.resources.{kind}")
+        yield from _variables(container.get("env") or (), f"{at}.env")
+        ports += [(f"{at}.ports[{number}]", port) for number, port in enumerate(container.get("ports") or ())]
+    yield from _ports(ports)
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         yield f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
-    yield from _ports(ports)
+    yield from _pod_terms(spec, path)
+    yield from _addresses(spec, path)
 
 
 def _variables(variables: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, variable in enumerate(variables):
         name = variable.get("name", "")
-        if name in seen and f"$({name})" not in (variable.get("value") or ""):
+        own, value = f"$({name})", variable.get("value") or ""
+        if name in seen and ("valueFrom" in variable or value == own or own not in value):
             yield f'{path}[{index}]: hides previous definition of "{name}", which may be dropped when using apply'
         seen.add(name)
 
@@ -69,7 +186,7 @@ def _variables(variables: Sequence[Mapping[str, Any]], path: str) -> Iterator[st
 def _ports(ports: list[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     """Ports, each with where it stands, that a service cannot tell apart."""
     numbers: dict[tuple[Any, Any], list[tuple[str, Mapping[str, Any]]]] = {}
-    names: dict[str, str] = {}
+    first_of: dict[str, str] = {}
     for path, port in ports:
         others = numbers.setdefault((port.get("containerPort"), port.get("protocol")), [])
         for first, other in others:
@@ -77,15 +194,17 @@ def _ports(ports: list[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
                 yield f"{path}: duplicate port definition with {first}"
             elif not port.get("hostPort") or not other.get("hostPort"):
                 yield f"{path}: overlapping port definition with {first}"
+            elif port.get("hostPort") == other.get("hostPort") and bool(port.get("hostIP")) != bool(other.get("hostIP")):
+                yield f"{path}: dangerously ambiguous port definition with {first}"
         others.append((path, port))
     for path, port in ports:
         name = port.get("name")
-        if name and name in names:
-            first = names[name]
+        if name and name in first_of:
+            first = first_of[name]
             used = f"services and probes that select ports by name will use {first}"
             yield f'{path}: duplicate port name "{name}" with {first}, {used}'
         elif name:
-            names[name] = path
+            first_of[name] = path
 
 
 def _host(port: Mapping[str, Any]) -> tuple[Any, Any]:

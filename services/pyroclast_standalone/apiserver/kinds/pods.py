@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast.resources import quantity
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders, read_field
 
 from .pod_checks import check_new_pod
 from .pod_defaults import default_pod
-from .pod_parts import parts_of_pods
+from .pod_parts import EPHEMERAL_CONTAINERS, RESIZE
 from .pod_table import COLUMNS, pod_cells, pod_conditions
 from .pod_updates import check_pod_status, check_pod_update
 from .pod_warnings import warn_of_pod
+from .quality import quality_of_service
 from .rules import Rules
 
-__all__ = ["POD", "quality_of_service"]
+__all__ = ["POD"]
 
 
 def _addresses(pod: Mapping[str, Any]) -> str:
@@ -46,27 +46,6 @@ _FIELDS: Final[FieldReaders] = {
 }
 
 
-def _is_zero(amount: str) -> bool:
-    return amount == "0" or quantity.parse(amount).is_zero
-
-
-def quality_of_service(spec: Mapping[str, Any]) -> str:
-    """The class of service that requests and limits of all containers give a pod: Guaranteed, Burstable or BestEffort."""
-    guaranteed = True
-    some = False
-    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-        resources = container.get("resources") or {}
-        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-        for name in ("cpu", "memory"):
-            limit, request = limits.get(name), requests.get(name)
-            some = some or any(amount is not None and not _is_zero(amount) for amount in (limit, request))
-            if limit is None or _is_zero(limit) or request != limit:
-                guaranteed = False
-    if not some:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
 def _prepare(pod: dict[str, Any]) -> None:
     spec = pod["spec"]
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
@@ -87,17 +66,6 @@ def _prepare(pod: dict[str, Any]) -> None:
     pod["status"] = status
 
 
-def _prepare_update(new: dict[str, Any], old: Mapping[str, Any]) -> None:
-    if old["spec"].get("schedulingGates") and not new["spec"].get("schedulingGates"):
-        status = dict(new.get("status") or {})
-        kept = [each for each in status.get("conditions") or () if each.get("reason") != "SchedulingGated"]
-        if kept:
-            status["conditions"] = kept
-        else:
-            status.pop("conditions", None)
-        new["status"] = status
-
-
 def _prepare_status(new: dict[str, Any], old: Mapping[str, Any]) -> None:
     status, before = new.setdefault("status", {}), old.get("status") or {}
     if not status.get("qosClass") and "qosClass" in before:
@@ -112,9 +80,8 @@ POD: Final = Rules(
     check_update=check_pod_update,
     check_status=check_pod_status,
     prepare=_prepare,
-    prepare_update=_prepare_update,
     prepare_status=_prepare_status,
-    parts=parts_of_pods(quality_of_service),
+    parts={"ephemeralcontainers": EPHEMERAL_CONTAINERS, "resize": RESIZE},
     kept_from_status=("f:metadata/f:ownerReferences", "f:metadata/f:deletionTimestamp"),
     fields=_FIELDS,
     generation=True,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid
 from pyroclast_standalone.apiserver.documents.tables import Column
 
-from .checks import immutable, optional_choice
-from .pod_checks import check_selector
+from .amounts import check_amount, check_at_most_all
+from .checks import immutable, non_negative, optional_choice
+from .label_selectors import check_selector
 from .rules import AGE, NAME, Rules, age_of
 
 __all__ = ["LEASE", "POD_DISRUPTION_BUDGET", "PRIORITY_CLASS", "RUNTIME_CLASS"]
@@ -31,7 +31,7 @@ def _check_priority_class(document: dict[str, Any]) -> list[FieldError]:
             errors.append(forbidden("metadata.name", _RESERVED.format(f"value of {name} PriorityClass must be {_SYSTEM[name]}")))
     elif value > _HIGHEST:
         errors.append(forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST}"))
-    return [*errors, *optional_choice(document, "preemptionPolicy", ("Never", "PreemptLowerPriority"), "")]
+    return [*errors, *optional_choice(document, "preemptionPolicy", ("PreemptLowerPriority", "Never"), "")]
 
 
 def _update_priority_class(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
@@ -99,17 +99,6 @@ LEASE: Final = Rules(
 )
 
 
-def _check_amount(value: int | str | None, path: str) -> list[FieldError]:
-    if value is None:
-        return []
-    if isinstance(value, int):
-        return [] if value >= 0 else [invalid(path, value, "must be greater than or equal to 0")]
-    if not re.fullmatch(r"\d+%", value):
-        text = "a valid percent string must be a numeric string followed by an ending '%'"
-        return [invalid(path, value, f"{text} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")]
-    return [invalid(path, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []
-
-
 def _check_budget(document: dict[str, Any]) -> list[FieldError]:
     spec = document["spec"]
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
@@ -122,12 +111,17 @@ def _check_budget(document: dict[str, Any]) -> list[FieldError]:
             "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
         }
         errors.append(invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
-    errors += _check_amount(least, "spec.minAvailable")
-    errors += _check_amount(most, "spec.maxUnavailable")
+    for value, own in ((least, "spec.minAvailable"), (most, "spec.maxUnavailable")):
+        errors += [*check_amount(value, own), *check_at_most_all(value, own)]
     errors += optional_choice(spec, "unhealthyPodEvictionPolicy", ("AlwaysAllow", "IfHealthyBudget"), "spec")
     if selector := spec.get("selector"):
         errors += check_selector(selector, "spec.selector")
     return errors
+
+
+def _check_budget_status(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
+    counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    return non_negative(new.get("status") or {}, counts, "status")
 
 
 def _budget_cells(document: Mapping[str, Any], now: float) -> list[Any]:
@@ -146,6 +140,7 @@ POD_DISRUPTION_BUDGET: Final = Rules(
     metadata_checks=2,
     check=_check_budget,
     check_update=lambda new, _old: _check_budget(new),
+    check_status=_check_budget_status,
     generation=True,
     columns=(
         NAME,

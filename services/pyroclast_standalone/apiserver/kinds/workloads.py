@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, unsupported
-from pyroclast_standalone.apiserver.documents.selectors import from_label_selector
+from pyroclast_standalone.apiserver.documents import names
+from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden
 from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .cells import containers_of, selector_text
-from .checks import immutable, non_negative
-from .diffs import diff
-from .pod_checks import check_selector, check_template
+from .checks import immutable
+from .pod_checks import check_template
 from .pod_defaults import default_claim_spec, default_template
 from .pod_warnings import warning_of
 from .rules import AGE, NAME, Rules, age_of
+from .workload_checks import (
+    check_controller,
+    check_daemon_set,
+    check_deployment,
+    check_replica_set,
+    check_revision,
+    check_stateful_set,
+    checks_of_status,
+)
 
 __all__ = [
     "CONTROLLER_REVISION",
@@ -28,7 +36,6 @@ __all__ = [
 ]
 
 _APPS: Final = "io.k8s.api.apps.v1."
-_COUNTS: Final = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
 _STATEFUL_CHANGES: Final = (
     "replicas",
     "ordinals",
@@ -114,33 +121,6 @@ def _default_stateful_set(document: dict[str, Any]) -> None:
         claim["status"] = {"phase": "Pending", **claim.get("status", {})}
 
 
-def _check_spec(kind: str, empty: str) -> Callable[[dict[str, Any]], list[FieldError]]:
-    def check(document: dict[str, Any]) -> list[FieldError]:
-        spec = document["spec"]
-        errors = non_negative(spec, _COUNTS, "spec")
-        selector, template = spec.get("selector"), spec["template"]
-        if selector is None:
-            errors.append(required("spec.selector"))
-        else:
-            errors += check_selector(selector, "spec.selector")
-            if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-                errors.append(invalid("spec.selector", selector, f"empty selector is invalid for {empty}"))
-        labels = template["metadata"].get("labels") or {}
-        if selector is None or (selector and not errors and not from_label_selector(selector).matches(labels)):
-            text = "`selector` does not match template `labels`"
-            errors.append(invalid("spec.template.metadata.labels", labels, text))
-        errors += check_template(template, "spec.template")
-        policy = template["spec"].get("restartPolicy", "")
-        if policy != "Always":
-            errors.append(unsupported("spec.template.spec.restartPolicy", policy, ["Always"]))
-        if template["spec"].get("activeDeadlineSeconds") is not None:
-            text = f"activeDeadlineSeconds in {kind} is not Supported"
-            errors.append(forbidden("spec.template.spec.activeDeadlineSeconds", text))
-        return errors
-
-    return check
-
-
 def _fixed_selector(
     check: Callable[[dict[str, Any]], list[FieldError]],
 ) -> Callable[[dict[str, Any], dict[str, Any]], list[FieldError]]:
@@ -150,28 +130,14 @@ def _fixed_selector(
     return check_update
 
 
-_check_deployment = _check_spec("ReplicaSet", "deployment")
-_check_daemon_set = _check_spec("DaemonSet", "daemonset")
-_check_stateful_set = _check_spec("ReplicaSet", "statefulset")
-
-
-def _check_deadline(document: dict[str, Any]) -> list[FieldError]:
-    errors = _check_deployment(document)
-    spec = document["spec"]
-    deadline = spec.get("progressDeadlineSeconds")
-    if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
-        errors.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
-    return errors
-
-
 def _update_stateful_set(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    errors = _check_stateful_set(new)
+    errors = check_stateful_set(new)
     compared = {key: value for key, value in new["spec"].items() if key not in _STATEFUL_CHANGES}
     before = {key: value for key, value in old["spec"].items() if key not in _STATEFUL_CHANGES}
     if compared != before:
-        names = ", ".join(f"'{name}'" for name in _STATEFUL_CHANGES[:-1])
-        text = f"updates to statefulset spec for fields other than {names} and '{_STATEFUL_CHANGES[-1]}' are forbidden"
-        errors.append(forbidden("spec", f"{text}\n{diff(before, compared)}"))
+        free = ", ".join(f"'{name}'" for name in _STATEFUL_CHANGES[:-1])
+        text = f"updates to statefulset spec for fields other than {free} and '{_STATEFUL_CHANGES[-1]}' are forbidden"
+        errors.append(forbidden("spec", text))
     return errors
 
 
@@ -242,10 +208,28 @@ def _keep_labels(new: dict[str, Any], old: Mapping[str, Any]) -> None:
 DEPLOYMENT: Final = Rules(
     prepare_status=_keep_labels,
     kept_from_status=("f:metadata/f:labels",),
-    warnings=warning_of("spec", "template"),
+    warnings=warning_of("spec", "template", names_pods=True),
     default=_default_deployment,
-    check=_check_deadline,
-    check_update=_fixed_selector(_check_deadline),
+    check=check_deployment,
+    check_update=_fixed_selector(check_deployment),
+    check_status=checks_of_status(
+        (
+            "observedGeneration",
+            "replicas",
+            "updatedReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "unavailableReplicas",
+            "terminatingReplicas",
+            "collisionCount",
+        ),
+        (
+            ("updatedReplicas", "replicas", "status.replicas"),
+            ("readyReplicas", "replicas", "status.replicas"),
+            ("availableReplicas", "replicas", "status.replicas"),
+            ("availableReplicas", "readyReplicas", "readyReplicas"),
+        ),
+    ),
     generation=True,
     columns=(
         NAME,
@@ -265,11 +249,21 @@ def _replicas(document: Mapping[str, Any]) -> str:
     return str((document.get("status") or {}).get("replicas", 0))
 
 
+_CHECK_SET_STATUS: Final = checks_of_status(
+    ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"),
+    (
+        ("fullyLabeledReplicas", "replicas", "status.replicas"),
+        ("readyReplicas", "replicas", "status.replicas"),
+        ("availableReplicas", "replicas", "status.replicas"),
+        ("availableReplicas", "readyReplicas", "readyReplicas"),
+    ),
+)
 REPLICA_SET: Final = Rules(
     warnings=warning_of("spec", "template"),
     default=_default_replica_set,
-    check=_check_deployment,
-    check_update=_fixed_selector(_check_deployment),
+    check=check_replica_set,
+    check_update=_fixed_selector(check_replica_set),
+    check_status=_CHECK_SET_STATUS,
     prepare=lambda document: document.update(status={"replicas": 0}),
     generation=True,
     columns=_set_columns(f"{_APPS}ReplicaSet"),
@@ -278,6 +272,9 @@ REPLICA_SET: Final = Rules(
 REPLICATION_CONTROLLER: Final = Rules(
     warnings=warning_of("spec", "template"),
     default=_default_replication_controller,
+    check=check_controller,
+    check_update=lambda new, _old: check_controller(new),
+    check_status=_CHECK_SET_STATUS,
     prepare=lambda document: document.update(status={"replicas": 0}),
     fields={"status.replicas": _replicas},
     generation=True,
@@ -287,8 +284,27 @@ REPLICATION_CONTROLLER: Final = Rules(
 STATEFUL_SET: Final = Rules(
     warnings=warning_of("spec", "template"),
     default=_default_stateful_set,
-    check=_check_stateful_set,
+    name=names.dns_label,
+    check=check_stateful_set,
     check_update=_update_stateful_set,
+    check_status=checks_of_status(
+        (
+            "replicas",
+            "readyReplicas",
+            "currentReplicas",
+            "updatedReplicas",
+            "availableReplicas",
+            "observedGeneration",
+            "collisionCount",
+        ),
+        (
+            ("readyReplicas", "replicas", "status.replicas"),
+            ("currentReplicas", "replicas", "status.replicas"),
+            ("updatedReplicas", "replicas", "status.replicas"),
+            ("availableReplicas", "replicas", "status.replicas"),
+            ("availableReplicas", "readyReplicas", "status.readyReplicas"),
+        ),
+    ),
     generation=True,
     columns=(NAME, Column("Ready", description="How many pods are ready, of how many."), AGE, _CONTAINERS, _IMAGES),
     cells=_stateful_cells,
@@ -296,9 +312,23 @@ STATEFUL_SET: Final = Rules(
 DAEMON_SET: Final = Rules(
     warnings=warning_of("spec", "template"),
     default=_default_daemon_set,
-    check=_check_daemon_set,
+    check=check_daemon_set,
     prepare_update=_prepare_daemon_set_update,
-    check_update=_fixed_selector(_check_daemon_set),
+    check_update=_fixed_selector(check_daemon_set),
+    check_status=checks_of_status(
+        (
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+            "observedGeneration",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberUnavailable",
+            "collisionCount",
+        ),
+        (),
+    ),
     generation=True,
     columns=(
         NAME,
@@ -325,6 +355,7 @@ def _revision_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 CONTROLLER_REVISION: Final = Rules(
+    check=check_revision,
     columns=(
         NAME,
         Column("Controller", description="Who made it."),

@@ -1,0 +1,35 @@
+"""Paths of files that objects name."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
+
+__all__ = ["check_descending", "check_local", "check_mode", "check_no_backsteps"]
+
+_MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
+
+
+def check_no_backsteps(target: str, path: str) -> list[FieldError]:
+    """`target` may not go up."""
+    return [invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
+
+
+def check_descending(target: str, path: str) -> list[FieldError]:
+    """`target` may only go down from where it is used."""
+    errors = [invalid(path, target, "must be a relative path")] if target.startswith("/") else []
+    return [*errors, *check_no_backsteps(target, path)]
+
+
+def check_local(target: str, path: str) -> list[FieldError]:
+    """`target` goes down and has no name that the writer of volumes uses itself."""
+    errors = check_descending(target, path)
+    if target.startswith("..") and not target.startswith("../"):
+        errors.append(invalid(path, target, "must not start with '..'"))
+    return errors
+
+
+def check_mode(mode: Any, path: str) -> list[FieldError]:  # noqa: ANN401 - a number or nothing
+    """`mode`, if given, is the mode of a file."""
+    return [] if mode is None or 0 <= mode <= 0o777 else [invalid(path, mode, _MODE)]

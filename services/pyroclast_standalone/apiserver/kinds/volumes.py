@@ -1,0 +1,209 @@
+"""Validation of a pod's volumes, in the API's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyroclast.resources import quantity
+from pyroclast_standalone.apiserver.documents import names
+from pyroclast_standalone.apiserver.documents.errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    unsupported,
+)
+
+from .checks import named
+from .claims import check_claim_template
+from .paths import check_local, check_mode
+from .references import check_pod_field, check_resource_field
+from .volume_sources import SOURCES, needs
+
+__all__ = ["Volumes", "check_volumes"]
+
+Volumes = Mapping[str, Mapping[str, Any]]
+"""The volumes that are right, by name."""
+
+_ORDER: Final = (
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+)
+_REPORTED_AS: Final = {"gcePersistentDisk": "persistentDisk"}
+_FIELDS: Final = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+_CONFLICT: Final = "conflicting duplicate paths"
+
+
+def _check_items(source: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, item in enumerate(source.get("items") or ()):
+        own = f"{path}.items[{index}]"
+        errors += [*needs(item, own, "key", "path"), *check_local(item.get("path", ""), f"{own}.path")]
+        errors += check_mode(item.get("mode"), f"{own}.mode")
+    return errors
+
+
+def _check_keys(source: Mapping[str, Any], path: str, name: str) -> list[FieldError]:
+    errors = [*needs(source, path, name), *check_mode(source.get("defaultMode"), f"{path}.defaultMode")]
+    return [*errors, *_check_items(source, path)]
+
+
+def _check_file(file: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors = [*needs(file, path, "path"), *check_local(file.get("path", ""), f"{path}.path")]
+    field, resource = file.get("fieldRef"), file.get("resourceFieldRef")
+    if field is not None:
+        errors += check_pod_field(field, _FIELDS, f"{path}.fieldRef")
+        if resource is not None:
+            errors.append(invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
+    elif resource is not None:
+        errors += check_resource_field(resource, f"{path}.resourceFieldRef", of_volume=True)
+    else:
+        errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
+    return [*errors, *check_mode(file.get("mode"), f"{path}.mode")]
+
+
+def _check_downward(source: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors = check_mode(source.get("defaultMode"), f"{path}.defaultMode")
+    return [*errors, *(error for file in source.get("items") or () for error in _check_file(file, path))]
+
+
+def _check_token(token: Mapping[str, Any], path: str, volume: str) -> list[FieldError]:
+    seconds, target = token.get("expirationSeconds", 0), token.get("path", "")
+    errors: list[FieldError] = []
+    if seconds < 600:
+        errors.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
+    if seconds > 2**32:
+        errors.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
+    return [*errors, *(check_local(target, f"{volume}.path") if target else [required(f"{volume}.path")])]
+
+
+def _check_projected(projected: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors = check_mode(projected.get("defaultMode"), f"{path}.defaultMode")
+    taken: set[str] = set()
+
+    def take(target: str, shown: str) -> None:
+        if target in taken:
+            errors.append(invalid(path, shown, _CONFLICT))
+        elif target:
+            taken.add(target)
+
+    for index, source in enumerate(projected.get("sources") or ()):
+        own = f"{path}.sources[{index}]"
+        for kind in ("secret", "configMap"):
+            if (each := source.get(kind)) is not None:
+                errors += [*needs(each, f"{own}.{kind}", "name"), *_check_items(each, f"{own}.{kind}")]
+                for item in each.get("items") or ():
+                    take(item.get("path", ""), each.get("name", ""))
+        if (downward := source.get("downwardAPI")) is not None:
+            for file in downward.get("items") or ():
+                errors += _check_file(file, f"{own}.downwardAPI")
+                take(file.get("path", ""), file.get("path", ""))
+        if (token := source.get("serviceAccountToken")) is not None:
+            errors += _check_token(token, f"{own}.serviceAccountToken", path)
+        if len(source) > 1:
+            errors.append(forbidden(own, "may not specify more than 1 volume type per source"))
+    return errors
+
+
+def _check_image(image: Mapping[str, Any], path: str, *, of_pod: bool) -> list[FieldError]:
+    errors = needs(image, path, "reference") if of_pod else []
+    policy = image.get("pullPolicy", "")
+    if not policy:
+        return [*errors, required(f"{path}.pullPolicy")]
+    return errors if policy in _PULL_POLICIES else [*errors, unsupported(f"{path}.pullPolicy", policy, _PULL_POLICIES)]
+
+
+def _check_ephemeral(source: Mapping[str, Any], path: str) -> list[FieldError]:
+    template = source.get("volumeClaimTemplate")
+    if template is None:
+        return [required(f"{path}.volumeClaimTemplate")]
+    return check_claim_template(template, f"{path}.volumeClaimTemplate")
+
+
+def _check_source(volume: Mapping[str, Any], path: str, pod_name: str | None) -> list[FieldError]:
+    kinds = [kind for kind in _ORDER if kind in volume]
+    if not kinds:
+        return [required(path, "must specify a volume type")]
+    kind = kinds[0]
+    source, own = volume[kind], f"{path}.{_REPORTED_AS.get(kind, kind)}"
+    match kind:
+        case "emptyDir":
+            limit = source.get("sizeLimit")
+            too_small = limit is not None and quantity.parse(limit) < quantity.parse("0")
+            errors = [forbidden(f"{own}.sizeLimit", "SizeLimit field must be a valid resource quantity")] if too_small else []
+        case "secret":
+            errors = _check_keys(source, own, "secretName")
+        case "configMap":
+            errors = _check_keys(source, own, "name")
+        case "downwardAPI":
+            errors = _check_downward(source, own)
+        case "projected":
+            errors = _check_projected(source, own)
+        case "ephemeral":
+            errors = _check_ephemeral(source, own)
+            claim = f"{pod_name}-{volume.get('name')}"
+            if pod_name and volume.get("name"):
+                errors += [
+                    invalid(f"{path}.name", volume["name"], f'PVC name "{claim}": {text}') for text in names.dns_subdomain(claim)
+                ]
+        case "image":
+            errors = _check_image(source, own, of_pod=pod_name is not None)
+        case _:
+            errors = SOURCES[kind](source, own)
+    return [*errors, *(forbidden(f"{path}.{extra}", "may not specify more than 1 volume type") for extra in kinds[1:])]
+
+
+def check_volumes(
+    volumes: list[dict[str, Any]], path: str, *, pod_name: str | None = None
+) -> tuple[dict[str, dict[str, Any]], list[FieldError]]:
+    """The volumes that are right by name, and what is wrong with the others; templates have no `pod_name`."""
+    errors: list[FieldError] = []
+    right: dict[str, dict[str, Any]] = {}
+    made = {f"{pod_name}-{each.get('name')}" for each in volumes if "ephemeral" in each} if pod_name else set()
+    for index, volume in enumerate(volumes):
+        own = f"{path}[{index}]"
+        name = volume.get("name", "")
+        wrong = _check_source(volume, own, pod_name)
+        wrong += named(name, names.dns_label, f"{own}.name") if name else [required(f"{own}.name")]
+        if name in right:
+            wrong.append(duplicate(f"{own}.name", name))
+        if wrong:
+            errors += wrong
+        else:
+            right[name] = volume
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if claim in made:
+            text = "must not reference a PVC that gets created for an ephemeral volume"
+            errors.append(invalid(f"{own}.persistentVolumeClaim.claimName", claim, text))
+    return right, errors
