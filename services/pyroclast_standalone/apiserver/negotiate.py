@@ -69,19 +69,21 @@ def wanted(accept: str, *, allow_forms: bool = True, is_list: bool = False) -> W
     """
     if not accept:
         return Wanted()
+    is_known = False
     for media_type, values in _clauses(accept):
         chosen = _media_type(media_type)
         if chosen is None:
             continue
-        asked = values.get("as", "")
+        asked, version = values.get("as", ""), values.get("v", "")
         if not asked:
             return Wanted(chosen)
-        if not allow_forms or asked not in set(Form) or values.get("g") != "meta.k8s.io":
-            message = f"only the following media types are accepted: {', '.join(_AVAILABLE)}"
-            raise status.StatusError(406, "NotAcceptable", message)
-        version = values.get("v", "")
-        if version in {"v1", "v1beta1"}:
+        is_known = True
+        is_form = asked in set(Form) and values.get("g") == "meta.k8s.io" and version in {"v1", "v1beta1"}
+        if allow_forms and is_form:
             return Wanted(chosen, Form(asked), version)
+    if is_known:
+        message = f"only the following media types are accepted: {', '.join(_AVAILABLE)}"
+        raise status.StatusError(406, "NotAcceptable", message)
     available = (*_AVAILABLE, *(STREAMS if is_list else ()))
     raise status.StatusError(
         406,

@@ -33,9 +33,9 @@ def partial(body: Mapping[str, Any], version: str = "v1") -> dict[str, Any]:
 def json_answer(wanted: Wanted, body: Mapping[str, Any], code: int = 200) -> Answer:
     """`body` as JSON or YAML."""
     if wanted.media_type == YAML:
-        import yaml  # noqa: PLC0415 - few ask for it
+        from .documents.yaml_text import dump_yaml  # noqa: PLC0415 - few ask for it
 
-        return Answer(code, yaml.safe_dump(dict(body), sort_keys=True, allow_unicode=True).encode(), YAML)
+        return Answer(code, dump_yaml(dict(body)), YAML)
     return Answer(code, orjson.dumps(body))
 
 
@@ -53,8 +53,12 @@ def object_answer(context: Context, resource: Resource, found: Stored | dict[str
             metadata = {"resourceVersion": body["metadata"].get("resourceVersion", "")}
             table = tables.render(resource.strategy, [body], now=time.time(), include=_included(context), metadata=metadata)
             return json_answer(wanted, _versioned(table, wanted), code)
-        case Form.METADATA | Form.METADATA_LIST:
+        case Form.METADATA:
             return json_answer(wanted, partial(body, wanted.version), code)
+        case Form.METADATA_LIST if resource.is_custom:
+            raise status.unreasoned(500, "content is not a list")
+        case Form.METADATA_LIST:
+            raise _not_of_form(wanted, f"is not a list ({_go_type(resource)})")
         case _:
             return json_answer(wanted, body, code)
 
@@ -67,7 +71,9 @@ def list_answer(context: Context, resource: Resource, items: Iterable[Stored], m
             bodies = [served(resource, item) for item in items]
             table = tables.render(resource.strategy, bodies, now=time.time(), include=_included(context), metadata=metadata)
             return json_answer(wanted, _versioned(table, wanted))
-        case Form.METADATA | Form.METADATA_LIST:
+        case Form.METADATA:
+            raise _not_of_form(wanted, f"is a list ({_go_type(resource)}List)")
+        case Form.METADATA_LIST:
             version = f"meta.k8s.io/{wanted.version}"
             entries = [partial(served(resource, item), wanted.version) for item in items]
             return json_answer(
@@ -88,6 +94,18 @@ def list_answer(context: Context, resource: Resource, items: Iterable[Stored], m
     if wanted.media_type == YAML:
         return json_answer(wanted, orjson.loads(body))
     return Answer(200, body)
+
+
+def _not_of_form(wanted: Wanted, what: str) -> status.StatusError:
+    return status.StatusError(406, "NotAcceptable", f"you requested {wanted.form}, but the requested object {what}")
+
+
+def _go_type(resource: Resource) -> str:
+    """The type of an object in the real server's memory."""
+    if resource.is_custom:
+        return "*unstructured.Unstructured"
+    package = resource.group.partition(".")[0] or "core"
+    return f"*{'core' if package == 'events' else package}.{resource.kind}"
 
 
 @lru_cache(maxsize=512)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from . import bodies, patching, status
+from . import bodies, clock, patching, status
 from . import replicas as replicas_of
+from .builtins import Builtin
 from .context import Answer, Context
-from .documents import json_patch, merge_patch, strict
-from .documents.errors import DocumentError, invalid
+from .documents import managed_fields, scale_owners
+from .documents.errors import invalid
+from .kinds.builtin import BuiltinStrategy
+from .kinds.rules import Rules
 from .present import json_answer
 from .registry import Resource
-from .write import Writer
+from .write import Change, Writer, check_place, check_uid
 
 __all__ = ["Scales"]
+
+_UNSET: Final = -(2**31)  # replicas that a custom resource does not tell
+_NO_FORMER_OWNER: Final = (
+    "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper "
+    "version: request to convert CR to an invalid group/version: autoscaling/v1"
+)
+_STRATEGY: Final = BuiltinStrategy(Builtin("autoscaling", "v1", "scales", "Scale"), Rules())
 
 
 class Scales:
@@ -21,45 +31,80 @@ class Scales:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
+        self._scales = Resource.of(_STRATEGY, writer.store.collection("scales.autoscaling"))
 
     async def answer(self, context: Context, resource: Resource, method: str) -> Answer:
         """GET, PUT or PATCH of a scale."""
         key = f"{context.info.namespace}/{context.info.name}" if resource.namespaced else context.info.name
+        stored = resource.collection.items.get(key)
+        if method not in {"GET", "PUT", "PATCH"}:
+            raise status.method_not_allowed()
         if method == "GET":
-            stored = resource.collection.items.get(key)
             if stored is None:
                 raise status.not_found(resource.group, resource.plural, context.info.name)
-            return json_answer(context.wanted, self._of(resource, stored.load()))
-        if method not in {"PUT", "PATCH"}:
-            raise status.method_not_allowed()
-        if method == "PATCH":
-            patching.check_options(context)
-        else:
+            body = stored.load()
+            path = replicas_of.paths(resource)[0]
+            if resource.is_custom and replicas_of.at(body, path) is None:
+                raise status.internal(f'the spec replicas field "{path}" does not exist')
+            return json_answer(context.wanted, self._of(resource, body))
+        if method == "PUT":
             context.check_options()
-        content, _ = bodies.parse(context, "Scale") if method == "PUT" else (_patch(context), [])
-
-        def change(body: dict[str, Any] | None) -> dict[str, Any]:
-            live = body or {}
-            scale = self._of(resource, live)
-            wished = content if method == "PUT" else _patched(context, scale, content)
-            replicas = (wished.get("spec") or {}).get("replicas", 0)
-            if not resource.is_custom and (not isinstance(replicas, int) or replicas < 0):
-                fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-                raise status.invalid("autoscaling", "Scale", context.info.name, [fault])
-            version = (wished.get("metadata") or {}).get("resourceVersion")
-            if version and version != live["metadata"]["resourceVersion"]:
-                raise status.conflict(
-                    resource.group,
-                    resource.plural,
-                    context.info.name,
-                    "the object has been modified; please apply your changes to the latest version and try again",
-                )
-            return _with(live, replicas_of.paths(resource)[0], replicas)
+            document = _decoded(context, resource)
+            check_place(context, self._scales, document["metadata"])
+            change: Change = lambda _: document  # noqa: E731 - the same each time
+        else:
+            patching.check_kind(context, resource)
+            patching.check_options(context)
+            if stored is None:
+                raise status.not_found(resource.group, resource.plural, context.info.name)
+            change = patching.patcher(context, self._scales, clock.timestamp(self._writer.now()), "scale")
 
         _, shown = await self._writer.change(
-            context, resource, key, change, subresource="scale", show=lambda body: self._of(resource, body)
+            context,
+            resource,
+            key,
+            lambda live: self._scaled(context, resource, live or {}, change),
+            subresource="scale",
+            is_tracked=True,
+            show=lambda body: self._of(resource, body),
         )
         return json_answer(context.wanted, self._of(resource, shown if isinstance(shown, dict) else shown.load()))
+
+    def _scaled(self, context: Context, resource: Resource, live: dict[str, Any], change: Change) -> dict[str, Any]:
+        """`live` as it is after its Scale was changed."""
+        path, owners = replicas_of.paths(resource)[0], live["metadata"].get("managedFields")
+        scale = self._of(resource, live)
+        entries = scale_owners.of_scale(owners, resource.api_version, path)
+        if entries:
+            scale["metadata"]["managedFields"] = entries
+        if resource.is_custom and replicas_of.at(live, path) is None:
+            scale["spec"]["replicas"] = _UNSET
+        is_unowned = resource.is_custom and context.content_type == patching.APPLY and not entries
+        if is_unowned:
+            raise status.unreasoned(500, _NO_FORMER_OWNER)
+        new = change(scale)
+        check_place(context, self._scales, new["metadata"])
+        if context.content_type != patching.APPLY:
+            managed_fields.track_update(
+                new,
+                scale,
+                _STRATEGY.schema,
+                manager=context.field_manager,
+                api_version=_STRATEGY.api_version,
+                now=clock.timestamp(self._writer.now()),
+                subresource="scale",
+            )
+        replicas = new["spec"].get("replicas", 0)
+        check_uid(context, resource, new["metadata"], live["metadata"])
+        _check(context, resource, replicas)
+        result = _with(live, path, replicas)
+        metadata = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
+        if version := new["metadata"].get("resourceVersion"):
+            metadata["resourceVersion"] = version
+        entries = scale_owners.of_object(owners, new["metadata"].get("managedFields"), resource.api_version, path)
+        if entries:
+            metadata["managedFields"] = entries
+        return {**result, "metadata": metadata}
 
     def _of(self, resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
         """The Scale of an object."""
@@ -90,22 +135,22 @@ def _with(body: dict[str, Any], path: str, replicas: int) -> dict[str, Any]:
     return {**body, first: _with(body.get(first) or {}, ".".join(rest), replicas)}
 
 
-def _patch(context: Context) -> Any:  # noqa: ANN401 - any JSON
+def _decoded(context: Context, resource: Resource) -> dict[str, Any]:
+    """The Scale in the body; that of a custom resource is no kind of the server that reads it, which says no more than that."""
     try:
-        value, _ = strict.parse_json(context.body, duplicates=False)
-    except DocumentError as error:
-        raise status.bad_request(f"error decoding patch: {error.message}") from None
-    return value
+        return bodies.decode(context, _STRATEGY)
+    except status.StatusError as error:
+        if resource.is_custom and error.code == 400:
+            why = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
+            raise status.bad_request(why) from None
+        raise
 
 
-def _patched(context: Context, scale: dict[str, Any], patch: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
-    try:
-        if context.content_type == "application/json-patch+json":
-            result = json_patch.apply(scale, json_patch.check(patch))
-        elif context.content_type in {"application/merge-patch+json", "application/strategic-merge-patch+json"}:
-            result = merge_patch.merge(scale, patch)
-        else:
-            raise status.unsupported_media_type(("application/json-patch+json", "application/merge-patch+json"))
-    except DocumentError as error:
-        raise status.of_document(error) from None
-    return result if isinstance(result, dict) else {}
+def _check(context: Context, resource: Resource, replicas: int) -> None:
+    """See that the wished scale is one."""
+    if resource.is_custom:
+        if replicas == _UNSET:
+            raise status.bad_request(f'the spec replicas field "{replicas_of.paths(resource)[0]}" cannot be empty')
+    elif replicas < 0:
+        fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise status.invalid("autoscaling", "Scale", context.info.name, [fault])

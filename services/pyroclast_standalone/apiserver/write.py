@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from . import bodies, clock, objectmeta, patching, replicas, status
+from . import bodies, clock, objectmeta, patching, status
 from .admission import Admission, Review
 from .context import Context
 from .documents import managed_fields
@@ -25,7 +25,7 @@ from .listing import revision_of
 from .registry import Resource
 from .store import Store, Stored
 
-__all__ = ["Change", "Outcome", "Writer"]
+__all__ = ["Change", "Outcome", "Writer", "check_place", "check_uid"]
 
 Outcome = tuple[int, "Stored | dict[str, Any]"]
 """HTTP code and the object to show: the stored one, or what would have been stored."""
@@ -49,6 +49,13 @@ _CREATED_BY_PUT: Final = {
 }
 
 
+_STORED_AS: Final = {
+    "replicationcontrollers": "controllers",
+    "endpoints": "services/endpoints",
+    "services": "services/specs",
+    "nodes": "minions",
+    "ingresses.networking.k8s.io": "ingress",
+}
 _IN_ADMISSION: Final = " after mutating admission happens"
 _SCALE: Final = ("autoscaling", "v1", "Scale")
 
@@ -166,7 +173,7 @@ class Writer:
         key = _key(resource, namespace, context.info.name)
         if key not in resource.collection.items and not subresource and resource.qualified in _CREATED_BY_PUT:
             _revision(metadata)
-            _check_uid(resource, context, metadata, {"uid": ""})
+            check_uid(context, resource, metadata, {"uid": ""})
             return await self.create_document(context, resource, document)
         has_version = bool(metadata.get("resourceVersion"))
         pristine = orjson.dumps(document)
@@ -288,7 +295,7 @@ class Writer:
     ) -> str:
         """See that the wish is about the present object; the resourceVersion that it wants to change."""
         if is_put:
-            _check_uid(resource, context, metadata, old)
+            check_uid(context, resource, metadata, old)
         else:
             _namespace(context, resource, metadata)
             _name_matches(context, metadata)
@@ -339,20 +346,15 @@ class Writer:
         if resource.is_custom and _is_unfit(resource, new, subresource):
             new["metadata"].pop("managedFields", None)
             return
-        is_scale = subresource == "scale" and old is not None
-        if old is not None and is_scale and not replicas.has_owner(resource, old["metadata"]):
-            return
         managed_fields.track_update(
             new,
             old,
             resource.strategy.schema,
             manager=context.field_manager,
             api_version=resource.api_version,
-            now=None if is_scale else clock.timestamp(now),
+            now=clock.timestamp(now),
             subresource=subresource,
         )
-        if is_scale:
-            replicas.drop_scale_of_nothing(resource, new, context.field_manager)
 
     def _accept(self, context: Context, resource: Resource, document: dict[str, Any], verdict: Verdict) -> None:
         for text in verdict.warnings:
@@ -380,6 +382,16 @@ def _namespace(context: Context, resource: Resource, metadata: dict[str, Any]) -
     elif not given:
         metadata.pop("namespace", None)
     return wanted
+
+
+def check_place(context: Context, resource: Resource, metadata: dict[str, Any]) -> None:
+    """See that an object is sent to where it says it is.
+
+    Raises:
+        StatusError: 400, another name or namespace.
+    """
+    _namespace(context, resource, metadata)
+    _name_matches(context, metadata)
 
 
 def _is_unfit(resource: Resource, document: dict[str, Any], subresource: str) -> bool:
@@ -442,17 +454,23 @@ def _modified(resource: Resource, key: str) -> status.StatusError:
     )
 
 
-def _check_uid(resource: Resource, context: Context, metadata: dict[str, Any], old: dict[str, Any]) -> None:
+def check_uid(context: Context, resource: Resource, metadata: dict[str, Any], old: dict[str, Any]) -> None:
+    """See that a write is about the object that has the name now.
+
+    Raises:
+        StatusError: 409, it has another uid.
+    """
     wanted, info = metadata.get("uid"), context.info
     if wanted and wanted != old["uid"]:
         key = f"{info.namespace}/{info.name}" if resource.namespaced else info.name
         root = "" if context.is_dry_run else "/registry"
         root += f"/{resource.group}" if resource.is_custom else ""
+        place = f"{root}/{_STORED_AS.get(resource.qualified, resource.plural)}/{key}"
         raise status.conflict(
             resource.group,
             resource.plural,
             info.name,
-            f"StorageError: invalid object, Code: 4, Key: {root}/{resource.plural}/{key}, ResourceVersion: 0, "
+            f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, "
             f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {old['uid']}",
         )
 

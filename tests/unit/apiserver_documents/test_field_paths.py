@@ -1,5 +1,7 @@
 """Paths to fields, looked up in schemas."""
 
+import re
+
 import pytest
 
 from pyroclast_standalone.apiserver.documents.field_paths import BadFieldPath, find_field
@@ -26,9 +28,8 @@ def test_fields_that_are_there(path: str, want: str) -> None:
     ],
 )
 def test_paths_that_lead_nowhere(path: str, want: str) -> None:
-    with pytest.raises(BadFieldPath, match="") as refused:
+    with pytest.raises(BadFieldPath, match=f"^{re.escape(want)}$"):
         find_field(path, SCHEMA)
-    assert str(refused.value) == want
 
 
 def test_brackets_may_be_forbidden() -> None:

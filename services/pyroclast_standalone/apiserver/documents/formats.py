@@ -17,7 +17,7 @@ _DATE_TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt]([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(?:[.,]\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 _HOSTNAME: Final = re.compile(
-    r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*\.?"
+    r"[a-zA-Z0-9](?:-?[a-zA-Z0-9]{0,62})?|(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z]{2,63}"
 )
 _DURATION: Final = re.compile(r"(?:[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+))|(?:\d+\s*[A-Za-zµ]+\s*)+")
 _EMAIL: Final = re.compile(r"[^@\s<>]+@[^@\s<>]+")
