@@ -97,15 +97,16 @@ class Subresources:
             raise status.not_found("", "serviceaccounts", context.info.name)
         spec = {"audiences": [ISSUER], **(body.get("spec") or {})}
         seconds = spec.get("expirationSeconds") or _DEFAULT_TOKEN_SECONDS
-        faults = []
         if (name := (body.get("metadata") or {}).get("name", "")) not in {"", context.info.name}:
-            faults.append(invalid("metadata.name", name, "must match the service account name if specified"))
+            fault = invalid("metadata.name", name, "must match the service account name if specified")
+            raise status.invalid("authentication.k8s.io", "TokenRequest", context.info.name, [fault])
+        faults = []
         if seconds < _MIN_TOKEN_SECONDS:
             faults.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
         if seconds > _MAX_TOKEN_SECONDS:
             faults.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
         if faults:
-            raise status.invalid("authentication.k8s.io", "TokenRequest", name, faults)
+            raise status.invalid("authentication.k8s.io", "TokenRequest", "", faults)
         now = self._writer.now()
         bound = self._bound_object(context, spec.get("boundObjectRef"))
         token = self._signer.issue(stored.load(), now=now, seconds=seconds, audiences=spec.get("audiences"), bound=bound)
