@@ -14,7 +14,9 @@ ROWS = recorded("kinds")
 def strategy_at(path):
     group, version = address(path)
     plural = path.rpartition("/")[2]
-    return next(each for each in kinds.builtin_strategies() if (each.group, each.version, each.plural) == (group, version, plural))
+    return next(
+        each for each in kinds.builtin_strategies() if (each.group, each.version, each.plural) == (group, version, plural)
+    )
 
 
 def judged(row):
