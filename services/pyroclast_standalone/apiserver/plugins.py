@@ -20,6 +20,7 @@ _TOKEN_SECONDS: Final = 3607
 _TOLERATION_SECONDS: Final = 300
 _NO_EXECUTE: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _MIRROR: Final = "kubernetes.io/config.mirror"
+_SYSTEM_CLASSES: Final = {"system-cluster-critical", "system-node-critical"}
 _DEFAULT_POLICY: Final = "PreemptLowerPriority"
 
 
@@ -164,9 +165,17 @@ class Plugins:
             self._default = None
 
     def _priority_class(self, review: Review) -> None:
-        """Only one class may be everybody's default."""
+        """Only one class may be everybody's default, and those of the system stay.
+
+        Raises:
+            StatusError: 403.
+        """
         body = review.body
-        if review.resource.qualified != "priorityclasses.scheduling.k8s.io" or body is None or not body.get("globalDefault"):
+        is_class = review.resource.qualified == "priorityclasses.scheduling.k8s.io"
+        if is_class and review.operation == "DELETE" and review.name in _SYSTEM_CLASSES:
+            why = "this is a system priority class and cannot be deleted"
+            raise status.forbidden(review.resource.group, review.resource.plural, review.name, why)
+        if not is_class or body is None or not body.get("globalDefault"):
             return
         for stored in self._priorities.select():
             if stored.name != review.name and stored.load().get("globalDefault"):

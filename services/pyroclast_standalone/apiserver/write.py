@@ -361,7 +361,8 @@ class Writer:
             context.warn(text)
         if verdict.errors:
             name = document["metadata"].get("name") or ""
-            raise status.invalid(resource.group, resource.kind, name, verdict.errors)
+            kept_in = resource.collection.name.partition(".")[2]  # an event is checked in the form in which it is kept
+            raise status.invalid(kept_in, resource.kind, name, verdict.errors)
 
 
 def _metadata_of(document: dict[str, Any]) -> dict[str, Any]:

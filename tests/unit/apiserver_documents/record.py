@@ -1,7 +1,8 @@
 """`python -m tests.unit.apiserver_documents.record KUBECONFIG`: what a real server makes of the cases, written down.
 
-Everything is sent as a dry run, but a namespace and the definition of widgets, which are taken away again. Needs a kubeconfig
-whose files stand beside it, as `python -m tests.control_plane up` makes one.
+Everything is sent as a dry run, but a namespace and the definition of widgets, which are taken away again. What
+`kinds.jsonl` says was sent is sent again: a row with `path` and `sent` is all that a new case needs. Needs a kubeconfig whose
+files stand beside it, as `python -m tests.control_plane up` makes one.
 """
 
 from __future__ import annotations
@@ -83,6 +84,12 @@ def main() -> int:
         refused.append(
             {"path": path, "sent": document, "code": status, "answer": body if status >= 400 else None, "warnings": warnings}
         )
+    told = []
+    for row in map(json.loads, (RECORDED / "kinds.jsonl").read_text().splitlines()):
+        status, body, warnings = server.ask("POST", f"{row['path']}?dryRun=All", row["sent"])
+        causes = body["details"]["causes"] if status == 422 else []
+        texts = sorted(warning.partition(" - ")[2] for warning in warnings)
+        told.append({"path": row["path"], "sent": row["sent"], "code": status, "causes": causes, "warnings": texts})
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     server.ask("POST", definitions, cases.WIDGETS)
     time.sleep(3)
@@ -95,7 +102,8 @@ def main() -> int:
         widgets.append({"sent": document, "code": status, "answer": body, "warnings": warnings})
     server.ask("DELETE", f"{definitions}/{cases.WIDGETS['metadata']['name']}")
     server.ask("DELETE", "/api/v1/namespaces/recorded")
-    for name, content in (("created", created), ("refused", refused), ("widgets", widgets), ("protobuf", protobuf)):
+    recorded = {"created": created, "refused": refused, "kinds": told, "widgets": widgets, "protobuf": protobuf}
+    for name, content in recorded.items():
         (RECORDED / f"{name}.jsonl").write_text("".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in content))
     return 0
 

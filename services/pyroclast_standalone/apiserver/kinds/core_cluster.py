@@ -102,15 +102,12 @@ def _check_node(document: dict[str, Any]) -> list[FieldError]:
     return [*errors, *_check_ranges(spec.get("podCIDRs") or [])]
 
 
-def _prepare_ranges(document: dict[str, Any], old: Mapping[str, Any] | None = None) -> None:
-    """The one range is the first of them; where they differ after a change, the one that was changed counts."""
-    spec, before = document["spec"], (old or {}).get("spec") or {}
+def _settle_ranges(document: dict[str, Any]) -> None:
+    """The one range is the first of them, and counts where they differ."""
+    spec = document["spec"]
     one, many = spec.get("podCIDR"), spec.get("podCIDRs")
     if one and (not many or many[0] != one):
-        if old is None or one != before.get("podCIDR"):
-            spec["podCIDRs"] = [one]
-        elif many:
-            spec["podCIDR"] = many[0]
+        spec["podCIDRs"] = [one]
     elif many and not one:
         spec["podCIDR"] = many[0]
 
@@ -183,8 +180,8 @@ NODE: Final = Rules(
     check=_check_node,
     check_update=_check_node_change,
     check_status=_check_node_change,
-    prepare=_prepare_ranges,
-    prepare_update=_prepare_ranges,
+    prepare=_settle_ranges,
+    prepare_update=lambda new, _old: _settle_ranges(new),
     warnings=_warn_of_node,
     keeps_status=True,
     fields={"spec.unschedulable": _unschedulable},

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, invalid, required, unsupported
 from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .checks import named, optional_choice
+from .hook_checks import check_client, check_match, check_parameters, check_rule, check_selectors
 from .policies import check_conditions, check_policy
 from .rules import AGE, NAME, Rules, age_of
 
@@ -22,9 +22,6 @@ __all__ = [
     "VALIDATING_POLICY_BINDING",
     "VALIDATING_WEBHOOKS",
 ]
-
-_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-_ONE_TARGET: Final = "exactly one of url or service is required"
 
 
 def _default_match(holder: dict[str, Any]) -> None:
@@ -53,78 +50,6 @@ def _default_webhooks(*, mutates: bool) -> Callable[[dict[str, Any]], None]:
     return default
 
 
-def _check_resources(resources: list[str], path: str) -> list[FieldError]:
-    if not resources:
-        return [required(path)]
-    errors = [required(f"{path}[{index}]") for index, each in enumerate(resources) if not each]
-    if "*/*" in resources and len(resources) > 1:
-        errors.append(invalid(path, resources, "if '*/*' is present, must not specify other resources"))
-    elif "*" in resources and any("/" not in each and each != "*" for each in resources):
-        text = "if '*' is present, must not specify other resources without subresources"
-        errors.append(invalid(path, resources, text))
-    return errors
-
-
-def check_rule(rule: Mapping[str, Any], path: str) -> list[FieldError]:
-    """What is wrong with a rule that says which requests are meant."""
-    errors: list[FieldError] = []
-    operations = rule.get("operations") or []
-    if not operations:
-        errors.append(required(f"{path}.operations"))
-    elif "*" in operations and len(operations) > 1:
-        errors.append(invalid(f"{path}.operations", operations, "if '*' is present, must not specify other operations"))
-    errors += [
-        unsupported(f"{path}.operations[{index}]", each, _OPERATIONS)
-        for index, each in enumerate(operations)
-        if each not in _OPERATIONS
-    ]
-    for field, words in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
-        values = rule.get(field) or []
-        if not values:
-            errors.append(required(f"{path}.{field}"))
-        elif "*" in values and len(values) > 1:
-            errors.append(invalid(f"{path}.{field}", values, f"if '*' is present, must not specify other {words}"))
-    errors += _check_resources(rule.get("resources") or [], f"{path}.resources")
-    return [*errors, *optional_choice(rule, "scope", ("*", "Cluster", "Namespaced"), path)]
-
-
-def _check_url(url: str, path: str) -> list[FieldError]:
-    form = "; desired format: https://host[/path]"
-    parts = urlsplit(url)
-    errors = []
-    if parts.scheme != "https":
-        errors.append(invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{form}"))
-    if not parts.netloc:
-        errors.append(invalid(path, parts.netloc, f"host must be specified{form}"))
-    if parts.username is not None:
-        errors.append(invalid(path, parts.username, "user information is not permitted in the URL"))
-    if parts.fragment:
-        errors.append(invalid(path, parts.fragment, "fragments are not permitted in the URL"))
-    if parts.query:
-        errors.append(invalid(path, parts.query, "query parameters are not permitted in the URL"))
-    return errors
-
-
-def _check_client(client: Mapping[str, Any], path: str) -> list[FieldError]:
-    url, service = client.get("url"), client.get("service")
-    if (url is None) == (service is None):
-        return [required(path, _ONE_TARGET)]
-    if service is None:
-        return _check_url(str(url), f"{path}.url")
-    errors = [
-        required(f"{path}.service.{field}", f"service {field} is required")
-        for field in ("name", "namespace")
-        if not service.get(field)
-    ]
-    port = service.get("port", 443)
-    if not 1 <= port <= 65535:
-        errors.append(invalid(f"{path}.service.port", port, "port is not valid: must be between 1 and 65535, inclusive"))
-    where = service.get("path")
-    if where is not None and not where.startswith("/"):
-        errors.append(invalid(f"{path}.service.path", where, "must start with a '/'"))
-    return errors
-
-
 def _check_name(name: str, path: str) -> list[FieldError]:
     if not name:
         return [required(path)]
@@ -138,9 +63,14 @@ def _check_name(name: str, path: str) -> list[FieldError]:
 def _check_versions(versions: list[str], path: str) -> list[FieldError]:
     if not versions:
         return [required(path, "must specify one of v1, v1beta1")]
+    errors: list[FieldError] = []
+    for index, version in enumerate(versions):
+        own = f"{path}[{index}]"
+        known = version in versions[:index]
+        errors += [invalid(own, version, "duplicate version")] if known else named(version, names.dns_service_label, own)
     if not {"v1", "v1beta1"} & set(versions):
-        return [invalid(path, versions, "must include at least one of v1, v1beta1")]
-    return []
+        errors.append(invalid(path, versions, "must include at least one of v1, v1beta1"))
+    return errors
 
 
 def _check_webhooks(document: dict[str, Any]) -> list[FieldError]:
@@ -166,7 +96,8 @@ def _check_webhooks(document: dict[str, Any]) -> list[FieldError]:
         timeout = hook.get("timeoutSeconds", 10)
         if not 1 <= timeout <= 30:
             errors.append(invalid(f"{path}.timeoutSeconds", timeout, "the timeout value must be between 1 and 30 seconds"))
-        errors += _check_client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+        errors += check_selectors(hook, path)
+        errors += check_client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
         errors += optional_choice(hook, "reinvocationPolicy", ("IfNeeded", "Never"), path)
         errors += check_conditions(hook.get("matchConditions") or [], f"{path}.matchConditions")
     return errors
@@ -206,12 +137,9 @@ def _check_policy_document(document: dict[str, Any]) -> list[FieldError]:
     match = spec.get("matchConstraints")
     if match is None:
         errors.append(required("spec.matchConstraints"))
-    else:
-        if not match.get("resourceRules"):
-            errors.append(required("spec.matchConstraints.resourceRules"))
-        for field in ("resourceRules", "excludeResourceRules"):
-            for index, rule in enumerate(match.get(field) or ()):
-                errors += check_rule(rule, f"spec.matchConstraints.{field}[{index}]")
+    elif not match.get("resourceRules"):
+        errors.append(required("spec.matchConstraints.resourceRules"))
+    errors += check_match(match, "spec.matchConstraints")
     return [*errors, *check_policy(document)]
 
 
@@ -256,6 +184,8 @@ def _check_binding(*, acts: bool) -> Callable[[dict[str, Any]], list[FieldError]
         spec = document["spec"]
         name = spec.get("policyName", "")
         errors = named(name, names.dns_subdomain, "spec.policyName") if name else [required("spec.policyName")]
+        errors += check_parameters(spec.get("paramRef"), "spec.paramRef")
+        errors += check_match(spec.get("matchResources"), "spec.matchResources")
         if not acts:
             return errors
         actions = spec.get("validationActions") or []
@@ -264,6 +194,8 @@ def _check_binding(*, acts: bool) -> Callable[[dict[str, Any]], list[FieldError]
         for index, action in enumerate(actions):
             if action not in {"Audit", "Deny", "Warn"}:
                 errors.append(unsupported(f"spec.validationActions[{index}]", action, ["Audit", "Deny", "Warn"]))
+            if action in actions[:index]:
+                errors.append(duplicate(f"spec.validationActions[{index}]", action))
         if {"Deny", "Warn"} <= set(actions):
             text = (
                 "must not contain both Deny and Warn (repeating the same validation failure information in the API response "

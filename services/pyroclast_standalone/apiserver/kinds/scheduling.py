@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid
+from pyroclast_standalone.apiserver.documents import names
+from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, forbidden, invalid, required
+from pyroclast_standalone.apiserver.documents.metadata import check_labels
 from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .amounts import check_amount, check_at_most_all
-from .checks import immutable, non_negative, optional_choice
+from .checks import immutable, named, non_negative, optional_choice
+from .internals import internal_form
 from .label_selectors import check_selector
+from .placement import check_tolerations
+from .resource_checks import check_resources
 from .rules import AGE, NAME, Rules, age_of
 
 __all__ = ["LEASE", "POD_DISRUPTION_BUDGET", "PRIORITY_CLASS", "RUNTIME_CLASS"]
@@ -157,6 +162,38 @@ def _runtime_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], document.get("handler", ""), age_of(document, now)]
 
 
+def _check_runtime_class(document: dict[str, Any]) -> list[FieldError]:
+    handler = document.get("handler", "")
+    errors = named(handler, names.dns_label, "handler") if handler else [required("handler")]
+    overhead = (document.get("overhead") or {}).get("podFixed") or {}
+    errors += check_resources({"limits": overhead}, "overhead")
+    scheduling = document.get("scheduling") or {}
+    errors += check_labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
+    tolerations = scheduling.get("tolerations") or []
+    for index, toleration in enumerate(tolerations):
+        own = f"scheduling.tolerations[{index}]"
+        errors += [
+            FieldError(each.path.replace("scheduling.tolerations[0]", own), each.type, each.detail, each.value)
+            for each in check_tolerations([toleration], "scheduling.tolerations")
+        ]
+        if toleration in tolerations[:index]:
+            errors.append(duplicate(own, _toleration_form(toleration)))
+    return errors
+
+
+def _toleration_form(toleration: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {field: toleration.get(field, "") for field in ("key", "operator", "value", "effect")}
+    return internal_form({**texts, **toleration}, (*texts, "tolerationSeconds"))
+
+
+def _update_runtime_class(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    return immutable(new, old, "handler", "handler")
+
+
 RUNTIME_CLASS: Final = Rules(
-    metadata_checks=4, columns=(NAME, Column("Handler", doc="io.k8s.api.node.v1.RuntimeClass.handler"), AGE), cells=_runtime_cells
+    check=_check_runtime_class,
+    check_update=_update_runtime_class,
+    metadata_checks=4,
+    columns=(NAME, Column("Handler", doc="io.k8s.api.node.v1.RuntimeClass.handler"), AGE),
+    cells=_runtime_cells,
 )

@@ -252,7 +252,11 @@ def _check_allocation(spec: Mapping[str, Any]) -> list[FieldError]:
 
 
 def check_service(document: dict[str, Any]) -> list[FieldError]:
-    """What is wrong with a service."""
+    """What is wrong with a service, and if nothing is, what this cluster cannot give it."""
+    return _check_service(document) or _check_allocation(document["spec"])
+
+
+def _check_service(document: Mapping[str, Any]) -> list[FieldError]:
     spec = document["spec"]
     errors = _check_hints(document)
     headless, kind = is_headless(spec), spec.get("type")
@@ -268,7 +272,7 @@ def check_service(document: dict[str, Any]) -> list[FieldError]:
     errors += choice(spec, "type", _TYPES, "spec")
     errors += _check_port_pairs(spec, "spec.ports")
     errors += [*_check_balancer(document), *_check_traffic(spec)]
-    return errors or _check_allocation(spec)
+    return errors
 
 
 def check_service_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
@@ -282,7 +286,8 @@ def check_service_update(new: dict[str, Any], old: dict[str, Any]) -> list[Field
     asked = needs_health_check(spec) and needs_health_check(before)
     if asked and spec.get("healthCheckNodePort") != before.get("healthCheckNodePort"):
         errors.append(forbidden("spec.healthCheckNodePort", "field is immutable"))
-    return [*errors, *check_service(new)]
+    errors += _check_service(new)
+    return errors or _check_allocation(spec)
 
 
 def _check_kept_addresses(spec: Mapping[str, Any], before: Mapping[str, Any]) -> list[FieldError]:
