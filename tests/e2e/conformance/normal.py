@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -108,7 +109,11 @@ def _is_noise(item: Any) -> bool:
 
 def _in_order(status: Mapping[str, Any]) -> dict[str, Any]:
     """The rules of a review in an order of their own: a real server goes through the bindings as a hash table gives them."""
-    return {name: sorted(item, key=str) if isinstance(item, list) else item for name, item in status.items()}
+    return {name: sorted(item, key=_canonical) if isinstance(item, list) else item for name, item in status.items()}
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _without_order(status: Mapping[str, Any]) -> dict[str, Any]:
