@@ -31,9 +31,12 @@ async def at_once(items: Sequence[T], action: Callable[[T], Awaitable[None]]) ->
     return errors
 
 
-async def slow_start(items: Sequence[T], action: Callable[[T], Awaitable[None]]) -> list[KubeError]:
-    """Run `action` for all items in batches that double as long as all goes well; stop after the first batch with an error."""
-    done, size = 0, FIRST_BATCH
+async def slow_start(items: Sequence[T], action: Callable[[T], Awaitable[None]], *, first: int = FIRST_BATCH) -> list[KubeError]:
+    """Run `action` for all items in batches that double as long as all goes well; stop after the first batch with an error.
+
+    `first`: the size of the first batch.
+    """
+    done, size = 0, first
     while done < len(items):
         errors = await at_once(items[done : done + size], action)
         if errors:

@@ -34,7 +34,7 @@ from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.memory import JobMemory
 from pyroclast_job_controller.plugin_actions import PluginActions
 from pyroclast_job_controller.pod_actions import PodActions
-from pyroclast_job_controller.refusal import Hindrance, Refusal, is_terminating_namespace, is_transient
+from pyroclast_job_controller.refusal import Hindrance, NamespaceGoing, Refusal, is_terminating_namespace, is_transient
 
 __all__ = ["JobActions"]
 
@@ -60,7 +60,7 @@ class JobActions:
         job = view.job
         match effect:
             case CreatePods() | MarkPods() | DeletePods():
-                await self._pods.carry_out(job, effect, forwarding=preparation.forwards(view))
+                await self._pods.carry_out(job, effect, forwarding=preparation.forwards(view), careful=memory.was_refused)
             case PreparePlugins():
                 await self._plugins.prepare(job, memory)
             case RemovePlugins():
@@ -114,9 +114,13 @@ class JobActions:
 
     async def _delete_group(self, key: Key, uid: str) -> None:
         try:
-            await self._client.delete(POD_GROUPS, key, uid=uid)
+            answer = await self._client.delete(POD_GROUPS, key, uid=uid)
         except (NotFound, Conflict):
             log.debug("podgroup.gone", podgroup=str(key))
+            answer = {}
+        if answer.get("kind") == POD_GROUPS.kind:
+            self._caches.groups.put(_decode(answer, PodGroup))
+            raise Hindrance(f"PodGroup {key} waits for its finalizers")
         self._caches.groups.gone(key, uid)
 
     async def _name_claims(self, job: Job, names: dict[int, str]) -> None:
@@ -146,7 +150,7 @@ class JobActions:
 def _explained(error: ApiError, reason: JobEventReason, prefix: str) -> Exception:
     """`error` as what it means for the Job."""
     if is_terminating_namespace(error):
-        return Hindrance("the namespace is being deleted")
+        return NamespaceGoing()
     return error if is_transient(error) else Refusal(reason, prefix + error.message)
 
 

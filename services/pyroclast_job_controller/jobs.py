@@ -18,7 +18,7 @@ from pyroclast.lifecycle.views import Decision, JobView, Notice, Order
 from pyroclast_job_controller.job_actions import JobActions
 from pyroclast_job_controller.memory import JobMemory, Memories
 from pyroclast_job_controller.recent import LIFETIME
-from pyroclast_job_controller.refusal import Hindrance, Refusal
+from pyroclast_job_controller.refusal import Hindrance, NamespaceGoing, Refusal
 from pyroclast_job_controller.shared import Shared
 from pyroclast_job_controller.views import view_of
 
@@ -37,6 +37,12 @@ _LONGEST_RETRY: Final = 1000.0
 
 _PASSING: Final = 1.0
 """Seconds to wait for something that passes by itself."""
+
+_CLOSED: Final = 5.0
+"""Seconds until a Job whose namespace is being deleted is looked at again, doubling up to …"""
+
+_LONGEST_CLOSED: Final = 300.0
+"""… this: a namespace that somebody's finalizer holds may stay for days."""
 
 
 class JobController:
@@ -75,17 +81,25 @@ class JobController:
             self._memories.forget(key)
             return
         memory = self._memories.of(job)
+        if self._now() < memory.closed_until:
+            self._queue.add_at(key, memory.closed_until)
+            return
         try:
             await self._bring_about(key, memory)
         except Conflict:
             self._queue.add_rate_limited(key)  # somebody was faster: decide again from what they wrote
+        except NamespaceGoing:
+            pause = min(_CLOSED * 2.0 ** min(memory.closed, 60), _LONGEST_CLOSED)
+            log.info("job.namespace_going", job=str(key), seconds=pause)
+            memory.closed, memory.closed_until = memory.closed + 1, self._now() + pause
+            self._queue.add_at(key, memory.closed_until)
         except (NotFound, Hindrance) as obstacle:
             log.info("job.waits", job=str(key), reason=str(obstacle))
             self._queue.add_after(key, _PASSING)
         except Refusal as refusal:
             await self._refused(key, memory, refusal)
         else:
-            memory.refusals, memory.next_try = 0, 0.0
+            memory.refusals, memory.next_try, memory.closed = 0, 0.0, 0
         if self._caches.pods.is_ahead(job.metadata.uid):
             self._queue.add_after(key, LIFETIME)
 

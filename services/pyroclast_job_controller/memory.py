@@ -36,6 +36,15 @@ class JobMemory:
     """How often in a row the Job was refused something."""
     next_try: float = 0.0
     """When it may try again, in seconds since the epoch."""
+    closed: int = 0
+    """How often in a row its namespace was found to be going."""
+    closed_until: float = 0.0
+    """Until when nothing is tried because of that, in seconds since the epoch."""
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the last try to get on was refused."""
+        return self.refusals > 0 or self.closed > 0
 
     def snapshot(self) -> Memory:
         """For a decision."""

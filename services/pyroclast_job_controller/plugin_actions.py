@@ -9,7 +9,7 @@ import structlog
 
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, Meta
-from pyroclast.api.types import Key
+from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.client import Client, Json, PatchKind
 from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pyroclast.lifecycle.merging import merge_patch
@@ -19,7 +19,7 @@ from pyroclast_job_controller.batches import at_once
 from pyroclast_job_controller.memory import JobMemory
 from pyroclast_job_controller.plugins.base import PluginObject
 from pyroclast_job_controller.plugins.registry import UnknownPlugin, plugins_of
-from pyroclast_job_controller.refusal import Hindrance, Refusal, is_terminating_namespace, is_transient
+from pyroclast_job_controller.refusal import Hindrance, NamespaceGoing, Refusal, is_terminating_namespace, is_transient
 
 __all__ = ["PluginActions"]
 
@@ -48,7 +48,7 @@ class PluginActions:
                 await self._ensure(job, memory, item, look_first=known)
             except ApiError as error:
                 if is_terminating_namespace(error):
-                    raise Hindrance("the namespace is being deleted") from error
+                    raise NamespaceGoing from error
                 if is_transient(error):
                     raise
                 raise Refusal(JobEventReason.PLUGIN_ERROR, _FAILED + error.message) from error
@@ -94,6 +94,8 @@ class PluginActions:
             await self._bring_up_to_date(job, memory, item, await self._client.get(item.kind, key))
 
     async def _bring_up_to_date(self, job: Job, memory: JobMemory, item: PluginObject, there: Json) -> None:
+        if _makes_room(job, there):
+            raise Hindrance(f"{item.kind.kind} {job.metadata.namespace}/{item.name} of before is still there")
         if not _uid(job, there):
             message = f"{item.kind.kind} {job.metadata.namespace}/{item.name} exists and does not belong to this job"
             if item.follows:
@@ -126,6 +128,14 @@ def _uid(job: Job, there: Json) -> str:
     """The uid of an object that belongs to `job`; empty when it is somebody else's."""
     meta = msgspec.convert(there["metadata"], Meta)
     return meta.uid if is_ours(job, meta) else ""
+
+
+def _makes_room(job: Job, there: Json) -> bool:
+    """Whether an object is on its way out: deleted, or of a Job that had the same name, so that it goes with that."""
+    meta = msgspec.convert(there["metadata"], Meta)
+    owner = meta.controller
+    of_namesake = owner is not None and owner.kind == JOBS.kind and owner.name == job.metadata.name
+    return meta.is_terminating or (of_namesake and not is_ours(job, meta))
 
 
 def _label(item: PluginObject) -> str:

@@ -17,10 +17,10 @@ from pyroclast.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from pyroclast.lifecycle import members, pods
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, MarkPods, Slot, Victim
 from pyroclast.lifecycle.times import parse_time
-from pyroclast_job_controller.batches import at_once, slow_start
+from pyroclast_job_controller.batches import FIRST_BATCH, at_once, slow_start
 from pyroclast_job_controller.plugins.registry import UnknownPlugin, plugins_of
 from pyroclast_job_controller.recent import Recent
-from pyroclast_job_controller.refusal import Hindrance, Refusal, is_terminating_namespace, is_transient
+from pyroclast_job_controller.refusal import Hindrance, NamespaceGoing, Refusal, is_terminating_namespace, is_transient
 
 __all__ = ["PodActions"]
 
@@ -36,8 +36,8 @@ class PodActions:
     def __init__(self, client: Client, recent: Recent[Pod], observe_latency: Callable[[float], None]) -> None:
         self._client, self._recent, self._observe_latency = client, recent, observe_latency
 
-    async def carry_out(self, job: Job, effect: CreatePods | MarkPods | DeletePods, *, forwarding: bool) -> None:
-        """Do it. `forwarding`: the queue sends its Jobs to other clusters.
+    async def carry_out(self, job: Job, effect: CreatePods | MarkPods | DeletePods, *, forwarding: bool, careful: bool) -> None:
+        """Do it. `forwarding`: the queue sends its Jobs to other clusters; `careful`: the last try was refused, so begin with one.
 
         Raises:
             Refusal: the API server does not take them.
@@ -46,13 +46,13 @@ class PodActions:
         """
         match effect:
             case CreatePods():
-                await self._create_all(job, effect, forwarding=forwarding)
+                await self._create_all(job, effect, forwarding=forwarding, careful=careful)
             case MarkPods():
                 await self._mark_all(job, effect)
             case DeletePods():
                 await self._delete_all(job, effect)
 
-    async def _create_all(self, job: Job, effect: CreatePods, *, forwarding: bool) -> None:
+    async def _create_all(self, job: Job, effect: CreatePods, *, forwarding: bool, careful: bool) -> None:
         try:
             plugins = plugins_of(job)
         except UnknownPlugin as error:
@@ -65,7 +65,7 @@ class PodActions:
                 plugin.adapt(job, tasks[slot.task], slot.index, manifest)
             await self._create(job, manifest)
 
-        errors = await slow_start(effect.slots, create)
+        errors = await slow_start(effect.slots, create, first=1 if careful else FIRST_BATCH)
         self._raise(errors, JobEventReason.FAILED_CREATE, "Error creating pods")
         log.info("pods.created", job=str(job.key), version=job.status.version, pods=len(effect.slots))
 
@@ -94,23 +94,34 @@ class PodActions:
         try:
             pod = _pod(await self._client.create(PODS, manifest))
         except AlreadyExists:
-            await self._adopt(job, Key(job.metadata.namespace, manifest["metadata"]["name"]))
+            await self._adopt(job, manifest)
             return
         self._recent.put(pod)
         if job.metadata.creation_timestamp and pod.metadata.creation_timestamp:
             age = parse_time(pod.metadata.creation_timestamp) - parse_time(job.metadata.creation_timestamp)
             self._observe_latency(age * 1000)
 
-    async def _adopt(self, job: Job, key: Key) -> None:
+    async def _adopt(self, job: Job, manifest: dict[str, Any]) -> None:
         """There is a pod of that name. Either it is ours (an answer was lost), or its owner has to make room."""
+        key = Key(job.metadata.namespace, manifest["metadata"]["name"])
         pod = _pod(await self._client.get(PODS, key))
         owner = members.owner_of(pod)
         if owner is not None and owner.uid == job.metadata.uid:
-            self._recent.put(pod)
+            await self._take_back(pod, manifest)
             return
         if pod.metadata.is_terminating or (owner is not None and owner.name == job.metadata.name and owner.kind == JOBS.kind):
             raise Hindrance(f"pod {key} of a Job that had the same name is still there")
         raise Refusal(JobEventReason.FAILED_CREATE, f"Error creating pods: [pod {key} exists and does not belong to this job]")
+
+    async def _take_back(self, pod: Pod, manifest: dict[str, Any]) -> None:
+        """Know `pod` as ours; one that lost the label by which the watch finds it gets back all that it should have."""
+        if keys.JOB_NAME in pod.metadata.labels:
+            self._recent.put(pod)
+            return
+        log.warning("pod.labels_restored", pod=str(pod.key))
+        patch = {"metadata": {"uid": pod.metadata.uid, "labels": manifest["metadata"]["labels"]}}
+        await self._client.patch(PODS, pod.key, patch, PatchKind.MERGE)
+        raise Hindrance(f"pod {pod.key} had lost its labels")  # the watch will show it again
 
     async def _delete(self, job: Job, victim: Victim) -> None:
         key = Key(job.metadata.namespace, victim.name)
@@ -129,7 +140,7 @@ class PodActions:
         if not errors:
             return
         if any(map(is_terminating_namespace, errors)):
-            raise Hindrance("the namespace is being deleted")
+            raise NamespaceGoing
         refused = [error for error in errors if not is_transient(error)]
         if not refused:
             raise errors[0]

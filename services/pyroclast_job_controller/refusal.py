@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyroclast.api.enums import JobEventReason
 from pyroclast.kube.errors import ApiError, Conflict, Expired, KubeError, NotFound, ServerError, TooManyRequests, Unauthorized
 
-__all__ = ["Hindrance", "Refusal", "is_terminating_namespace", "is_transient"]
+__all__ = ["Hindrance", "NamespaceGoing", "Refusal", "is_terminating_namespace", "is_transient"]
 
 _TRANSIENT = (Conflict, Expired, NotFound, ServerError, TooManyRequests, Unauthorized)
 
@@ -19,7 +19,14 @@ class Refusal(Exception):
 
 
 class Hindrance(Exception):
-    """The Job has to wait for something that passes by itself: a namesake that is going, a namespace that is being deleted."""
+    """The Job has to wait for something that passes by itself: a namesake that is going."""
+
+
+class NamespaceGoing(Hindrance):
+    """The namespace is being deleted: nothing can be made in it any more, and soon the Job will be gone too."""
+
+    def __init__(self) -> None:
+        super().__init__("the namespace is being deleted")
 
 
 def is_transient(error: KubeError) -> bool:

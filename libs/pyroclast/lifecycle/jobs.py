@@ -195,7 +195,7 @@ def _release(view: JobView, *, idle: bool) -> Decision:
     effects: list[Effect] = []
     if living := plan.release(view.pods, Keep.FINISHED):
         effects.append(DeletePods(plan.victims_of(living)))
-    if view.group is not None:
+    if view.group is not None and not view.group.metadata.is_terminating:
         effects.append(DeleteGroup(view.group.metadata.name, view.group.metadata.uid))
     marks = {key for key in last.controlled_resources if key.startswith(status.PLUGIN_MARK)}
     if marks and not view.memory.removed:

@@ -18,7 +18,13 @@ def armed(response: Response) -> Notice:
 
 
 def unscheduled(job: Job, group: PodGroup | None) -> Notice | None:
-    """Why the scheduler does not place the gang, by the newest condition of its PodGroup; None when it does, or says nothing."""
+    """Why the gang is not placed: its PodGroup is still going, or what the newest condition of that says; None when it is
+    placed, or nothing is said.
+    """
+    if group is not None and group.metadata.is_terminating and group.metadata.finalizers and not job.metadata.is_terminating:
+        held = ", ".join(group.metadata.finalizers)
+        message = f"PodGroup {group.key} is being deleted and waits for its finalizers: {held}"
+        return Notice("Warning", JobEventReason.POD_GROUP_PENDING, message)
     conditions = [condition for condition in group.status.conditions if condition.status == "True"] if group else []
     newest = max(conditions, key=lambda condition: condition.last_transition_time or "", default=None)
     if newest is None or newest.type == PodGroupConditionType.SCHEDULED:

@@ -76,7 +76,7 @@ def patch(job: Job, group: PodGroup, priorities: Mapping[str, int], *, spec_chan
 
 def is_admitted(group: PodGroup | None) -> bool:
     """Whether the scheduler has let the gang in, so that its pods may be created."""
-    return group is not None and group.status.phase is not PodGroupPhase.PENDING
+    return group is not None and not group.metadata.is_terminating and group.status.phase is not PodGroupPhase.PENDING
 
 
 def is_stale(job: Job, group: PodGroup, pods: Mapping[str, Pod]) -> bool:

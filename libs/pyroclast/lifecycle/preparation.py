@@ -56,6 +56,8 @@ def forwards(view: JobView) -> bool:
 
 def _group(view: JobView) -> Iterator[Effect]:
     job, group = view.job, view.group
+    if group is not None and group.metadata.is_terminating:
+        return  # its name is free when it has gone; the watch will tell
     if group is not None and podgroups.is_stale(job, group, view.pods):
         yield DeleteGroup(group.metadata.name, group.metadata.uid)
         group = None

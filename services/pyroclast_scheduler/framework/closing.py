@@ -108,7 +108,8 @@ def _explain(session: Session, job: Job, phase: PodGroupPhase, outcome: Outcome)
     """The event on a waiting PodGroup, and the conditions of its pods."""
     pending = job.tally[TaskStatus.PENDING]
     text = job.fit_error(session.names)
-    if not (phase is PodGroupPhase.INQUEUE and not job.facts.tasks):
+    is_being_bound = job.is_ready and not pending
+    if not is_being_bound and not (phase is PodGroupPhase.INQUEUE and not job.facts.tasks):
         message = f"{pending}/{len(job.facts.tasks)} tasks in gang unschedulable: {text}"
         outcome.notes.append(Note(job.facts.key, "Warning", "Unschedulable", message))
     _tell_pods(session, job, outcome, text)

@@ -44,6 +44,7 @@ class Settling(Generic[K, V]):
         self._longest = longest
         self._wishes: dict[K, _Wish[V]] = {}
         self._paces: dict[K, _Pace] = {}
+        self._under_way: set[K] = set()
 
     def __len__(self) -> int:
         return len(self._wishes)
@@ -62,6 +63,14 @@ class Settling(Generic[K, V]):
         earliest = now if pace is None else pace.last + (self._shortest if is_urgent else pace.gap)
         self._wishes[key] = _Wish(value, mark, max(now + hold, earliest), earliest)
 
+    def begin(self, key: K) -> None:
+        """A write of `key` is under way: nothing is due for it until `end`, so that none overtakes another."""
+        self._under_way.add(key)
+
+    def end(self, key: K) -> None:
+        """The write of `key` was answered."""
+        self._under_way.discard(key)
+
     def drop(self, key: K) -> None:
         """Forget the wish for `key`: what is there is what should be."""
         self._wishes.pop(key, None)
@@ -72,7 +81,7 @@ class Settling(Generic[K, V]):
 
     def due(self, now: float) -> list[tuple[K, V]]:
         """Take out what is to be written now."""
-        ready = [(key, wish.value) for key, wish in self._wishes.items() if wish.due <= now]
+        ready = [(key, wish.value) for key, wish in self._wishes.items() if wish.due <= now and key not in self._under_way]
         for key, _ in ready:
             del self._wishes[key]
             pace = self._paces.get(key)
@@ -82,8 +91,8 @@ class Settling(Generic[K, V]):
         return ready
 
     def next_due(self) -> float | None:
-        """When the next wish is due; None if there is none."""
-        return min((wish.due for wish in self._wishes.values()), default=None)
+        """When the next wish is due; None if there is none, or only such as wait for `end`."""
+        return min((wish.due for key, wish in self._wishes.items() if key not in self._under_way), default=None)
 
     def forget_quiet(self, now: float) -> None:
         """Forget the pace of keys that have been quiet for long."""

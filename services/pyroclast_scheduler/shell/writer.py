@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -40,6 +41,22 @@ _WRITE_SECONDS: Final = 30.0
 _Status = records.PodGroupStatus
 
 
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A patch to send; `lane` and `slot` say whose wish it is."""
+
+    kind: ResourceType
+    key: Key
+    patch: dict[str, Any]
+    how: PatchKind
+    lane: Settling[str, Any]
+    slot: str
+
+    @property
+    def subresource(self) -> str:
+        return "" if self.kind is POD_GROUPS else "status"
+
+
 class Writer:
     """Takes outcomes; `run` must be running. All of it belongs to the event loop's thread."""
 
@@ -55,7 +72,7 @@ class Writer:
         self._told: dict[str, str] = {}
         self._bare: dict[str, str] = {}
         self._noted: dict[tuple[str, str], str] = {}
-        self._work: asyncio.Queue[tuple[ResourceType, Key, dict[str, Any], PatchKind, str]] = asyncio.Queue()
+        self._work: asyncio.Queue[_Write] = asyncio.Queue()
         self._alarm = asyncio.Event()
 
     def take(self, outcome: Outcome) -> None:
@@ -182,13 +199,13 @@ class Writer:
         self._cache.believe(key, status)
         if status.phase is not group.status.phase:
             log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
-        self._work.put_nowait((POD_GROUPS, Key.parse(key), patch, PatchKind.MERGE, ""))
+        self._send(_Write(POD_GROUPS, Key.parse(key), patch, PatchKind.MERGE, self._groups, key))
 
     def _send_queue(self, name: str, amounts: Amounts) -> None:
         queue = self._cache.queues.get(name)
         patch = queue_patch(queue.record.status.allocated, amounts) if queue is not None else None
         if patch is not None:
-            self._work.put_nowait((QUEUES, Key("", name), patch, PatchKind.MERGE, "status"))
+            self._send(_Write(QUEUES, Key("", name), patch, PatchKind.MERGE, self._queues, name))
 
     def _send_waiting(self, waiting: Waiting) -> None:
         task = waiting.task
@@ -197,21 +214,33 @@ class Writer:
         self._recorder.event(Reference.of(task.pod, PODS), "Warning", "FailedScheduling", waiting.message)
         patch = waiting_patch(waiting, timestamp)
         patch["metadata"] = {"uid": task.uid}  # a pod made again under the same name is another pod
-        self._work.put_nowait((PODS, Key(task.namespace, task.name), patch, PatchKind.STRATEGIC, "status"))
+        self._send(_Write(PODS, Key(task.namespace, task.name), patch, PatchKind.STRATEGIC, self._pods, task.uid))
+
+    def _send(self, write: _Write) -> None:
+        write.lane.begin(write.slot)
+        self._work.put_nowait(write)
 
     async def _write_all(self) -> None:
         while True:
-            kind, key, patch, how, subresource = await self._work.get()
-            deadline = Deadline.after(_WRITE_SECONDS)
-            body: dict[str, Any] | None = None
+            write = await self._work.get()
             try:
-                body = await self._client.patch(kind, key, patch, how, subresource=subresource, deadline=deadline)
-            except NotFound:
-                log.debug("object.gone", kind=kind.kind, key=str(key))
-            except KubeError as error:  # the next session finds the difference again
-                log.warning("status.not_written", kind=kind.kind, key=str(key), error=str(error))
-            if kind is POD_GROUPS:
-                self._group_written(str(key), body)
+                body = await self._write(write)
+            finally:
+                write.lane.end(write.slot)
+                self._alarm.set()
+            if write.kind is POD_GROUPS:
+                self._group_written(write.slot, body)
+
+    async def _write(self, write: _Write) -> dict[str, Any] | None:
+        """The object as it is now; None when it was not written."""
+        kind, key, deadline = write.kind, write.key, Deadline.after(_WRITE_SECONDS)
+        try:
+            return await self._client.patch(kind, key, write.patch, write.how, subresource=write.subresource, deadline=deadline)
+        except NotFound:
+            log.debug("object.gone", kind=kind.kind, key=str(key))
+        except KubeError as error:  # the next session finds the difference again
+            log.warning("status.not_written", kind=kind.kind, key=str(key), error=str(error))
+        return None
 
     def _group_written(self, key: str, body: dict[str, Any] | None) -> None:
         """Take up the answer as the watch would, so that no session decides on what was before it."""

@@ -127,7 +127,8 @@ class PodKeeper:
         if entry.life.phase.is_over:
             node.ledger.release(entry.life.uid)
         if entry.life.may_be_deleted and not entry.is_deleted:
-            await self._delete(pod)
+            if pod.metadata.deletion_grace_period_seconds != 0:  # else it goes by itself, at once or when its finalizers allow
+                await self._delete(pod)
             entry.is_deleted = True
         elif entry.life.wake_at is not None:
             self._queue.add_at(key, entry.life.wake_at)

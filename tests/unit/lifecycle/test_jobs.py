@@ -1,5 +1,6 @@
 """What is decided about a Job, case by case: the timelines of the specification, one step each."""
 
+import msgspec
 import pytest
 
 from pyroclast.api.enums import BusEvent, JobPhase, JobReason, PodGroupPhase, PodPhase
@@ -125,6 +126,14 @@ def test_a_policy_ends_the_job(action, phase):
     assert decision.status.state.message == f"pod j-a-0 of task a failed with exit code 3: {action} by policy"
     assert [notice.message for notice in decision.notices] == [f"Start to execute action {action} "]
     assert (decision.status.failed, decision.status.running) == (1, 1)
+
+
+@pytest.mark.parametrize("phase", [P.PENDING, P.RESTARTING, P.ABORTING])
+def test_a_podgroup_that_is_going_is_left_to_go(phase):
+    owner = two(phase, status={"version": 1})
+    group = view(two()).group
+    held = msgspec.structs.replace(group.metadata, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("a/b",))
+    assert decide(view(owner, group=msgspec.structs.replace(group, metadata=held))).effects == ()
 
 
 def test_restart_job_step_by_step():

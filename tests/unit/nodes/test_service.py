@@ -97,6 +97,22 @@ async def test_a_deleted_pod_goes_after_its_containers(cluster):
     assert last["status"]["phase"] == "Succeeded"
 
 
+async def test_a_pod_that_goes_by_itself_is_not_deleted_once_more(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    for name, script in (("over", "exit 0"), ("runs", "sleep 100"), ("after", "sleep 100")):
+        await cluster.run_pod(name, script)
+    await cluster.until_phase("over", "Succeeded")
+    await cluster.until_phase("runs", "Running")
+    await cluster.until_phase("after", "Running")
+    cluster.server.forget_requests()
+    await cluster.client.delete(PODS, Key("default", "over"))
+    await cluster.client.delete(PODS, Key("default", "runs"), grace_seconds=0)
+    await cluster.client.delete(PODS, Key("default", "after"), grace_seconds=1)
+    await cluster.until("after", None)
+    assert cluster.server.requests()["delete", "pods"] == 4, "three of ours, and one of the node that had to stop a container"
+
+
 async def test_what_a_pod_needs_must_exist(cluster):
     await cluster.start()
     await ready_nodes(cluster)

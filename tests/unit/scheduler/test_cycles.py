@@ -160,6 +160,13 @@ def test_half_a_gang_that_cannot_be_completed_is_reported():
     assert outcome.incomplete == ["t/j0"]
 
 
+def test_a_gang_that_is_being_bound_is_not_called_unschedulable():
+    cache = fill([(4, 10)], [(2, 0, [2, 2])])
+    assert cache.assume_all([("t-j0-p-0", "n0"), ("t-j0-p-1", "n0")]) is None
+    outcome, _ = cycle(cache, PLAIN)
+    assert [(note.kind, note.reason) for note in outcome.notes if note.kind == "Warning"] == []
+
+
 def test_a_status_that_is_right_already_is_not_written():
     cache = fill([(4, 10)], [(2, 0, [2, 2])])
     first, _ = cycle(cache, PLAIN)

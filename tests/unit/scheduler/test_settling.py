@@ -60,3 +60,17 @@ def test_what_is_urgent_does_not_wait_for_a_key_that_keeps_changing():
     assert lane.due(8.0) == []
     lane.wish("a", "phase", 8.0, mark="phase", is_urgent=True)
     assert lane.due(8.0) == [("a", "phase")]
+
+
+def test_writes_of_one_key_do_not_overtake_each_other():
+    lane = Settling()
+    lane.wish("a", 1, 0.0, mark="x")
+    assert lane.due(0.0) == [("a", 1)]
+    lane.begin("a")
+    lane.wish("a", 2, 5.0, mark="y")
+    lane.wish("b", 3, 5.0, mark="y")
+    assert lane.due(5.0) == [("b", 3)]
+    assert lane.next_due() is None
+    lane.end("a")
+    assert lane.next_due() == 5.0
+    assert lane.due(5.0) == [("a", 2)]
