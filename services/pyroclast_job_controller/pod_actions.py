@@ -37,7 +37,7 @@ class PodActions:
         self._client, self._recent, self._observe_latency = client, recent, observe_latency
 
     async def carry_out(self, job: Job, effect: CreatePods | MarkPods | DeletePods, *, forwarding: bool, careful: bool) -> None:
-        """Do it. `forwarding`: the queue sends its Jobs to other clusters; `careful`: the last try was refused, so begin with one.
+        """Do it. `forwarding`: the queue sends its Jobs to other clusters; `careful`: a refusal came before, so begin with one.
 
         Raises:
             Refusal: the API server does not take them.
