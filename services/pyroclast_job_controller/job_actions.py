@@ -34,7 +34,15 @@ from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.memory import JobMemory
 from pyroclast_job_controller.plugin_actions import PluginActions
 from pyroclast_job_controller.pod_actions import PodActions
-from pyroclast_job_controller.refusal import Hindrance, NamespaceGoing, Refusal, is_terminating_namespace, is_transient
+from pyroclast_job_controller.refusal import (
+    Hindrance,
+    NamespaceGoing,
+    Refusal,
+    Trouble,
+    is_broken,
+    is_terminating_namespace,
+    is_transient,
+)
 
 __all__ = ["JobActions"]
 
@@ -151,6 +159,8 @@ def _explained(error: ApiError, reason: JobEventReason, prefix: str) -> Exceptio
     """`error` as what it means for the Job."""
     if is_terminating_namespace(error):
         return NamespaceGoing()
+    if is_broken(error):
+        return Trouble(reason, prefix + error.message)
     return error if is_transient(error) else Refusal(reason, prefix + error.message)
 
 

@@ -12,13 +12,13 @@ from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.errors import Conflict, NotFound
 from pyroclast.kube.events import Reference
 from pyroclast.kube.queue import WorkQueue
-from pyroclast.lifecycle import notices
+from pyroclast.lifecycle import notices, occurrences
 from pyroclast.lifecycle.jobs import decide
 from pyroclast.lifecycle.views import Decision, JobView, Notice, Order
 from pyroclast_job_controller.job_actions import JobActions
 from pyroclast_job_controller.memory import JobMemory, Memories
 from pyroclast_job_controller.recent import LIFETIME
-from pyroclast_job_controller.refusal import Hindrance, NamespaceGoing, Refusal
+from pyroclast_job_controller.refusal import Hindrance, NamespaceGoing, Refusal, Trouble
 from pyroclast_job_controller.shared import Shared
 from pyroclast_job_controller.views import view_of
 
@@ -84,24 +84,45 @@ class JobController:
         if self._now() < memory.closed_until:
             self._queue.add_at(key, memory.closed_until)
             return
+        if memory.is_new:
+            self._catch_up(key, memory)
         try:
             await self._bring_about(key, memory)
         except Conflict:
             self._queue.add_rate_limited(key)  # somebody was faster: decide again from what they wrote
         except NamespaceGoing:
-            pause = min(_CLOSED * 2.0 ** min(memory.closed, 60), _LONGEST_CLOSED)
-            log.info("job.namespace_going", job=str(key), seconds=pause)
-            memory.closed, memory.closed_until = memory.closed + 1, self._now() + pause
-            self._queue.add_at(key, memory.closed_until)
+            self._closed(key, memory)
         except (NotFound, Hindrance) as obstacle:
             log.info("job.waits", job=str(key), reason=str(obstacle))
             self._queue.add_after(key, _PASSING)
+        except Trouble as trouble:
+            log.warning("job.troubled", job=str(key), reason=trouble.reason.value, message=str(trouble))
+            memory.was_refused = True
+            self._tell_once(job, memory, Notice("Warning", trouble.reason, str(trouble)))
+            self._queue.add_rate_limited(key)
         except Refusal as refusal:
+            memory.was_refused = True
             await self._refused(key, memory, refusal)
         else:
-            memory.refusals, memory.next_try, memory.closed = 0, 0.0, 0
+            memory.refusals, memory.next_try, memory.closed, memory.was_refused = 0, 0.0, 0, False
         if self._caches.pods.is_ahead(job.metadata.uid):
             self._queue.add_after(key, LIFETIME)
+
+    def _catch_up(self, key: Key, memory: JobMemory) -> None:
+        """Remember what happened to the pods while nobody watched."""
+        memory.is_new = False
+        view = self._view(key, memory)
+        for occurrence in occurrences.missed(view.job, view.pods, view.now) if view else ():
+            if all(known.pod != occurrence.pod for known in memory.occurrences):
+                log.info("pod.missed", job=str(key), pod=occurrence.pod)
+                memory.notice(occurrence)
+
+    def _closed(self, key: Key, memory: JobMemory) -> None:
+        """Leave the Job alone for a while, ever longer: nothing can be made in its namespace any more."""
+        pause = min(_CLOSED * 2.0 ** min(memory.closed, 60), _LONGEST_CLOSED)
+        log.info("job.namespace_going", job=str(key), seconds=pause)
+        memory.closed, memory.closed_until, memory.was_refused = memory.closed + 1, self._now() + pause, True
+        self._queue.add_at(key, memory.closed_until)
 
     async def _bring_about(self, key: Key, memory: JobMemory) -> None:
         """Decide and act until nothing more is to be done now."""

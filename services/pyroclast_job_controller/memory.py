@@ -32,6 +32,10 @@ class JobMemory:
     """Plugin objects that we made, with their uids."""
     told: dict[str, str] = field(default_factory=dict)
     """The last notice of each reason, which is not repeated as long as it stays the same."""
+    was_refused: bool = False
+    """Whether the last try to get on failed, whatever the cause."""
+    is_new: bool = True
+    """The Job has not been looked at yet since we are responsible for it."""
     refusals: int = 0
     """How often in a row the Job was refused something."""
     next_try: float = 0.0
@@ -40,11 +44,6 @@ class JobMemory:
     """How often in a row its namespace was found to be going."""
     closed_until: float = 0.0
     """Until when nothing is tried because of that, in seconds since the epoch."""
-
-    @property
-    def was_refused(self) -> bool:
-        """Whether the last try to get on was refused."""
-        return self.refusals > 0 or self.closed > 0
 
     def snapshot(self) -> Memory:
         """For a decision."""

@@ -19,7 +19,15 @@ from pyroclast_job_controller.batches import at_once
 from pyroclast_job_controller.memory import JobMemory
 from pyroclast_job_controller.plugins.base import PluginObject
 from pyroclast_job_controller.plugins.registry import UnknownPlugin, plugins_of
-from pyroclast_job_controller.refusal import Hindrance, NamespaceGoing, Refusal, is_terminating_namespace, is_transient
+from pyroclast_job_controller.refusal import (
+    Hindrance,
+    NamespaceGoing,
+    Refusal,
+    Trouble,
+    is_broken,
+    is_terminating_namespace,
+    is_transient,
+)
 
 __all__ = ["PluginActions"]
 
@@ -49,6 +57,8 @@ class PluginActions:
             except ApiError as error:
                 if is_terminating_namespace(error):
                     raise NamespaceGoing from error
+                if is_broken(error):
+                    raise Trouble(JobEventReason.PLUGIN_ERROR, _FAILED + error.message) from error
                 if is_transient(error):
                     raise
                 raise Refusal(JobEventReason.PLUGIN_ERROR, _FAILED + error.message) from error

@@ -20,7 +20,15 @@ from pyroclast.lifecycle.times import parse_time
 from pyroclast_job_controller.batches import FIRST_BATCH, at_once, slow_start
 from pyroclast_job_controller.plugins.registry import UnknownPlugin, plugins_of
 from pyroclast_job_controller.recent import Recent
-from pyroclast_job_controller.refusal import Hindrance, NamespaceGoing, Refusal, is_terminating_namespace, is_transient
+from pyroclast_job_controller.refusal import (
+    Hindrance,
+    NamespaceGoing,
+    Refusal,
+    Trouble,
+    is_broken,
+    is_terminating_namespace,
+    is_transient,
+)
 
 __all__ = ["PodActions"]
 
@@ -142,12 +150,13 @@ class PodActions:
         if any(map(is_terminating_namespace, errors)):
             raise NamespaceGoing
         refused = [error for error in errors if not is_transient(error)]
-        if not refused:
+        told = refused or [error for error in errors if is_broken(error)]
+        if not told:
             raise errors[0]
-        texts = [error.message for error in refused[:_MOST_TOLD]]
-        if len(refused) > _MOST_TOLD:
-            texts.append(f"and {len(refused) - _MOST_TOLD} more")
-        raise Refusal(reason, f"{what}: [{' '.join(texts)}]")
+        texts = [error.message for error in told[:_MOST_TOLD]]
+        if len(told) > _MOST_TOLD:
+            texts.append(f"and {len(told) - _MOST_TOLD} more")
+        raise (Refusal if refused else Trouble)(reason, f"{what}: [{' '.join(texts)}]")
 
 
 def _pod(body: dict[str, Any]) -> Pod:

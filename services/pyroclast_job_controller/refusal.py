@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyroclast.api.enums import JobEventReason
 from pyroclast.kube.errors import ApiError, Conflict, Expired, KubeError, NotFound, ServerError, TooManyRequests, Unauthorized
 
-__all__ = ["Hindrance", "NamespaceGoing", "Refusal", "is_terminating_namespace", "is_transient"]
+__all__ = ["Hindrance", "NamespaceGoing", "Refusal", "Trouble", "is_broken", "is_terminating_namespace", "is_transient"]
 
 _TRANSIENT = (Conflict, Expired, NotFound, ServerError, TooManyRequests, Unauthorized)
 
@@ -16,6 +16,12 @@ class Refusal(Exception):
     def __init__(self, reason: JobEventReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class Trouble(Refusal):
+    """What the API server asks before it takes an object is out of order, a webhook say: nothing is wrong with the Job, which
+    waits for as long as it takes.
+    """
 
 
 class Hindrance(Exception):
@@ -32,6 +38,11 @@ class NamespaceGoing(Hindrance):
 def is_transient(error: KubeError) -> bool:
     """Whether `error` says nothing about the Job: the same request may well succeed later."""
     return not isinstance(error, ApiError) or isinstance(error, _TRANSIENT)
+
+
+def is_broken(error: KubeError) -> bool:
+    """Whether the API server could not ask what it has to ask: the words are for users, as nobody else may notice."""
+    return isinstance(error, ServerError) and error.reason == "InternalError"
 
 
 def is_terminating_namespace(error: KubeError) -> bool:

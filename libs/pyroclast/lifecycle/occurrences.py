@@ -8,17 +8,19 @@ decision with the others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api import keys
-from pyroclast.api.enums import BusEvent, PodPhase
+from pyroclast.api.enums import BusEvent, JobPhase, PodPhase
 from pyroclast.api.records import Job, Pod, Task
 from pyroclast.lifecycle import members
+from pyroclast.lifecycle.pods import partition_of
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["Occurrence", "evicted", "observed"]
+__all__ = ["Occurrence", "evicted", "missed", "observed"]
 
 _DEFAULT_RESTARTS: Final = 3
 
@@ -71,6 +73,29 @@ def observed(job: Job, pods: Mapping[str, Pod]) -> Iterator[Occurrence]:
 def evicted(pod: Pod, at: float) -> Occurrence | None:
     """That `pod` was deleted by somebody else; None when it was marked, so that its deletion was ours."""
     return None if members.is_marked(pod) else _occurrence(BusEvent.POD_EVICTED, pod, at)
+
+
+def missed(job: Job, pods: Mapping[str, Pod], at: float) -> Iterator[Occurrence]:
+    """Deletions that nobody watched, found at `at`: a Job that runs has fewer pods than its status has counted.
+
+    The counts of its tasks tell which of those that are missing were there; what was going already is counted for the Job as a
+    whole.
+    """
+    status = job.status
+    if status.state.phase is not JobPhase.RUNNING or status.observed_generation != job.metadata.generation:
+        return  # what is missing may not have been made yet, or have been too many
+    there = Counter(members.task_of(pod) for pod in pods.values())
+    counted = {name: sum(state.phase.values()) for name, state in status.task_status_count.items()}
+    surely = {task.name: max(0, counted.get(task.name, 0) - there[task.name]) for task in job.spec.tasks}
+    others = sum(counted.values()) + status.terminating - len(pods) - sum(surely.values())
+    for task in job.spec.tasks:
+        slots = [(index, members.pod_name(job.metadata.name, task.name, index)) for index in range(task.replicas)]
+        absent = [(index, name) for index, name in slots if name not in pods]
+        further = max(0, min(others, len(absent) - surely[task.name]))
+        others -= further
+        for index, name in absent[: surely[task.name] + further]:
+            partition = partition_of(task, index) or ""
+            yield Occurrence(BusEvent.POD_EVICTED, at, status.version, task.name, name, partition=partition)
 
 
 def _pods_of(job: Job, task: Task, pods: Mapping[str, Pod]) -> Iterator[Pod]:

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from pyroclast.api.types import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, SERVICES, Key
+from pyroclast.api.types import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, SERVICES, VALIDATING_WEBHOOKS, Key
+from pyroclast.kube import caller
 from pyroclast.kube.client import PatchKind
 from pyroclast_job_controller import jobs
 from pyroclast_job_controller.batches import slow_start
@@ -110,3 +111,56 @@ async def test_plugin_objects_of_a_job_that_had_the_name_are_made_anew(cluster, 
     owners = (await cluster.client.get(kind, Key(NS, name)))["metadata"]["ownerReferences"]
     assert [each["uid"] for each in owners] == [job["metadata"]["uid"]]
     assert not [line for line in await told(cluster) if line.startswith("PluginError")]
+
+
+async def test_a_deletion_while_nobody_watches_is_answered_all_the_same(cluster):
+    await cluster.job("j", task(replicas=3), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+    await cluster.reaches("j", "Running")
+
+    async def counted():
+        return (await cluster.client.get(JOBS, Key(NS, "j")))["status"].get("running") == 3
+
+    await cluster.until(counted)
+    await cluster.kill()
+    await cluster.client.delete(PODS, Key(NS, "j-a-1"))
+
+    async def gone():
+        return await cluster.names(PODS) == ["j-a-0", "j-a-2"]
+
+    await cluster.until(gone)
+    await cluster.start()
+
+    async def restarted():
+        status = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]
+        return (status["state"]["phase"], status.get("retryCount"), status.get("running")) == ("Running", 1, 3)
+
+    await cluster.until(restarted)
+    assert "ExecuteAction: Start to execute action RestartJob " in await told(cluster)
+
+
+async def test_a_webhook_that_is_away_is_named_and_waited_for_without_end(cluster, monkeypatch):
+    monkeypatch.setattr(caller, "MAX_ATTEMPTS", 1)
+    await cluster.kill()
+    await cluster.start(max_requeue_num=0)
+    hook = {
+        "name": "third.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:9/pods"},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    body = {
+        "apiVersion": VALIDATING_WEBHOOKS.api_version,
+        "kind": VALIDATING_WEBHOOKS.kind,
+        "metadata": {"name": "third"},
+        "webhooks": [hook],
+    }
+    await cluster.client.create(VALIDATING_WEBHOOKS, body)
+    await cluster.job("j", task(replicas=2))
+
+    async def named():
+        return any("failed calling webhook" in line for line in await told(cluster) if line.startswith("FailedCreate: "))
+
+    await cluster.until(named)
+    await cluster.client.delete(VALIDATING_WEBHOOKS, Key("", "third"))
+    await cluster.reaches("j", "Running")

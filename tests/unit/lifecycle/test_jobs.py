@@ -17,7 +17,7 @@ from pyroclast.lifecycle.effects import (
     Victim,
 )
 from pyroclast.lifecycle.jobs import decide
-from pyroclast.lifecycle.occurrences import Occurrence
+from pyroclast.lifecycle.occurrences import Occurrence, missed
 from pyroclast.lifecycle.views import Memory, Order
 
 from .builders import NOW, job, pod, task, view
@@ -134,6 +134,29 @@ def test_a_podgroup_that_is_going_is_left_to_go(phase):
     group = view(two()).group
     held = msgspec.structs.replace(group.metadata, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("a/b",))
     assert decide(view(owner, group=msgspec.structs.replace(group, metadata=held))).effects == ()
+
+
+COUNTED = {"a": {"phase": {"Running": 2}}, "b": {"phase": {"Succeeded": 1, "Pending": 1}}}
+ALL = ("a-0", "a-1", "b-0", "b-1")
+
+
+@pytest.mark.parametrize(
+    ("there", "status", "want"),
+    [
+        pytest.param(ALL, {}, [], id="all-there"),
+        pytest.param(("a-1", "b-0", "b-1"), {}, ["j-a-0"], id="one-gone"),
+        pytest.param(("a-0", "b-0"), {}, ["j-a-1", "j-b-1"], id="one-of-each"),
+        pytest.param(("a-0", "a-1", "b-0"), {"terminating": 1}, ["j-b-1"], id="two-gone-but-one-place"),
+        pytest.param(("a-0", "a-1"), {"taskStatusCount": {"a": COUNTED["a"]}, "terminating": 1}, ["j-b-0"], id="was-going"),
+        pytest.param(("a-0", "a-1"), {"taskStatusCount": {"a": COUNTED["a"]}}, [], id="never-made"),
+        pytest.param(("a-0",), {"observedGeneration": 0}, [], id="spec-has-changed"),
+        pytest.param(("a-0",), {"state": {"phase": "Restarting"}}, [], id="killed-by-us"),
+    ],
+)
+def test_deletions_that_nobody_watched_show_in_the_counts(there, status, want):
+    owner = job(task("a", 2), task("b", 2), phase=P.RUNNING, status={"taskStatusCount": COUNTED, **status})
+    pods = {each.metadata.name: each for each in (pod(owner, name) for name in there)}
+    assert [occurrence.pod for occurrence in missed(owner, pods, NOW)] == want
 
 
 def test_restart_job_step_by_step():
