@@ -153,9 +153,9 @@ class PodActions:
         told = refused or [error for error in errors if is_broken(error)]
         if not told:
             raise errors[0]
-        texts = [error.message for error in told[:_MOST_TOLD]]
-        if len(told) > _MOST_TOLD:
-            texts.append(f"and {len(told) - _MOST_TOLD} more")
+        texts = list(dict.fromkeys(error.message for error in told))
+        if len(texts) > _MOST_TOLD:
+            texts[_MOST_TOLD:] = [f"and {len(texts) - _MOST_TOLD} more"]
         raise (Refusal if refused else Trouble)(reason, f"{what}: [{' '.join(texts)}]")
 
 

@@ -17,6 +17,7 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.config import ClusterConfig, load_config
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.runtime.leadership import identity
 
 from . import installation
 from .accounts import Accounts
@@ -158,7 +159,13 @@ def _services(options: Options, webhook_port: int) -> list[_Service]:
     scheduler_configuration = root / "scheduler.conf"
     if not scheduler_configuration.exists():  # a user may have changed it
         scheduler_configuration.write_text(installation.scheduler_configuration())
-    lease = ("--leader-elect-resource-namespace", installation.NAMESPACE)
+    lease = (
+        *("--leader-elect-resource-namespace", installation.NAMESPACE),
+        *(
+            "--leader-elect-identity",
+            identity(),
+        ),  # a service is started anew only when it has ended, so it need not wait for itself
+    )
     nodes = (
         "--nodes",
         str(options.nodes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,24 @@ def test_kill_in_the_middle_of_fifty_jobs(cluster: Cluster, namespace: str, serv
     submit(cluster, namespace, JOBS // 2, prefix="late")
     wait_until(lambda: phases(cluster, namespace) == {"Completed": JOBS}, "all Jobs to complete", seconds=180)
     assert pods_created_twice(cluster, namespace) == []
+
+
+@pytest.mark.parametrize(("service", "lease"), [("job-controller", "vc-controller-manager"), ("scheduler", "volcano")])
+def test_a_service_that_is_started_anew_goes_on_leading(cluster: Cluster, service: str, lease: str) -> None:
+    """It has the identity of the one before, which is known to have ended: nobody waits until the Lease expires."""
+    wait_until(lambda: spec_of(cluster, lease)["holderIdentity"], "a leader")
+    before = spec_of(cluster, lease)
+    cluster.kill(service)
+    killed = spec_of(cluster, lease)["renewTime"]
+    wait_until(lambda: spec_of(cluster, lease)["renewTime"] != killed, "the Lease to be renewed")
+    after = spec_of(cluster, lease)
+    kept = ("holderIdentity", "leaseTransitions", "acquireTime")
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+
+
+def spec_of(cluster: Cluster, lease: str) -> dict[str, Any]:
+    found: dict[str, Any] = cluster.get("lease", lease, "-n", "pyroclast-system")["spec"]
+    return found
 
 
 def _accepts(cluster: Cluster, namespace: str) -> bool:

@@ -26,7 +26,7 @@ def shard_leases(client: Client, settings: LeaderElectionSettings, recorder: Eve
         client,
         settings.leader_elect_resource_name,
         settings.lease_namespace,
-        identity(),
+        settings.leader_elect_identity or identity(),
         shards=settings.leader_elect_shards,
         lease_duration=settings.leader_elect_lease_duration.total_seconds(),
         renew_deadline=settings.leader_elect_renew_deadline.total_seconds(),

@@ -93,6 +93,9 @@ class LeaderElectionSettings(ServiceSettings):
     leader_elect_resource_lock: Literal["leases"] = Field("leases", description="kind of the lock")
     leader_elect_resource_namespace: str = Field("volcano-system", description="namespace of the Lease")
     leader_elect_resource_name: str = Field("", description="name of the Lease")
+    leader_elect_identity: str = Field(
+        "", description="who we are in the Lease; a random name when empty, as no two processes may have the same at a time"
+    )
     lock_object_namespace: str = Field("", description="deprecated name of --leader-elect-resource-namespace; wins when set")
     leader_elect_shards: int = Field(1, ge=1, le=64, description="into how many parts the work is divided among replicas")
 

@@ -23,6 +23,13 @@ def test_the_leases_that_the_settings_name() -> None:
     assert [str(lease.key) for lease in leases._leases] == ["volcano-system/lock-0", "volcano-system/lock-1"]
 
 
+def test_a_process_that_follows_another_may_be_given_its_identity() -> None:
+    named = load(LeaderElectionSettings, {"leader-elect-resource-name": "lock", "leader-elect-identity": "me"})
+    plain = load(LeaderElectionSettings, {"leader-elect-resource-name": "lock"})
+    assert shard_leases(NO_CLIENT, named).identity == "me"
+    assert shard_leases(NO_CLIENT, plain).identity != shard_leases(NO_CLIENT, plain).identity
+
+
 @pytest.mark.looptime
 async def test_without_election_all_shards_are_led_at_once() -> None:
     settings = load(LeaderElectionSettings, {"leader-elect": "false", "leader-elect-shards": "3"})
