@@ -8,9 +8,10 @@ from typing import Final
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.errors import ConnectionFailed, KubeError, ServerError, TooManyRequests
 
-__all__ = ["MAX_ATTEMPTS", "Repeat", "pause_before_retry"]
+__all__ = ["LONGEST_ASKED", "MAX_ATTEMPTS", "Repeat", "pause_before_retry"]
 
 MAX_ATTEMPTS: Final = 10  # the deadline normally ends it first; this bounds a server that fails at once
+LONGEST_ASKED: Final = 5.0  # seconds: a server that refuses many at once asks all for half a minute, and idles meanwhile
 
 
 class Repeat(Enum):
@@ -23,11 +24,14 @@ class Repeat(Enum):
 
 
 def pause_before_retry(error: KubeError, repeat: Repeat, backoff: Backoff) -> float | None:
-    """Seconds to wait before the same request is sent again; None when it must not be."""
+    """Seconds to wait before the same request is sent again; None when it must not be.
+
+    Who was told how long to wait comes some time after that, since all others who were told the same come then.
+    """
     match error:
         case TooManyRequests():
             # Without Retry-After the server means no, not later: an eviction that a disruption budget forbids.
-            return None if error.retry_after is None else max(error.retry_after, backoff.next())
+            return None if error.retry_after is None else _asked(error.retry_after) + backoff.next()
         case ConnectionFailed(sent=False):
             return backoff.next()
         case ConnectionFailed():
@@ -35,6 +39,10 @@ def pause_before_retry(error: KubeError, repeat: Repeat, backoff: Backoff) -> fl
         case ServerError():
             if repeat is Repeat.DOUBLES or (error.status == 500 and not error.reason):
                 return None  # a 500 without reason is how the API server refuses some malformed requests
-            return max(error.retry_after or 0.0, backoff.next())
+            return _asked(error.retry_after or 0.0) + backoff.next()
         case _:
             return None
+
+
+def _asked(seconds: float) -> float:
+    return min(seconds, LONGEST_ASKED)

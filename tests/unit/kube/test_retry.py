@@ -8,7 +8,7 @@ from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError
 from pyroclast.kube.lines import LineSplitter
 from pyroclast.kube.ratelimit import TokenBucket
-from pyroclast.kube.retry import Repeat, pause_before_retry
+from pyroclast.kube.retry import LONGEST_ASKED, Repeat, pause_before_retry
 
 LATER = 3.0
 
@@ -23,9 +23,10 @@ def api(code: int, reason: str = "r", retry_after: float | None = None) -> ApiEr
         pytest.param(ConnectionFailed("refused", sent=False), 1, 1, id="never sent"),
         pytest.param(ConnectionFailed("reset"), 1, None, id="answer lost"),
         pytest.param(api(429), None, None, id="429 that means no"),
-        pytest.param(api(429, retry_after=LATER), LATER, LATER, id="429 that means later"),
+        pytest.param(api(429, retry_after=LATER), LATER + 1, LATER + 1, id="429 that means later"),
+        pytest.param(api(429, retry_after=32.0), LONGEST_ASKED + 1, LONGEST_ASKED + 1, id="429 that means much later"),
         pytest.param(api(503), 1, None, id="503"),
-        pytest.param(api(503, retry_after=LATER), LATER, None, id="503 with Retry-After"),
+        pytest.param(api(503, retry_after=LATER), LATER + 1, None, id="503 with Retry-After"),
         pytest.param(api(500, "InternalError"), 1, None, id="500, such as a webhook that fails"),
         pytest.param(api(500, ""), None, None, id="500 without a reason: a malformed request"),
         *(pytest.param(api(code), None, None, id=str(code)) for code in (400, 401, 403, 404, 405, 409, 410, 413, 415, 422)),
