@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections import Counter
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.test_first_light import job
+from tests.e2e.test_lifecycle import command
 
 JOBS = 50
 REPLICAS = 2
@@ -66,6 +69,66 @@ def test_a_service_that_is_started_anew_goes_on_leading(cluster: Cluster, servic
     after = spec_of(cluster, lease)
     kept = ("holderIdentity", "leaseTransitions", "acquireTime")
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+
+
+def test_an_eviction_while_the_controller_is_away_is_answered(cluster: Cluster, namespace: str) -> None:
+    policies = [{"event": "PodEvicted", "action": "RestartJob"}]
+    manifest = job("evicted", command=["sleep", "600"], replicas=REPLICAS, policies=policies)
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest)
+    running = f"jsonpath={{.status.running}}={REPLICAS}"
+    cluster.kubectl("wait", "-n", namespace, f"--for={running}", "vcjob/evicted", "--timeout=60s")
+    old = cluster.pids["job-controller"]
+    os.kill(old, signal.SIGSTOP)
+    cluster.kubectl("delete", "pod", "evicted-worker-0", "-n", namespace, "--force", "--grace-period=0")
+    os.kill(old, signal.SIGKILL)
+    wait_until(lambda: status_of(cluster, namespace, "evicted").get("retryCount") == 1, "the Job to be restarted")
+    cluster.kubectl("wait", "-n", namespace, f"--for={running}", "vcjob/evicted", "--timeout=60s")
+    assert status_of(cluster, namespace, "evicted")["version"] == 1
+
+
+def test_what_others_take_from_a_job_is_put_right(cluster: Cluster, namespace: str) -> None:
+    """Labels of a pod are given back; a PodGroup that a finalizer holds is waited for, and the Job says so."""
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("robbed", command=["sleep", "600"], replicas=REPLICAS))
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/robbed", "--timeout=60s")
+    cluster.kubectl("label", "pod", "robbed-worker-0", "-n", namespace, "volcano.sh/job-name-")
+    label = "jsonpath={.metadata.labels.volcano\\.sh/job-name}=robbed"
+    cluster.kubectl("wait", "-n", namespace, f"--for={label}", "pod/robbed-worker-0", "--timeout=30s")
+    group = cluster.kubectl("get", "podgroups.scheduling.volcano.sh", "-n", namespace, "-o", "name").strip()
+    finalizers = '{"metadata":{"finalizers":%s}}'
+    cluster.kubectl("patch", group, "-n", namespace, "--type=merge", "-p", finalizers % '["example.com/hold"]')
+    created = len(group_creates(cluster, namespace))
+    try:
+        cluster.kubectl(
+            "create", "-n", namespace, "-f", "-", stdin=command("RestartJob", cluster.get("vcjob", "robbed", "-n", namespace))
+        )
+        events = ("events", "-n", namespace, "--field-selector", "involvedObject.name=robbed,reason=PodGroupPending")
+        wait_until(
+            lambda: any(
+                "waits for its finalizers: example.com/hold" in item["message"] for item in cluster.get(*events)["items"]
+            ),
+            "an event that names the finalizer",
+        )
+        assert len(group_creates(cluster, namespace)) == created
+    finally:
+        cluster.kubectl("patch", group, "-n", namespace, "--type=merge", "-p", finalizers % "null")
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/robbed", "--timeout=60s")
+    assert len(group_creates(cluster, namespace)) == created + 1
+
+
+def group_creates(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
+    """All tries to create a PodGroup in the namespace, whatever came of them."""
+    return [
+        event
+        for event in cluster.audit()
+        if event["verb"] == "create"
+        and event["objectRef"]["resource"] == "podgroups"
+        and event["objectRef"].get("namespace") == namespace
+    ]
+
+
+def status_of(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]:
+    status: dict[str, Any] = cluster.get("vcjob", name, "-n", namespace).get("status", {})
+    return status
 
 
 def spec_of(cluster: Cluster, lease: str) -> dict[str, Any]:
