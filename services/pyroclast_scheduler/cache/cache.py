@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pyroclast.api import records
+from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.snapshot import Snapshot
 from pyroclast_scheduler.model.dimensions import Dimensions
@@ -23,6 +24,8 @@ from pyroclast_scheduler.placement.features import NodeFeatures
 
 __all__ = ["Cache"]
 
+_LEFT_OUT = "left out: "
+_WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 _COUNTED_APART = _GONE | {TaskStatus.RELEASING}
 
@@ -84,7 +87,7 @@ class Cache:
                 self.problems.pop(f"node {name}", None)
             except ValueError as error:
                 self.nodes.remove_node(name)
-                self.problems[f"node {name}"] = f"left out: {error}"
+                self.problems[f"node {name}"] = f"{_LEFT_OUT}{error}"
                 changed = True
             if not changed:
                 return
@@ -132,7 +135,7 @@ class Cache:
                 self.problems.pop(f"queue {name}", None)
             except ValueError as error:
                 self.queues.pop(name, None)
-                self.problems[f"queue {name}"] = f"left out: {error}"
+                self.problems[f"queue {name}"] = f"{_LEFT_OUT}{error}"
             if old is not None and old.spec == new.spec and old.status.state == new.status.state:
                 return
         self._on_change()
@@ -222,6 +225,16 @@ class Cache:
         entry = self._jobs.get(job)
         return entry is not None and entry.believed is not None
 
+    def left_out(self) -> dict[str, str]:
+        """Why PodGroups that wait are in no snapshot, by key."""
+        found: dict[str, str] = {}
+        for problem, reason in self.problems.items():
+            kind, _, key = problem.partition(" ")
+            group = self.group(key) if kind == "podgroup" else None
+            if group is not None and group.status.phase in _WAITING_PHASES:
+                found[key] = reason.removeprefix(_LEFT_OUT)
+        return found
+
     def tasks_of(self, job: str) -> list[TaskFacts]:
         """The tasks of PodGroup `job`."""
         entry = self._jobs.get(job)
@@ -268,7 +281,7 @@ class Cache:
             task = task_of(pod, self._shapes)
         except ValueError as error:
             self._drop(uid)
-            self.problems[f"pod {pod.key}"] = f"left out: {error}"
+            self.problems[f"pod {pod.key}"] = f"{_LEFT_OUT}{error}"
             return True
         self.problems.pop(f"pod {pod.key}", None)
         if uid in self._assumed:
@@ -323,14 +336,14 @@ class Cache:
         queue = group.spec.queue or self._default_queue
         problem = f"podgroup {key}"
         if queue not in self.queues:
-            self.problems[problem] = f"left out: queue {queue} does not exist"
+            self.problems[problem] = f"{_LEFT_OUT}queue {queue} does not exist"
             return None
         if entry.facts is None:
             try:
                 entry.facts = JobFacts(group, entry.tasks, priority=self._priority(group.spec.priority_class_name), queue=queue)
                 self.dimensions.vector(entry.facts.min_resources or {})
             except ValueError as error:
-                self.problems[problem] = f"left out: {error}"
+                self.problems[problem] = f"{_LEFT_OUT}{error}"
                 return None
         self.problems.pop(problem, None)
         return entry.facts

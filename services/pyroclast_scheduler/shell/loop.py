@@ -19,7 +19,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.snapshot import Snapshot
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.framework.configuration import Configuration
-from pyroclast_scheduler.framework.outcome import Commit, Outcome
+from pyroclast_scheduler.framework.outcome import Commit, Note, Outcome
 from pyroclast_scheduler.framework.plugin import Action, PluginFactory
 from pyroclast_scheduler.framework.session import Ports, Shard
 from pyroclast_scheduler.shell.binder import Binder
@@ -150,6 +150,7 @@ class Loop:
             await self._keeper.release(job)
 
     def _take(self, outcome: Outcome) -> None:
+        outcome.notes += [Note(key, "Warning", "Unschedulable", reason) for key, reason in self._cache.left_out().items()]
         self._writer.take(outcome)
         self._metrics.unready_jobs.set(len(outcome.unready))
         self._metrics.unready_tasks.clear()

@@ -146,6 +146,12 @@ async def test_one_broken_object_does_not_stop_the_others(cluster):
         await cluster.until(all_bound(cluster, "g-"))
         assert (await cluster.places("lost")) == {"lost-w-0": None}
 
+        async def told():
+            events, _ = await cluster.client.list(EVENTS)
+            return "queue nowhere does not exist" in {event["message"] for event in events}
+
+        await cluster.until(told)
+
 
 async def test_a_configuration_that_cannot_be_used_is_passed_over(cluster, tmp_path, capsys):
     path = tmp_path / "scheduler.conf"
