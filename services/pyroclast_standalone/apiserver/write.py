@@ -42,6 +42,8 @@ _CREATED_BY_PUT: Final = {
     "events.events.k8s.io",
     "endpoints",
     "limitranges",
+    "services",
+    "runtimeclasses.node.k8s.io",
     "roles.rbac.authorization.k8s.io",
     "rolebindings.rbac.authorization.k8s.io",
     "clusterroles.rbac.authorization.k8s.io",
@@ -361,7 +363,7 @@ class Writer:
             context.warn(text)
         if verdict.errors:
             name = document["metadata"].get("name") or ""
-            raise status.invalid(resource.group, resource.kind, name, verdict.errors)
+            raise status.invalid(resource.collection_group, resource.kind, name, verdict.errors)
 
 
 def _metadata_of(document: dict[str, Any]) -> dict[str, Any]:
