@@ -52,8 +52,9 @@ class TokenRequests:
             why = f"the UID in the token request ({uid}) does not match the UID of the service account ({stored.uid})"
             raise status.conflict(_KIND.group, _KIND.kind, name, why)
         spec = _complete(body["spec"])
-        body["status"] = {"token": "", "expirationTimestamp": None}
+        body["status"] = {}
         self._track(context, body)
+        body["status"] = {"token": "", "expirationTimestamp": None}
         metadata |= {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": clock.timestamp(context.now)}
         _check(spec)
         review = Review(

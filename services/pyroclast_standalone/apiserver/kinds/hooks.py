@@ -97,7 +97,7 @@ def _check_url(url: str, path: str) -> list[FieldError]:
     if not parts.netloc:
         errors.append(invalid(path, parts.netloc, f"host must be specified{form}"))
     if parts.username is not None:
-        errors.append(invalid(path, parts.username, "user information is not permitted in the URL"))
+        errors.append(invalid(path, parts.netloc.rpartition("@")[0], "user information is not permitted in the URL"))
     if parts.fragment:
         errors.append(invalid(path, parts.fragment, "fragments are not permitted in the URL"))
     if parts.query:
@@ -111,11 +111,7 @@ def _check_client(client: Mapping[str, Any], path: str) -> list[FieldError]:
         return [required(path, _ONE_TARGET)]
     if service is None:
         return _check_url(str(url), f"{path}.url")
-    errors = [
-        required(f"{path}.service.{field}", f"service {field} is required")
-        for field in ("name", "namespace")
-        if not service.get(field)
-    ]
+    errors = [required(f"{path}.service.{field}") for field in ("name", "namespace") if not service.get(field)]
     port = service.get("port", 443)
     if not 1 <= port <= 65535:
         errors.append(invalid(f"{path}.service.port", port, "port is not valid: must be between 1 and 65535, inclusive"))
