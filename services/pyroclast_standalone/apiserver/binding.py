@@ -10,7 +10,7 @@ from .context import Answer, Context
 from .present import json_answer
 from .registry import Registry, Resource
 from .store import Store
-from .write import Writer
+from .write import Writer, options_of_write
 
 __all__ = ["Binder"]
 
@@ -46,7 +46,17 @@ class Binder:
         kind = ("", "v1", "Binding")
         body["metadata"] = {**metadata, "name": name, "namespace": context.info.namespace}
         review = Review(
-            "CREATE", self._pods, "binding", context.info.namespace, name, body, None, context, context.is_dry_run, kind=kind
+            "CREATE",
+            self._pods,
+            "binding",
+            context.info.namespace,
+            name,
+            body,
+            None,
+            context,
+            context.is_dry_run,
+            options_of_write(context, "CreateOptions"),
+            kind=kind,
         )
         await self._writer.admission.mutate(review)
         await self._writer.admission.validate(review)

@@ -21,6 +21,10 @@ __all__ = ["MAX_BODY", "BodyKind", "Readable", "check_type", "decode", "not_an_o
 MAX_BODY: Final = 3 * 1024 * 1024  # bytes: the limit of the API
 _ACCEPTED: Final = (JSON, YAML, PROTOBUF)
 _GO_STRUCT: Final = r"""struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"""
+_OF_ALL_KINDS: Final = {
+    *("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "List", "Status", "WatchEvent"),
+    *("CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions"),
+}
 _SHOWN: Final = 30  # bytes of an unreadable body that a message quotes
 
 
@@ -168,7 +172,8 @@ def check_type(resource: Readable, document: dict[str, Any], body: bytes) -> Non
 
 def _no_conversion(resource: Readable, version: str, kind: str) -> str:
     """Why an object of a built-in kind or of none cannot be read as `resource`."""
-    if builtin_schema(version.rpartition("/")[0], _short(version), kind) is None:
+    is_known = (version == "v1" and kind in _OF_ALL_KINDS) or builtin_schema(version.rpartition("/")[0], _short(version), kind)
+    if not is_known:
         return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
     wanted = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
     return f"converting ({_short(version)}.{kind}) to ({wanted}): unknown conversion"

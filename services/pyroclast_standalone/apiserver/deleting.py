@@ -148,9 +148,19 @@ class Deleter:
         return list_answer(context, resource, items, {**metadata, "resourceVersion": str(self._store.revision)})
 
     async def delete_key(
-        self, context: Context, resource: Resource, key: str, options: DeleteOptions, *, is_collection: bool = False
+        self,
+        context: Context,
+        resource: Resource,
+        key: str,
+        options: DeleteOptions,
+        *,
+        is_collection: bool = False,
+        is_admitted: bool = False,
     ) -> tuple[Stored | dict[str, Any], bool]:
-        """Delete the object under `key`, or mark it; what to show, and whether it is gone."""
+        """Delete the object under `key`, or mark it; what to show, and whether it is gone.
+
+        `is_admitted` says that admission has had its say, on what the deletion is a part of.
+        """
         while True:
             current = resource.collection.items.get(key)
             if current is None:
@@ -165,8 +175,9 @@ class Deleter:
             review = Review(
                 "DELETE", resource, "", current.namespace, name, None, old, context, options.dry_run, options.wire or {}
             )
-            await self._writer.admission.mutate(review)
-            await self._writer.admission.validate(review)
+            if not is_admitted:
+                await self._writer.admission.mutate(review)
+                await self._writer.admission.validate(review)
             if resource.collection.items.get(key) is current:
                 self._writer.admission.guard(review)
                 return self._delete_now(resource, current, options)

@@ -12,7 +12,7 @@ from .documents.selectors import from_label_selector
 from .present import json_answer
 from .registry import Registry, Resource
 from .store import Store, Stored
-from .write import Writer
+from .write import Writer, options_of_write
 
 __all__ = ["Evictor"]
 
@@ -37,6 +37,7 @@ class Evictor:
         name, namespace = context.info.name, context.info.namespace
         if body["metadata"].get("namespace", namespace) != namespace:
             raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        body["metadata"]["namespace"] = namespace
         if body["metadata"].get("name", "") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
         key = f"{context.info.namespace}/{name}"
@@ -57,6 +58,7 @@ class Evictor:
             None,
             context,
             dry_run,
+            options_of_write(context, "CreateOptions"),
             kind=(_KIND.group, _KIND.version, _KIND.kind),
         )
         await self._writer.admission.mutate(review)
@@ -65,7 +67,7 @@ class Evictor:
         self._spend_budget(stored, dry_run=dry_run)
         if not dry_run:
             self._mark(key)
-        await self._deleter.delete_key(context, resource, key, options)
+        await self._deleter.delete_key(context, resource, key, options, is_admitted=True)
         return json_answer(context.wanted, status.success(201), 201)
 
     def _spend_budget(self, stored: Stored, *, dry_run: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -19,6 +19,12 @@ __all__ = ["Registry", "Resource", "View", "reader_of", "version_order"]
 
 View: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Turns an object of one version into another; may change its argument."""
+
+
+_DEPRECATED: Final = {
+    ("v1", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
+"""What users of built-in resources are told that will not stay."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +88,11 @@ class Resource:
         return self.strategy.is_custom
 
     @property
+    def collection_group(self) -> str:
+        """The group of the kind that is stored, by which its faults are told."""
+        return self.group if self.is_custom else self.collection.name.partition(".")[2]
+
+    @property
     def stores(self) -> bool:
         """Whether objects of it are kept, in contrast to reviews, which are only answered."""
         return "get" in self.strategy.verbs
@@ -109,7 +120,8 @@ class Registry:
             collection = store.collection(name)
             if conversions is None:
                 collection.fields_of = reader_of(strategy.fields)
-                resource = Resource.of(strategy, collection)
+                warning = _DEPRECATED.get((strategy.api_version, strategy.plural), "")
+                resource = Resource.of(strategy, collection, warning=warning)
             else:
                 resource = Resource.of(strategy, collection, from_stored=conversions[0], to_stored=conversions[1])
             versions = self._versions.setdefault(strategy.group, [])

@@ -22,6 +22,27 @@ class Reviews:
         self._authorizer = authorizer
         self._authenticator = authenticator
 
+    def check(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Refuse a review that does not say what is to be told, or about whom.
+
+        Raises:
+            StatusError: 400 or 422, naming the fields.
+        """
+        spec, metadata = body.get("spec") or {}, body["metadata"]
+        match kind:
+            case "TokenReview" if not spec.get("token"):
+                raise status.bad_request("token is required for TokenReview in authentication")
+            case "SelfSubjectRulesReview" if not spec.get("namespace"):
+                raise status.bad_request("no namespace on request")
+            case "SelfSubjectAccessReview":
+                _refuse(_faults_of_wish(spec) + _faults_of_metadata(metadata))
+            case "LocalSubjectAccessReview":
+                _refuse(_faults_of_wish(spec) + _faults_of_subject(spec) + _faults_of_place(spec, metadata))
+            case "SubjectAccessReview":
+                _refuse(_faults_of_wish(spec) + _faults_of_subject(spec) + _faults_of_metadata(metadata))
+            case _:
+                pass
+
     def answer(self, context: Context, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         """`body` with its status."""
         spec = body.get("spec") or {}
@@ -30,22 +51,13 @@ class Reviews:
                 body["metadata"] = {"creationTimestamp": clock.timestamp(context.now)}
                 body["status"] = {"userInfo": context.user.wire()}
             case "TokenReview":
-                if not spec.get("token"):
-                    raise status.bad_request("token is required for TokenReview in authentication")
                 body["status"] = self._token(spec)
             case "SelfSubjectRulesReview":
-                if not spec.get("namespace"):
-                    raise status.bad_request("no namespace on request")
                 body["metadata"], body["spec"] = {}, {}
                 body["status"] = self._rules(context.user, spec["namespace"])
             case "SelfSubjectAccessReview":
-                _check(_faults_of_wish(spec) + _faults_of_metadata(body["metadata"]))
                 body["status"] = _told(self._decide(context.user, spec))
-            case "LocalSubjectAccessReview":
-                _check(_faults_of_wish(spec) + _faults_of_subject(spec) + _faults_of_place(spec, body["metadata"]))
-                body["status"] = _told(self._decide(_subject(spec), spec))
             case _:
-                _check(_faults_of_wish(spec) + _faults_of_subject(spec) + _faults_of_metadata(body["metadata"]))
                 body["status"] = _told(self._decide(_subject(spec), spec))
         body.setdefault("metadata", {})
         return body
@@ -83,7 +95,7 @@ class Reviews:
         }
 
 
-def _check(faults: list[FieldError]) -> None:
+def _refuse(faults: list[FieldError]) -> None:
     if faults:
         raise status.invalid("authorization.k8s.io", "", "", faults)
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from . import bodies, status
+from .admission import Review
 from .binding import Binder
 from .context import Answer, Context
 from .eviction import Evictor
@@ -17,7 +18,7 @@ from .scale import Scales
 from .store import Store
 from .token_requests import TokenRequests
 from .tokens import TokenSigner
-from .write import Writer
+from .write import Writer, options_of_write
 
 __all__ = ["Subresources"]
 
@@ -34,7 +35,7 @@ class Subresources:
         self._registry = registry
         self._writer = writer
         self._reviews = reviews
-        self._token_requests = TokenRequests(store, signer)
+        self._token_requests = TokenRequests(writer, signer)
         self._binder = Binder(store, registry, writer)
         self._evictor = Evictor(store, registry, writer)
         self._scales = Scales(writer)
@@ -71,6 +72,12 @@ class Subresources:
         if resource.namespaced:
             metadata["namespace"] = metadata.get("namespace") or context.info.namespace
         self._writer.track(context, resource, body, None, now=context.now)
+        options = options_of_write(context, "CreateOptions")
+        namespace = metadata.get("namespace", "")
+        review = Review("CREATE", resource, "", namespace, "", body, None, context, context.is_dry_run, options)
+        await self._writer.admission.mutate(review)
+        self._reviews.check(resource.kind, body)
+        await self._writer.admission.validate(review)
         return json_answer(context.wanted, self._reviews.answer(context, resource.kind, body), 201)
 
     def _not_streamed(self, context: Context, resource: Resource) -> status.StatusError:

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from . import bodies, clock, status
+from .admission import Review
 from .context import Answer, Context
 from .documents import managed_fields
 from .documents.errors import invalid
 from .documents.schema import builtin_schema
 from .present import json_answer
 from .registry import Resource
-from .store import Store
 from .tokens import ISSUER, TokenSigner
+from .write import Writer, options_of_write
 
 __all__ = ["TokenRequests"]
 
@@ -27,8 +28,9 @@ _BINDS_TO: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 class TokenRequests:
     """Answers them."""
 
-    def __init__(self, store: Store, signer: TokenSigner) -> None:
-        self._store = store
+    def __init__(self, writer: Writer, signer: TokenSigner) -> None:
+        self._writer = writer
+        self._store = writer.store
         self._signer = signer
 
     async def answer(self, context: Context, resource: Resource) -> Answer:
@@ -52,8 +54,24 @@ class TokenRequests:
         spec = _complete(body["spec"])
         body["status"] = {}
         self._track(context, body)
+        body["status"] = {"token": "", "expirationTimestamp": None}
         metadata |= {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": clock.timestamp(context.now)}
         _check(spec)
+        review = Review(
+            "CREATE",
+            resource,
+            "token",
+            namespace,
+            name,
+            body,
+            None,
+            context,
+            context.is_dry_run,
+            options_of_write(context, "CreateOptions"),
+            kind=(_KIND.group, _KIND.version, _KIND.kind),
+        )
+        await self._writer.admission.mutate(review)
+        await self._writer.admission.validate(review)
         bound = self._bound_object(context, spec.get("boundObjectRef"))
         seconds, audiences = spec["expirationSeconds"], spec["audiences"]
         token = self._signer.issue(stored.load(), now=context.now, seconds=seconds, audiences=audiences, bound=bound)

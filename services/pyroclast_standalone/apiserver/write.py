@@ -25,7 +25,7 @@ from .listing import revision_of
 from .registry import Resource
 from .store import Store, Stored
 
-__all__ = ["Change", "Outcome", "Writer", "check_place", "check_uid"]
+__all__ = ["Change", "Outcome", "Writer", "check_place", "check_uid", "options_of_write"]
 
 Outcome = tuple[int, "Stored | dict[str, Any]"]
 """HTTP code and the object to show: the stored one, or what would have been stored."""
@@ -42,6 +42,8 @@ _CREATED_BY_PUT: Final = {
     "events.events.k8s.io",
     "endpoints",
     "limitranges",
+    "services",
+    "runtimeclasses.node.k8s.io",
     "roles.rbac.authorization.k8s.io",
     "rolebindings.rbac.authorization.k8s.io",
     "clusterroles.rbac.authorization.k8s.io",
@@ -108,7 +110,7 @@ class Writer:
             None,
             context,
             dry_run,
-            _options(context, "CreateOptions"),
+            options_of_write(context, "CreateOptions"),
         )
         await self.admission.mutate(review)
         document = _mutated(review)
@@ -258,7 +260,7 @@ class Writer:
         _keep_owners_apart(context, metadata)
         if not is_tracked:
             self.track(context, resource, new, old, now=self.now(), subresource=subresource)
-        options = _options(context, "UpdateOptions")
+        options = options_of_write(context, "UpdateOptions")
         review = Review(
             "UPDATE",
             resource,
@@ -361,8 +363,7 @@ class Writer:
             context.warn(text)
         if verdict.errors:
             name = document["metadata"].get("name") or ""
-            kept_in = resource.collection.name.partition(".")[2]  # an event is checked in the form in which it is kept
-            raise status.invalid(kept_in, resource.kind, name, verdict.errors)
+            raise status.invalid(resource.collection_group, resource.kind, name, verdict.errors)
 
 
 def _metadata_of(document: dict[str, Any]) -> dict[str, Any]:
@@ -483,7 +484,8 @@ def _goes_now(new: dict[str, Any], old: dict[str, Any]) -> bool:
     return new["kind"] != "Namespace" or not new.get("spec", {}).get("finalizers")
 
 
-def _options(context: Context, kind: str) -> dict[str, Any]:
+def options_of_write(context: Context, kind: str) -> dict[str, Any]:
+    """What the query says of a write, as the options that it stands for."""
     query = context.query
     options: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
     if query.text("dryRun"):
