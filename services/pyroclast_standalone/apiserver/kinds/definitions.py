@@ -36,7 +36,8 @@ def _default_definition(document: dict[str, Any]) -> None:
 
 
 def _prepare_definition(document: dict[str, Any]) -> None:
-    document["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
+    stored = [each.get("name") for each in document["spec"].get("versions") or () if each.get("storage")]
+    document["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored[:1]}
 
 
 def _check_names(kinds: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -46,9 +47,10 @@ def _check_names(kinds: Mapping[str, Any], path: str) -> list[FieldError]:
         if not value:
             errors.append(required(f"{path}.{field}"))
             continue
-        wrong = names.dns_service_label(value.lower())
+        may_be_mixed = field in {"kind", "listKind"}
+        wrong = names.dns_service_label(value.lower() if may_be_mixed else value)
         if wrong:
-            prefix = "may have mixed case, but should otherwise match: " if field in {"kind", "listKind"} else ""
+            prefix = "may have mixed case, but should otherwise match: " if may_be_mixed else ""
             errors.append(invalid(f"{path}.{field}", value, prefix + ",".join(wrong)))
     if kinds.get("kind") and kinds.get("kind") == kinds.get("listKind"):
         errors.append(invalid(f"{path}.listKind", kinds["listKind"], "kind and listKind may not be the same"))
@@ -71,9 +73,12 @@ def _check_column(column: Mapping[str, Any], path: str) -> list[FieldError]:
         errors.append(invalid(f"{path}.type", kind, text))
     if (form := column.get("format")) and form not in _COLUMN_FORMATS:
         errors.append(invalid(f"{path}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}"))
-    if not column.get("jsonPath"):
-        errors.append(required(f"{path}.JSONPath"))
-    return errors
+    where = column.get("jsonPath", "")
+    return [*errors, *(_check_path(where, f"{path}.JSONPath") if where else [required(f"{path}.JSONPath")])]
+
+
+def _check_path(value: str, path: str) -> list[FieldError]:
+    return [] if value.startswith(".") else [invalid(path, value, "must be a simple json path starting with .")]
 
 
 def _check_scale(scale: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -82,10 +87,14 @@ def _check_scale(scale: Mapping[str, Any], path: str) -> list[FieldError]:
         value = scale.get(field, "")
         if not value:
             errors.append(required(f"{path}.scale.{field}"))
+        elif wrong := _check_path(value, f"{path}.scale.{field}"):
+            errors += wrong
         elif not value.startswith(roots):
             errors.append(invalid(f"{path}.scale.{field}", value, f"should be a json path under {roots[0].rstrip('.')}"))
     selector = scale.get("labelSelectorPath")
-    if selector and not selector.startswith((".spec.", ".status.")):
+    if selector and (wrong := _check_path(selector, f"{path}.scale.labelSelectorPath")):
+        errors += wrong
+    elif selector and not selector.startswith((".spec.", ".status.")):
         text = "should be a json path under either .spec or .status"
         errors.append(invalid(f"{path}.scale.labelSelectorPath", selector, text))
     return errors
@@ -177,11 +186,17 @@ def _check_versions(versions: list[dict[str, Any]]) -> list[FieldError]:
                 errors.append(error)
             seen.add((error.path, str(error)))
     own = [version.get("name") for version in versions]
+    if versions and (wrong := names.dns_service_label(own[0] or "")):
+        errors.append(invalid("spec.version", own[0] or "", ",".join(wrong)))
     if len(set(own)) < len(own):
         errors.append(invalid("spec.versions", _shown(versions), "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        errors.append(invalid("spec.versions", _shown(versions), "must have exactly one version marked as storage version"))
-        if not any(version.get("storage") for version in versions):
+        errors.append(
+            invalid("spec.versions", _shown(versions) or None, "must have exactly one version marked as storage version")
+        )
+        stored = [version.get("name") for version in versions if version.get("storage")]
+        errors += [invalid("status.storedVersions", stored[:1], f"must have the storage version {name}") for name in stored[1:]]
+        if not stored:
             errors.append(invalid("status.storedVersions", None, "must have at least one stored version"))
     return errors
 
