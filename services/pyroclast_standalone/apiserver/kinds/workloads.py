@@ -265,7 +265,6 @@ REPLICA_SET: Final = Rules(
     check_update=_fixed_selector(check_replica_set),
     check_status=_CHECK_SET_STATUS,
     prepare=lambda document: document.update(status={"replicas": 0}),
-    fields={"status.replicas": _replicas},
     generation=True,
     columns=_set_columns(f"{_APPS}ReplicaSet"),
     cells=_set_cells,
