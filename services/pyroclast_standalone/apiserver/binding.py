@@ -31,6 +31,8 @@ class Binder:
         name = context.info.name or metadata.get("name", "")
         if metadata.get("name") and metadata["name"] != name:
             raise status.bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
+        if context.info.name and not metadata.get("name"):
+            raise status.bad_request("name in URL does not match name in Binding object")
         if metadata.get("namespace", context.info.namespace) != context.info.namespace:
             raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
         target = body.get("target") or {}
