@@ -38,7 +38,7 @@ class Resource:
     collection: Collection
     from_stored: View | None = None
     to_stored: View | None = None
-    warning: str = ""  # sent with every answer, for deprecated versions
+    warning: str = ""  # sent with every answer, for deprecated versions and kinds
     group: str = ""
     version: str = ""
     plural: str = ""
@@ -63,7 +63,7 @@ class Resource:
             collection,
             from_stored,
             to_stored,
-            warning,
+            warning or strategy.deprecation,
             strategy.group,
             strategy.version,
             strategy.plural,

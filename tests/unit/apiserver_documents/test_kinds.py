@@ -34,6 +34,7 @@ def judged(row):
         document["spec"].setdefault("serviceAccountName", "default")
     strategy.prepare_create(document)
     causes = causes_of(strategy.validate(document).errors)
+    told += [strategy.deprecation] if strategy.deprecation else []
     return causes, told if causes else [*told, *strategy.warnings(document)]
 
 

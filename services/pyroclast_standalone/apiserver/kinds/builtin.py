@@ -46,6 +46,7 @@ class BuiltinStrategy(Strategy):
         self.has_status = any(each.name == "status" for each in resource.subresources)
         self.needs_version = rules.needs_version
         self.deletes_to_object = rules.deletes_to_object
+        self.deprecation = rules.deprecation
         self.rules = rules
         self._names_finalizers = self.group not in _ANY_FINALIZER and self.kind != "Event"
         self._schema: schema.Node | None = None

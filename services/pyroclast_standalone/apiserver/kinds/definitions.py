@@ -48,7 +48,8 @@ def _default_definition(document: dict[str, Any]) -> None:
 
 
 def _prepare_definition(document: dict[str, Any]) -> None:
-    document["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
+    stored = [each.get("name") for each in document["spec"].get("versions") or () if each.get("storage")]
+    document["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored[:1]}
 
 
 def _check_names(kinds: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -209,8 +210,12 @@ def _check_versions(versions: list[dict[str, Any]]) -> list[FieldError]:
     if len(set(own)) < len(own):
         errors.append(invalid("spec.versions", _shown(versions), "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        errors.append(invalid("spec.versions", _shown(versions), "must have exactly one version marked as storage version"))
-        if not any(version.get("storage") for version in versions):
+        errors.append(
+            invalid("spec.versions", _shown(versions) or None, "must have exactly one version marked as storage version")
+        )
+        stored = [version.get("name") for version in versions if version.get("storage")]
+        errors += [invalid("status.storedVersions", stored[:1], f"must have the storage version {name}") for name in stored[1:]]
+        if not stored:
             errors.append(invalid("status.storedVersions", None, "must have at least one stored version"))
     return errors
 

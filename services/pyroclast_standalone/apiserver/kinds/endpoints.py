@@ -88,7 +88,7 @@ ENDPOINTS: Final = Rules(
     default=_default_endpoints,
     check=_check_endpoints,
     check_update=_update_endpoints,
-    warnings=lambda _document, _old: [_OLD_ENDPOINTS],
+    deprecation=_OLD_ENDPOINTS,
     columns=(NAME, Column("Endpoints", doc="io.k8s.api.core.v1.Endpoints.subsets"), AGE),
     cells=_endpoints_cells,
 )

@@ -12,7 +12,7 @@ from .addresses import check_address, is_ipv4, parse_address
 from .checks import named
 from .diffs import diff
 from .internals import internal_form
-from .pod_annotations import check_annotation_changes
+from .pod_annotations import check_annotation_changes, check_annotations
 from .pod_checks import check_pod
 
 __all__ = ["check_pod_status", "check_pod_update"]
@@ -138,6 +138,9 @@ def _free_node_affinity(result: dict[str, Any], old: Mapping[str, Any]) -> None:
 def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
     """What is wrong with a change of a pod: little of its spec may change."""
     mine, theirs = new["spec"], old["spec"]
+    if mine == theirs:  # found right when it was written, and most updates leave it
+        annotations = (new.get("metadata") or {}).get("annotations") or {}
+        return [*check_annotations(annotations, mine, "metadata.annotations"), *check_annotation_changes(new, old)]
     errors = [*check_pod(new), *check_annotation_changes(new, old)]
     for field in ("containers", "initContainers"):
         if len(mine.get(field) or ()) != len(theirs.get(field) or ()):
@@ -154,8 +157,6 @@ def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
         return errors  # nothing more is looked at
     errors += _check_tolerations(mine, theirs)
     errors += _check_gates(mine, theirs)
-    if mine == theirs:
-        return errors
     errors += [*_check_selector(mine, theirs), *_check_node_affinity(mine, theirs)]
     compared = _compared(mine, theirs)
     if compared != theirs:

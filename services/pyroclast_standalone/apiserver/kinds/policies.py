@@ -9,12 +9,15 @@ from typing import Any, Final
 from pyroclast_standalone.apiserver.documents.cel import CompileError, Environment
 from pyroclast_standalone.apiserver.documents.cel.types import BOOL, STRING, Type
 from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, invalid, required, unsupported
+from pyroclast_standalone.apiserver.documents.names import dns_service_label, dns_subdomain, label_key
 from pyroclast_standalone.apiserver.documents.policies import compile_checked, environment_of
+
+from .checks import named
 
 __all__ = ["check_conditions", "check_policy"]
 
 _IDENTIFIER: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 
 
 def _check_expression(text: str, environment: Environment, wanted: Type | None, path: str) -> list[FieldError]:
@@ -40,6 +43,8 @@ def check_conditions(conditions: list[dict[str, Any]], path: str, environment: E
             errors.append(required(f"{own}.name"))
         elif name in seen:
             errors.append(duplicate(f"{own}.name", name))
+        else:
+            errors += named(name, label_key, f"{own}.name")
         seen.add(name)
     return errors
 
@@ -100,12 +105,33 @@ def _check_mutation(mutation: Mapping[str, Any], environment: Environment, path:
     return _check_expression(text, environment, None, f"{path}.{field}.expression")
 
 
+def _check_parameter_kind(kind: Mapping[str, Any], path: str) -> list[FieldError]:
+    version, name = kind.get("apiVersion", ""), kind.get("kind", "")
+    group, _, number = version.rpartition("/")
+    own = f"{path}.apiVersion"
+    if not version:
+        errors = [required(own)]
+    elif "/" in group:
+        errors = [invalid(own, version, f"unexpected GroupVersion string: {version}")]
+    else:
+        wrong = dns_service_label(number)
+        errors = named(group, dns_subdomain, own) if group else []
+        errors += [invalid(own, number, ",".join(wrong))] if wrong else []
+    if not name:
+        return [*errors, required(f"{path}.kind")]
+    wrong = dns_service_label(name.lower())
+    text = "may have mixed case, but should otherwise match: " + ",".join(wrong)
+    return [*errors, invalid(f"{path}.kind", name, text)] if wrong else errors
+
+
 def check_policy(document: Mapping[str, Any]) -> list[FieldError]:
     """What is wrong with the expressions of a policy."""
     spec = document["spec"]
     has_params = spec.get("paramKind") is not None
     names, errors = _check_variables(spec.get("variables") or [], has_params=has_params)
     environment = environment_of(has_params=has_params, variables=names)
+    if has_params:
+        errors += _check_parameter_kind(spec["paramKind"], "spec.paramKind")
     errors += check_conditions(spec.get("matchConditions") or [], "spec.matchConditions", environment)
     if document.get("kind") == "MutatingAdmissionPolicy":
         if not spec.get("mutations"):
@@ -119,6 +145,11 @@ def check_policy(document: Mapping[str, Any]) -> list[FieldError]:
     for index, validation in enumerate(spec.get("validations") or ()):
         errors += _check_validation(validation, environment, f"spec.validations[{index}]")
     for index, annotation in enumerate(spec.get("auditAnnotations") or ()):
-        own = f"spec.auditAnnotations[{index}].valueExpression"
-        errors += _check_expression(annotation.get("valueExpression", ""), environment, None, own)
+        own, text = f"spec.auditAnnotations[{index}]", annotation.get("valueExpression", "").strip()
+        key = f"{document['metadata'].get('name', '')}/{annotation.get('key', '')}"
+        errors += named(key, label_key, f"{own}.key")
+        if not text:
+            errors.append(required(f"{own}.valueExpression", "valueExpression is not specified"))
+        else:
+            errors += _check_expression(text, environment, None, f"{own}.valueExpression")
     return errors

@@ -23,6 +23,7 @@ from . import (
     pods,
     scheduling,
     storage,
+    storage_drivers,
     workloads,
 )
 from .builtin import BuiltinStrategy
@@ -80,10 +81,11 @@ _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("resource.k8s.io", "ResourceClaimTemplate"): networking.PLAIN,
     ("resource.k8s.io", "ResourceSlice"): networking.PLAIN,
     ("scheduling.k8s.io", "PriorityClass"): scheduling.PRIORITY_CLASS,
-    ("storage.k8s.io", "CSIDriver"): storage.CSI_DRIVER,
-    ("storage.k8s.io", "CSINode"): storage.CSI_NODE,
+    ("storage.k8s.io", "CSIDriver"): storage_drivers.CSI_DRIVER,
+    ("storage.k8s.io", "CSINode"): storage_drivers.CSI_NODE,
+    ("storage.k8s.io", "CSIStorageCapacity"): storage_drivers.CSI_STORAGE_CAPACITY,
     ("storage.k8s.io", "StorageClass"): storage.STORAGE_CLASS,
-    ("storage.k8s.io", "VolumeAttachment"): storage.VOLUME_ATTACHMENT,
+    ("storage.k8s.io", "VolumeAttachment"): storage_drivers.VOLUME_ATTACHMENT,
 }
 
 

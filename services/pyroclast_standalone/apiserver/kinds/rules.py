@@ -78,6 +78,7 @@ class Rules:
         metadata_checks: How often a change's metadata is checked: twice for all kinds, and again by most.
         generation: Whether changes of `spec` are counted.
         keeps_status: Whether a new object may bring its status.
+        deprecation: What every answer about the kind warns of.
     """
 
     name: names.NameRule = names.dns_subdomain
@@ -97,6 +98,7 @@ class Rules:
     keeps_status: bool = False
     needs_version: bool = False
     deletes_to_object: bool = False
+    deprecation: str = ""
     columns: Sequence[Column] = field(default=())
     cells: Cells = name_and_age
     conditions: Callable[[Mapping[str, Any]], list[dict[str, Any]]] | None = None

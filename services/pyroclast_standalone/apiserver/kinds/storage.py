@@ -19,11 +19,8 @@ from .storage_cells import class_of, modes_text, protected
 from .volume_warnings import warn_of_fractions
 
 __all__ = [
-    "CSI_DRIVER",
-    "CSI_NODE",
     "PERSISTENT_VOLUME_CLAIM",
     "STORAGE_CLASS",
-    "VOLUME_ATTACHMENT",
 ]
 
 _CORE: Final = "io.k8s.api.core.v1."
@@ -263,78 +260,4 @@ STORAGE_CLASS: Final = Rules(
         AGE,
     ),
     cells=_class_cells,
-)
-
-
-def _default_driver(document: dict[str, Any]) -> None:
-    spec = document["spec"]
-    spec.setdefault("attachRequired", True)
-    for field in ("podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"):
-        spec.setdefault(field, False)
-    spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
-    spec.setdefault("volumeLifecycleModes", ["Persistent"])
-
-
-def _driver_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    spec = document["spec"]
-    tokens = spec.get("tokenRequests")
-    return [
-        document["metadata"]["name"],
-        spec.get("attachRequired", True),
-        bool(spec.get("podInfoOnMount")),
-        bool(spec.get("storageCapacity")),
-        "<unset>" if tokens is None else ",".join(each.get("audience", "") for each in tokens),
-        bool(spec.get("requiresRepublish")),
-        ",".join(spec.get("volumeLifecycleModes") or ()) or "<none>",
-        age_of(document, now),
-    ]
-
-
-CSI_DRIVER: Final = Rules(
-    default=_default_driver,
-    columns=(
-        NAME,
-        Column("AttachRequired", type="boolean", doc=f"{_STORAGE}CSIDriverSpec.attachRequired"),
-        Column("PodInfoOnMount", type="boolean", doc=f"{_STORAGE}CSIDriverSpec.podInfoOnMount"),
-        Column("StorageCapacity", type="boolean", doc=f"{_STORAGE}CSIDriverSpec.storageCapacity"),
-        Column("TokenRequests", doc=f"{_STORAGE}CSIDriverSpec.tokenRequests"),
-        Column("RequiresRepublish", type="boolean", doc=f"{_STORAGE}CSIDriverSpec.requiresRepublish"),
-        Column("Modes", doc=f"{_STORAGE}CSIDriverSpec.volumeLifecycleModes"),
-        AGE,
-    ),
-    cells=_driver_cells,
-)
-
-
-def _node_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], len(document["spec"].get("drivers") or ()), age_of(document, now)]
-
-
-CSI_NODE: Final = Rules(
-    columns=(NAME, Column("Drivers", type="integer", description="How many drivers the node has."), AGE), cells=_node_cells
-)
-
-
-def _attachment_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    spec = document["spec"]
-    return [
-        document["metadata"]["name"],
-        spec.get("attacher", ""),
-        (spec.get("source") or {}).get("persistentVolumeName", ""),
-        spec.get("nodeName", ""),
-        bool((document.get("status") or {}).get("attached")),
-        age_of(document, now),
-    ]
-
-
-VOLUME_ATTACHMENT: Final = Rules(
-    columns=(
-        NAME,
-        Column("Attacher", format="name", doc=f"{_STORAGE}VolumeAttachmentSpec.attacher"),
-        Column("PV", doc=f"{_STORAGE}VolumeAttachmentSource.persistentVolumeName"),
-        Column("Node", doc=f"{_STORAGE}VolumeAttachmentSpec.nodeName"),
-        Column("Attached", type="boolean", doc=f"{_STORAGE}VolumeAttachmentStatus.attached"),
-        AGE,
-    ),
-    cells=_attachment_cells,
 )

@@ -45,6 +45,7 @@ class Strategy(ABC):
         has_status: Whether `/status` exists: the main endpoint leaves `status` alone, `/status` everything else.
         needs_version: Whether a PUT without resourceVersion is refused.
         deletes_to_object: Whether an immediate delete answers the object rather than a Status.
+        deprecation: What every answer warns of.
     """
 
     group: str
@@ -64,6 +65,7 @@ class Strategy(ABC):
     has_status: bool = False
     needs_version: bool = False
     deletes_to_object: bool = False
+    deprecation: str = ""
 
     @property
     @abstractmethod
