@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, invalid, required, unsupported
 from pyroclast.rules.names import dns_subdomain, qualified_name
 from pyroclast.rules.values import mapping, mappings, text
 
-__all__ = ["check_environment", "check_field_ref", "check_resource_field_ref"]
+__all__ = ["ENV_FIELDS", "check_environment", "check_field_ref", "check_resource_field_ref"]
 
-ENV_FIELDS = (
+ENV_FIELDS: Final = (
     "metadata.name",
     "metadata.namespace",
     "metadata.uid",

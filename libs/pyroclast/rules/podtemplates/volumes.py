@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
@@ -12,7 +12,44 @@ from pyroclast.rules.podtemplates.environment import check_field_ref, check_reso
 from pyroclast.rules.podtemplates.mounts import check_descending, has_backsteps
 from pyroclast.rules.values import Json, integer, mapping, mappings, text
 
-__all__ = ["check_volumes"]
+__all__ = ["VOLUME_KINDS", "check_volumes"]
+
+VOLUME_KINDS: Final = (
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+)
+"""Kinds of volumes in the order in which the API server looks for them, so that the same one counts as the first."""
+
+_POSITIONS: Final = {kind: position for position, kind in enumerate(VOLUME_KINDS)}
+
 
 MODE_RANGE = "must be a number between 0 and 0777 (octal), both inclusive"
 VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
@@ -194,43 +231,4 @@ _CHECKS: Mapping[str, Callable[[Mapping[str, Any], str, list[FieldError]], None]
 
 def _order(kind: str) -> int:
     """Kinds are looked at in the order of the API server, so that the same one counts as the first."""
-    return _ORDER.get(kind, len(_ORDER))
-
-
-_ORDER = {
-    kind: position
-    for position, kind in enumerate(
-        (
-            "emptyDir",
-            "hostPath",
-            "gitRepo",
-            "gcePersistentDisk",
-            "awsElasticBlockStore",
-            "secret",
-            "nfs",
-            "iscsi",
-            "glusterfs",
-            "flocker",
-            "persistentVolumeClaim",
-            "rbd",
-            "cinder",
-            "cephfs",
-            "quobyte",
-            "downwardAPI",
-            "fc",
-            "flexVolume",
-            "configMap",
-            "azureFile",
-            "vsphereVolume",
-            "photonPersistentDisk",
-            "portworxVolume",
-            "azureDisk",
-            "storageos",
-            "projected",
-            "scaleIO",
-            "csi",
-            "ephemeral",
-            "image",
-        )
-    )
-}
+    return _POSITIONS.get(kind, len(_POSITIONS))

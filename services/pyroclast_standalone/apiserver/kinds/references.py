@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.resources import quantity
+from pyroclast.rules.podtemplates.environment import ENV_FIELDS
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required, unsupported
 
@@ -15,19 +16,8 @@ from .paths import check_no_backsteps
 
 __all__ = ["check_env", "check_env_from", "check_pod_field", "check_resource_field"]
 
-_ENV_FIELDS: Final = (
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.podIP",
-    "status.podIPs",
-)
 _FIELDS: Final = {
-    *_ENV_FIELDS,
+    *ENV_FIELDS,
     "metadata.annotations",
     "metadata.labels",
     "spec.restartPolicy",
@@ -111,7 +101,7 @@ def _check_source(variable: Mapping[str, Any], path: str) -> list[FieldError]:
     source = variable["valueFrom"]
     errors: list[FieldError] = []
     if (reference := source.get("fieldRef")) is not None:
-        errors += check_pod_field(reference, _ENV_FIELDS, f"{path}.fieldRef")
+        errors += check_pod_field(reference, ENV_FIELDS, f"{path}.fieldRef")
     if (reference := source.get("resourceFieldRef")) is not None:
         errors += check_resource_field(reference, f"{path}.resourceFieldRef", of_volume=False)
     for kind in ("configMapKeyRef", "secretKeyRef"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.resources import quantity
+from pyroclast.rules.podtemplates.volumes import VOLUME_KINDS
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.errors import (
     FieldError,
@@ -27,38 +28,6 @@ __all__ = ["Volumes", "check_volumes"]
 Volumes = Mapping[str, Mapping[str, Any]]
 """The volumes that are right, by name."""
 
-_ORDER: Final = (
-    "emptyDir",
-    "hostPath",
-    "gitRepo",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "secret",
-    "nfs",
-    "iscsi",
-    "glusterfs",
-    "flocker",
-    "persistentVolumeClaim",
-    "rbd",
-    "cinder",
-    "cephfs",
-    "quobyte",
-    "downwardAPI",
-    "fc",
-    "flexVolume",
-    "configMap",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "storageos",
-    "projected",
-    "scaleIO",
-    "csi",
-    "ephemeral",
-    "image",
-)
 _REPORTED_AS: Final = {"gcePersistentDisk": "persistentDisk"}
 _FIELDS: Final = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
@@ -152,7 +121,7 @@ def _check_ephemeral(source: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def _check_source(volume: Mapping[str, Any], path: str, pod_name: str | None) -> list[FieldError]:
-    kinds = [kind for kind in _ORDER if kind in volume]
+    kinds = [kind for kind in VOLUME_KINDS if kind in volume]
     if not kinds:
         return [required(path, "must specify a volume type")]
     kind = kinds[0]
