@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -20,8 +21,7 @@ from pyroclast.api.types import JOBS, NAMESPACES, NODES, PODS, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
 from pyroclast.kube.informer import Informer
-from tests.bench.clusters import running
-from tests.e2e.cluster import Cluster
+from tests.e2e.cluster import Cluster, running
 
 IN_FLIGHT = 48
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
@@ -31,7 +31,7 @@ SECONDS = 300.0
 
 def main() -> None:
     options = _options()
-    with running(options.control_plane, nodes=options.nodes) as cluster:
+    with tempfile.TemporaryDirectory() as folder, running(options.control_plane, Path(folder), nodes=options.nodes) as cluster:
         asyncio.run(_measure(cluster, options))
 
 

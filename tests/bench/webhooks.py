@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
+import tempfile
+from pathlib import Path
 
 from pyroclast.api.types import JOBS
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
-from tests.bench.clusters import running
-from tests.e2e.cluster import Cluster
+from tests.e2e.cluster import Cluster, running
 
 METRIC = "apiserver_admission_webhook_admission_duration_seconds"
 AIM_MILLISECONDS = 6.0
@@ -26,7 +27,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--in-flight", type=int, default=1)
     options = parser.parse_args()
-    with running("real", nodes=0) as cluster:
+    with tempfile.TemporaryDirectory() as folder, running("real", Path(folder), nodes=0) as cluster:
         for tasks in (1, 20):
             before = _spent(cluster)
             asyncio.run(_create(cluster, tasks, options.jobs, options.in_flight))

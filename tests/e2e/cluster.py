@@ -19,9 +19,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.server import RealServer
+from tests.e2e.server import RealServer, real_server
 
-__all__ = ["Cluster", "KubectlError", "kubectl_is_there", "services_of"]
+__all__ = ["Cluster", "KubectlError", "kubectl_is_there", "running", "services_of"]
 
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
@@ -140,6 +140,23 @@ def wait_until(holds: Callable[[], object], what: str, *, seconds: float = 60.0)
     while not holds():
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
         time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def running(control_plane: str, folder: Path, *, nodes: int) -> Iterator[Cluster]:
+    """A control plane, "embedded" or "real", with all services and simulated nodes; all its files are in `folder`."""
+    data = ["--data-dir", str(folder / "data"), "--nodes", str(nodes)]
+    if control_plane == "embedded":
+        audit_log = folder / "audit.log"
+        with started("embedded", folder / "data" / "kubeconfig", audit_log, [*data, "--audit-log", str(audit_log)]) as cluster:
+            yield cluster
+        return
+    with (
+        real_server(folder / "real") as server,
+        started("real", server.kubeconfig, server.audit_log, [*data, "--kubeconfig", str(server.kubeconfig)]) as cluster,
+    ):
+        cluster.server = server
+        yield cluster
 
 
 @contextlib.contextmanager

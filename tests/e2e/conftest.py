@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.control_plane import build
-from tests.e2e.cluster import Cluster, kubectl_is_there, started
+from tests.e2e.cluster import Cluster, kubectl_is_there, running
 from tests.e2e.server import real_server
 
 NODES = 8
@@ -25,19 +25,8 @@ def control_plane(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One control plane with all services and simulated nodes, shared by the tests of a session."""
-    folder = tmp_path_factory.mktemp(control_plane)
-    data = ["--data-dir", str(folder / "data"), "--nodes", str(NODES)]
-    if control_plane == "embedded":
-        audit_log = folder / "audit.log"
-        with started("embedded", folder / "data" / "kubeconfig", audit_log, [*data, "--audit-log", str(audit_log)]) as running:
-            yield running
-        return
-    with (
-        real_server(folder / "real") as server,
-        started("real", server.kubeconfig, server.audit_log, [*data, "--kubeconfig", str(server.kubeconfig)]) as running,
-    ):
-        running.server = server
-        yield running
+    with running(control_plane, tmp_path_factory.mktemp(control_plane), nodes=NODES) as cluster:
+        yield cluster
 
 
 @pytest.fixture

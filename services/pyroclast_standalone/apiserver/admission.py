@@ -59,6 +59,24 @@ class Admission:
         for step in self.validating:
             await step(review)
 
+    async def admit_posted(
+        self,
+        context: Context,
+        resource: Resource,
+        subresource: str,
+        body: dict[str, Any],
+        *,
+        kind: tuple[str, str, str],
+        dry_run: bool,
+    ) -> Review:
+        """The review of `body`, of another kind than `resource` and with the name of the object, posted to one's subresource."""
+        name, options = body["metadata"]["name"], context.write_options("CreateOptions")
+        namespace = context.info.namespace
+        review = Review("CREATE", resource, subresource, namespace, name, body, None, context, dry_run, options, kind)
+        await self.mutate(review)
+        await self.validate(review)
+        return review
+
     def guard(self, review: Review) -> None:
         """The last checks before the commit."""
         for check in self.guards:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from . import bodies, clock, status
-from .admission import Review
 from .context import Answer, Context
 from .present import json_answer
 from .registry import Registry, Resource
 from .store import Store
-from .write import Writer, options_of_write
+from .write import Writer
 
 __all__ = ["Binder"]
 
@@ -43,23 +42,10 @@ class Binder:
         if not name:
             raise status.bad_request("Name parameter required.")
         key = f"{context.info.namespace}/{name}"
-        kind = ("", "v1", "Binding")
         body["metadata"] = {**metadata, "name": name, "namespace": context.info.namespace}
-        review = Review(
-            "CREATE",
-            self._pods,
-            "binding",
-            context.info.namespace,
-            name,
-            body,
-            None,
-            context,
-            context.is_dry_run,
-            options_of_write(context, "CreateOptions"),
-            kind=kind,
+        review = await self._writer.admission.admit_posted(
+            context, self._pods, "binding", body, kind=("", "v1", "Binding"), dry_run=context.is_dry_run
         )
-        await self._writer.admission.mutate(review)
-        await self._writer.admission.validate(review)
         self._assign(key, name, review.body or body, dry_run=review.dry_run)
         return json_answer(context.wanted, status.success(201), 201)
 

@@ -104,6 +104,16 @@ class Context:
         """Kind of the options that the query stands for."""
         return _OPTIONS.get(self.info.verb, "CreateOptions")
 
+    def write_options(self, kind: str) -> dict[str, Any]:
+        """What the query says of a write, as the options of `kind` that it stands for."""
+        options: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+        if dry_run := self.query.text("dryRun"):
+            options["dryRun"] = [dry_run]
+        for name in ("fieldManager", "fieldValidation"):
+            if value := self.query.text(name):
+                options[name] = value
+        return options
+
     @property
     def is_dry_run(self) -> bool:
         """Whether nothing is to be stored.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from . import bodies, clock, status
-from .admission import Review
 from .context import Answer, Context
 from .deleting import Deleter, check_preconditions, options_of
 from .documents.selectors import from_label_selector
 from .present import json_answer
 from .registry import Registry, Resource
 from .store import Store, Stored
-from .write import Writer, options_of_write
+from .write import Writer
 
 __all__ = ["Evictor"]
 
@@ -48,21 +47,8 @@ class Evictor:
         options = options_of(wanted)
         dry_run = options.dry_run or context.is_dry_run
         options.dry_run = dry_run
-        review = Review(
-            "CREATE",
-            resource,
-            "eviction",
-            stored.namespace,
-            name,
-            body,
-            None,
-            context,
-            dry_run,
-            options_of_write(context, "CreateOptions"),
-            kind=(_KIND.group, _KIND.version, _KIND.kind),
-        )
-        await self._writer.admission.mutate(review)
-        await self._writer.admission.validate(review)
+        kind = (_KIND.group, _KIND.version, _KIND.kind)
+        await self._writer.admission.admit_posted(context, resource, "eviction", body, kind=kind, dry_run=dry_run)
         check_preconditions(resource, stored, options)
         self._spend_budget(stored, dry_run=dry_run)
         if not dry_run:

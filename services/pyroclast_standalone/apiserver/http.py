@@ -91,7 +91,8 @@ class Front:
         info = context.info
         wish = attributes_of(info)
         verdict = self._authorizer.decide(context.user, wish)
-        context.annotations |= verdict.annotations()
+        if self._audit is not None:
+            context.annotations |= verdict.annotations()
         if not verdict.allowed:
             raise denial(context.user, wish)
         if self._faults is not None and (fault := await self._faults.before(info)) is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -19,12 +19,6 @@ __all__ = ["Registry", "Resource", "View", "reader_of", "version_order"]
 
 View: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Turns an object of one version into another; may change its argument."""
-
-
-_DEPRECATED: Final = {
-    ("v1", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-}
-"""What users of built-in resources are told that will not stay."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,8 +114,7 @@ class Registry:
             collection = store.collection(name)
             if conversions is None:
                 collection.fields_of = reader_of(strategy.fields)
-                warning = _DEPRECATED.get((strategy.api_version, strategy.plural), "")
-                resource = Resource.of(strategy, collection, warning=warning)
+                resource = Resource.of(strategy, collection)
             else:
                 resource = Resource.of(strategy, collection, from_stored=conversions[0], to_stored=conversions[1])
             versions = self._versions.setdefault(strategy.group, [])

@@ -18,7 +18,7 @@ from .scale import Scales
 from .store import Store
 from .token_requests import TokenRequests
 from .tokens import TokenSigner
-from .write import Writer, options_of_write
+from .write import Writer
 
 __all__ = ["Subresources"]
 
@@ -72,7 +72,7 @@ class Subresources:
         if resource.namespaced:
             metadata["namespace"] = metadata.get("namespace") or context.info.namespace
         self._writer.track(context, resource, body, None, now=context.now)
-        options = options_of_write(context, "CreateOptions")
+        options = context.write_options("CreateOptions")
         namespace = metadata.get("namespace", "")
         review = Review("CREATE", resource, "", namespace, "", body, None, context, context.is_dry_run, options)
         await self._writer.admission.mutate(review)

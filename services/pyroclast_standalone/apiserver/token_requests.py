@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from . import bodies, clock, status
-from .admission import Review
 from .context import Answer, Context
 from .documents import managed_fields
 from .documents.errors import invalid
@@ -14,7 +13,7 @@ from .documents.schema import builtin_schema
 from .present import json_answer
 from .registry import Resource
 from .tokens import ISSUER, TokenSigner
-from .write import Writer, options_of_write
+from .write import Writer
 
 __all__ = ["TokenRequests"]
 
@@ -57,21 +56,8 @@ class TokenRequests:
         body["status"] = {"token": "", "expirationTimestamp": None}
         metadata |= {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": clock.timestamp(context.now)}
         _check(spec)
-        review = Review(
-            "CREATE",
-            resource,
-            "token",
-            namespace,
-            name,
-            body,
-            None,
-            context,
-            context.is_dry_run,
-            options_of_write(context, "CreateOptions"),
-            kind=(_KIND.group, _KIND.version, _KIND.kind),
-        )
-        await self._writer.admission.mutate(review)
-        await self._writer.admission.validate(review)
+        kind = (_KIND.group, _KIND.version, _KIND.kind)
+        await self._writer.admission.admit_posted(context, resource, "token", body, kind=kind, dry_run=context.is_dry_run)
         bound = self._bound_object(context, spec.get("boundObjectRef"))
         seconds, audiences = spec["expirationSeconds"], spec["audiences"]
         token = self._signer.issue(stored.load(), now=context.now, seconds=seconds, audiences=audiences, bound=bound)

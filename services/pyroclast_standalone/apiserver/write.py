@@ -25,7 +25,7 @@ from .listing import revision_of
 from .registry import Resource
 from .store import Store, Stored
 
-__all__ = ["Change", "Outcome", "Writer", "check_place", "check_uid", "options_of_write"]
+__all__ = ["Change", "Outcome", "Writer", "check_place", "check_uid"]
 
 Outcome = tuple[int, "Stored | dict[str, Any]"]
 """HTTP code and the object to show: the stored one, or what would have been stored."""
@@ -110,7 +110,7 @@ class Writer:
             None,
             context,
             dry_run,
-            options_of_write(context, "CreateOptions"),
+            context.write_options("CreateOptions"),
         )
         await self.admission.mutate(review)
         document = _mutated(review)
@@ -260,7 +260,7 @@ class Writer:
         _keep_owners_apart(context, metadata)
         if not is_tracked:
             self.track(context, resource, new, old, now=self.now(), subresource=subresource)
-        options = options_of_write(context, "UpdateOptions")
+        options = context.write_options("UpdateOptions")
         review = Review(
             "UPDATE",
             resource,
@@ -482,16 +482,3 @@ def _goes_now(new: dict[str, Any], old: dict[str, Any]) -> bool:
     if new["metadata"].get("finalizers") or old["metadata"].get("deletionGracePeriodSeconds") != 0:
         return False
     return new["kind"] != "Namespace" or not new.get("spec", {}).get("finalizers")
-
-
-def options_of_write(context: Context, kind: str) -> dict[str, Any]:
-    """What the query says of a write, as the options that it stands for."""
-    query = context.query
-    options: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
-    if query.text("dryRun"):
-        options["dryRun"] = [query.text("dryRun")]
-    if query.text("fieldManager"):
-        options["fieldManager"] = query.text("fieldManager")
-    if query.text("fieldValidation"):
-        options["fieldValidation"] = query.text("fieldValidation")
-    return options

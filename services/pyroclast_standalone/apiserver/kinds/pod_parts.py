@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -44,7 +44,7 @@ def _check_ephemeral_containers(new: dict[str, Any], old: dict[str, Any]) -> lis
 
 def _take_resources(new: dict[str, Any], old: Mapping[str, Any]) -> None:
     given = new["spec"]
-    spec: dict[str, Any] = json.loads(json.dumps(old["spec"]))
+    spec: dict[str, Any] = copy.deepcopy(old["spec"])
     for field in ("containers", "initContainers"):
         mine, theirs = given.get(field) or [], spec.get(field) or []
         if [each.get("name") for each in mine] != [each.get("name") for each in theirs]:
