@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import structlog
+from msgspec.structs import replace
 
 from pyroclast.kube.errors import KubeError
 from pyroclast.rules.lookups import QueueLookup, QueueView
@@ -38,8 +39,7 @@ TRACED: Final = "/jobs/mutate"
 QueueFetcher = Callable[[str], Awaitable[QueueView | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """An HTTP answer."""
 
     status: int
@@ -98,15 +98,21 @@ class Engine:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _reply(self, webhook: Webhook, review: Review) -> Reply:
-        with self._traces.span(f"admission {webhook.path}", trace_of(review.object), operation=review.operation):
-            known = self._known()
-            noted = _NotedQueues(known.queues)
-            result = answer(webhook, review, replace(known, queues=noted))
-            if noted.missed and not result.verdict.allowed:
-                result = await self._answer_afresh(webhook, review, noted.missed, result)
-            if webhook.path == TRACED:
-                result = with_trace(result, review.object, self._traces.annotations())
+        result = await (self._traced(webhook, review) if self._traces.are_taken else self._answer(webhook, review))
         return self._encoded(webhook, review, result)
+
+    async def _traced(self, webhook: Webhook, review: Review) -> Answer:
+        with self._traces.span(f"admission {webhook.path}", trace_of(review.object), operation=review.operation):
+            result = await self._answer(webhook, review)
+            return with_trace(result, review.object, self._traces.annotations()) if webhook.path == TRACED else result
+
+    async def _answer(self, webhook: Webhook, review: Review) -> Answer:
+        known = self._known()
+        noted = _NotedQueues(known.queues)
+        result = answer(webhook, review, replace(known, queues=noted))
+        if noted.missed and not result.verdict.allowed:
+            return await self._answer_afresh(webhook, review, noted.missed, result)
+        return result
 
     async def _answer_afresh(self, webhook: Webhook, review: Review, missed: set[str], result: Answer) -> Answer:
         """The answer once the queues that the cache does not know have been looked up: it may only lag behind."""
@@ -147,6 +153,8 @@ class Engine:
 
 class _NotedQueues:
     """Queues from the cache, with a note of the names that were asked for in vain."""
+
+    __slots__ = ("_queues", "missed")
 
     def __init__(self, queues: QueueLookup) -> None:
         self._queues = queues

@@ -6,6 +6,8 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from pyroclast.rules.lookups import FlowLookup, QueueLookup
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.rules.resourcegroups import ResourceGroup
@@ -32,8 +34,7 @@ class Options:
     guard_flows: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """Everything a webhook may look at. `resource_groups` is the current admission configuration."""
 
     queues: QueueLookup

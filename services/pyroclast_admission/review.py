@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from pyroclast.rules.errors import FieldError
-from pyroclast.rules.values import mapping, text
+from pyroclast.rules.values import EMPTY, mapping, text
 from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict
 
 __all__ = ["API_VERSION", "Answer", "BadReview", "Review", "decode", "encode", "refusal"]
@@ -31,8 +31,7 @@ class BadReview(Exception):
     """The body is no AdmissionReview that can be answered; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(msgspec.Struct, frozen=True):
     """One request. `object` is empty for a deletion; `resource` is `group version plural`, as messages write it."""
 
     uid: str
@@ -43,16 +42,15 @@ class Review:
     namespace: str
     name: str
     user: str
-    object: Mapping[str, Any] = field(default_factory=dict)
-    old_object: Mapping[str, Any] = field(default_factory=dict)
+    object: Mapping[str, Any] = EMPTY
+    old_object: Mapping[str, Any] = EMPTY
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What to reply. `code` and `reason` are set for a denial that is neither the original's nor about fields."""
 
     verdict: Verdict = ALLOWED
-    patch: Patch = field(default_factory=list)
+    patch: Patch = []
     code: int = 0
     reason: str = ""
     retry_after_seconds: int = 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from typing import Final
 
 import structlog
-from aiohttp import web
+from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from pyroclast.runtime.errors import StartFailure
@@ -69,7 +70,7 @@ class WebhookServer:
         self._engine.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        started = asyncio.get_running_loop().time()
+        started = time.perf_counter()
         path = request.path
         try:
             reply = await self._reply(request, path)
@@ -83,7 +84,7 @@ class WebhookServer:
             log.exception("review.failed", path=path)
             reply = _plain(500, "the review failed; the log of the admission service says why")
         if self._engine.serves(path):
-            self._metrics.took(path, asyncio.get_running_loop().time() - started)
+            self._metrics.took(path, time.perf_counter() - started)
         response = web.Response(status=reply.status, body=reply.body, headers={"Content-Type": reply.content_type})
         if not request.content.at_eof():
             response.force_close()  # what is left of the body is not worth reading
@@ -98,22 +99,25 @@ class WebhookServer:
             return _plain(415, f"the body must be application/json, not {request.content_type}")
         if (request.content_length or 0) > MAX_BODY:
             return _plain(413, "request body too large")
-        async with asyncio.timeout(READ_SECONDS):
-            body = await _read(request)
+        body = await _read(request.content)
         return await self._engine.reply(path, body) if body is not None else _plain(413, "request body too large")
 
 
-async def _read(request: web.BaseRequest) -> bytes | None:
-    """The body; None when there is more than is taken."""
-    body = await request.content.readany()
-    if request.content.at_eof():
-        return body
-    parts, size = [body], len(body)
-    while part := await request.content.readany():
-        size += len(part)
-        if size > MAX_BODY:
-            return None
-        parts.append(part)
+async def _read(content: StreamReader) -> bytes | None:
+    """The body; None when there is more than is taken.
+
+    Raises:
+        TimeoutError: it takes too long to arrive.
+    """
+    if content.is_eof():  # all of it came with the head
+        return content.read_nowait()
+    parts, size = [], 0
+    async with asyncio.timeout(READ_SECONDS):
+        while part := await content.readany():
+            size += len(part)
+            if size > MAX_BODY:
+                return None
+            parts.append(part)
     return b"".join(parts)
 
 

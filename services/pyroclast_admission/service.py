@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import zoneinfo
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import orjson
 import structlog
+from msgspec.structs import replace
 
 from pyroclast.api.types import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
 from pyroclast.kube.client import Client

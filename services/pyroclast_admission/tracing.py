@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from pyroclast.rules.values import mapping
 from pyroclast.runtime.traces import ANNOTATION, context_of

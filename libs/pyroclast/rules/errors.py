@@ -5,6 +5,7 @@ Separate from the rules because every rule, and whoever shows its findings, spea
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
@@ -21,6 +22,7 @@ __all__ = [
     "duplicate",
     "forbidden",
     "invalid",
+    "invalid_for",
     "not_found",
     "required",
     "too_long",
@@ -91,6 +93,11 @@ def required(path: str, detail: str = "") -> FieldError:
 def invalid(path: str, value: Json, detail: str) -> FieldError:
     """The value breaks the rule told by `detail`."""
     return FieldError(path, ErrorType.INVALID, detail, value)
+
+
+def invalid_for(path: str, value: Json, problems: Iterable[str]) -> list[FieldError]:
+    """The value has these problems: an error for each."""
+    return [invalid(path, value, problem) for problem in problems]
 
 
 def unsupported(path: str, value: Json, supported: tuple[str, ...]) -> FieldError:

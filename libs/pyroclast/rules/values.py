@@ -6,7 +6,7 @@ every field. Rules only must not stumble over a wrong one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -28,11 +28,14 @@ def items(value: Json) -> list[Any]:
     return value if type(value) is list else []
 
 
-def mappings(value: Json) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def mappings(value: Json) -> Iterable[tuple[int, Mapping[str, Any]]]:
     """Index and value of each item of a list; an item that is no object reads as an empty one."""
-    if type(value) is list:
-        for index, item in enumerate(value):
-            yield index, item if type(item) is dict else EMPTY
+    if type(value) is not list:
+        return ()
+    for item in value:
+        if type(item) is not dict:
+            return enumerate([item if type(item) is dict else EMPTY for item in value])
+    return enumerate(value)
 
 
 def string_items(value: Json) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -63,12 +63,14 @@ def first_only(findings: Iterable[Finding]) -> list[Finding]:
     return [replace(finding, extra=True) if index else finding for index, finding in enumerate(findings)]
 
 
-def verdict_of(findings: Iterable[Finding], *, warnings: tuple[str, ...] = (), trim: bool = True) -> Verdict:
+def verdict_of(findings: Sequence[Finding], *, warnings: tuple[str, ...] = (), trim: bool = True) -> Verdict:
     """One verdict for all findings.
 
     The message starts with what the original would have said, to the letter (its sentences stand one after the other
     with nothing between), then come the sentences that it would not have reached.
     """
+    if not findings:
+        return Verdict(warnings=warnings) if warnings else ALLOWED
     said: list[str] = []
     more: list[str] = []
     errors: list[FieldError] = []

@@ -49,6 +49,11 @@ class Traces:
             self._provider = _provider(service, endpoint)
             self._tracer = self._provider.get_tracer("pyroclast")
 
+    @property
+    def are_taken(self) -> bool:
+        """Whether spans go anywhere."""
+        return self._tracer is not None
+
     @contextlib.contextmanager
     def span(self, name: str, parent: str = "", **attributes: Any) -> Iterator[_Span]:  # noqa: ANN401 - what attributes may be
         """A span around the block; `parent` is a context as `context_of` gives it, empty for the span we are in, if any."""

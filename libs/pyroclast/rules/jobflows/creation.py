@@ -22,7 +22,7 @@ def validate_create(flow: Mapping[str, Any]) -> Verdict:
     """The verdict on a new JobFlow. Whether its templates are there is not asked: they may come later."""
     spec = mapping(flow.get("spec"))
     name = text(mapping(flow.get("metadata")).get("name"))
-    return verdict_of(check_entries(spec), warnings=tuple(_warnings(spec, name)))
+    return verdict_of(list(check_entries(spec)), warnings=tuple(_warnings(spec, name)))
 
 
 def check_entries(spec: Mapping[str, Any]) -> Iterator[Finding]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 from pyroclast.rules.errors import invalid, required
@@ -49,64 +48,68 @@ def check_spec(
     Without `queues` it is a template: rules that need the job's final name or its queue are left out.
     """
     tasks = [task for _, task in mappings(spec.get("tasks"))]
-    prelude: list[Finding] = []
-    if not tasks:
-        prelude.append(found(NO_TASKS, required(f"{path}.tasks", f"{NO_TASKS}; a job needs at least one")))
-    else:
-        prelude += check_mpi_master(spec.get("plugins"), tasks, f"{path}.plugins")
-    rest = chain(
-        _check_topology(spec, path),
-        _check_tasks(tasks, path, name, named=queues is not None, pod_level_resources=pod_level_resources),
-        _check_name(name) if queues is not None else (),
-        _check_total(spec, tasks, path),
-        check_policies(spec.get("policies"), f"{path}.policies", said_path="spec.policies"),
-        check_plugins(spec.get("plugins"), f"{path}.plugins"),
-        check_volumes(spec.get("volumes"), f"{path}.volumes"),
-        check_queue(text(spec.get("queue")) or DEFAULT_QUEUE, queues, f"{path}.queue") if queues is not None else (),
-        check_dependencies(tasks, f"{path}.tasks") if any("dependsOn" in task for task in tasks) else (),
-        check_estimate(spec, path),
-    )
-    return [*prelude, *(_extra(rest) if prelude else rest)]
+    prelude = check_mpi_master(spec.get("plugins"), tasks, f"{path}.plugins") if tasks else _no_tasks(path)
+    rest = [
+        *_check_topology(spec, path),
+        *_check_tasks(tasks, path, name, named=queues is not None, pod_level_resources=pod_level_resources),
+        *(_check_name(name) if queues is not None else ()),
+        *_check_total(spec, tasks, path),
+        *check_policies(spec.get("policies"), f"{path}.policies", said_path="spec.policies"),
+        *check_plugins(spec.get("plugins"), f"{path}.plugins"),
+        *check_volumes(spec.get("volumes"), f"{path}.volumes"),
+        *(check_queue(text(spec.get("queue")) or DEFAULT_QUEUE, queues, f"{path}.queue") if queues is not None else ()),
+        *check_dependencies(tasks, f"{path}.tasks"),
+        *check_estimate(spec, path),
+    ]
+    return [*prelude, *_extra(rest)] if prelude else rest
 
 
-def _check_topology(spec: Mapping[str, Any], path: str) -> Iterator[Finding]:
-    if error := check_topology(spec.get("networkTopology"), f"{path}.networkTopology"):
-        yield found(BOTH_TIERS, error)
+def _no_tasks(path: str) -> list[Finding]:
+    return [found(NO_TASKS, required(f"{path}.tasks", f"{NO_TASKS}; a job needs at least one"))]
+
+
+def _check_topology(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
+    error = check_topology(spec.get("networkTopology"), f"{path}.networkTopology")
+    return [found(BOTH_TIERS, error)] if error else ()
 
 
 def _check_tasks(
     tasks: list[Mapping[str, Any]], path: str, job_name: str, *, named: bool, pod_level_resources: bool
-) -> Iterator[Finding]:
+) -> list[Finding]:
     """Findings per task. The original stops at the first name that stands there twice: what comes after is extra."""
+    findings: list[Finding] = []
     first_with: dict[str, int] = {}
     stopped = False
     for index, task in enumerate(tasks):
         where = f"{path}.tasks[{index}]"
         name = text(task.get("name"))
-        findings = check_task(task, index, where, job_name, named=named, pod_level_resources=pod_level_resources)
+        of_task = check_task(task, index, where, job_name, named=named, pod_level_resources=pod_level_resources)
         if name in first_with:
             sentence = f"duplicated task name {name}"
             error = invalid(f"{where}.name", name, f"{sentence}; it is the name of task {first_with[name]} already")
             twice = found(f" {sentence};", error)
-            yield replace(twice, extra=stopped)
+            findings.append(replace(twice, extra=stopped))
             stopped = True
         first_with.setdefault(name, index)
-        yield from _extra(findings) if stopped else findings
+        findings += _extra(of_task) if stopped else of_task
+    return findings
 
 
-def _check_name(name: str) -> Iterator[Finding]:
-    if problems := qualified_name(name):
-        sentence = f"create job with name {name} validate failed [{' '.join(problems)}]"
-        yield found(sentence, invalid("metadata.name", name, sentence))
+def _check_name(name: str) -> Sequence[Finding]:
+    problems = qualified_name(name)
+    if not problems:
+        return ()
+    sentence = f"create job with name {name} validate failed [{' '.join(problems)}]"
+    return [found(sentence, invalid("metadata.name", name, sentence))]
 
 
-def _check_total(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], path: str) -> Iterator[Finding]:
+def _check_total(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], path: str) -> Sequence[Finding]:
     minimum, total = integer(spec.get("minAvailable")), total_replicas(tasks)
-    if tasks and total < minimum:
-        yield found(
-            f" {TOO_FEW_REPLICAS};", invalid(f"{path}.minAvailable", minimum, f"{TOO_FEW_REPLICAS}; there are {total} replicas")
-        )
+    if not tasks or total >= minimum:
+        return ()
+    error = invalid(f"{path}.minAvailable", minimum, f"{TOO_FEW_REPLICAS}; there are {total} replicas")
+    return [found(f" {TOO_FEW_REPLICAS};", error)]
 
 
-def _extra(findings: Iterator[Finding]) -> Iterator[Finding]:
-    return (replace(finding, extra=True) for finding in findings)
+def _extra(findings: Iterable[Finding]) -> list[Finding]:
+    return [replace(finding, extra=True) for finding in findings]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyroclast.rules.cycles import find_cycle
 from pyroclast.rules.errors import FieldError, invalid
-from pyroclast.rules.values import Json, mapping, mappings, string_items, text
+from pyroclast.rules.values import mapping, string_items, text
 from pyroclast.rules.verdicts import Finding, found
 
 __all__ = ["check_dependencies", "dependency_warnings"]
@@ -19,12 +19,14 @@ MAX_ERRORS = 64
 _ITERATIONS = ("", "any", "all", "IterationAny", "IterationAll")
 
 
-def check_dependencies(tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[Finding]:
+def check_dependencies(tasks: Sequence[Mapping[str, Any]], path: str) -> Sequence[Finding]:
     """The finding of tasks at `path` whose dependencies name no task or go in a circle.
 
     A name listed twice is one dependency. Of several tasks with one name only the first counts: the others are reported
     as duplicates.
     """
+    if not any("dependsOn" in task for task in tasks):
+        return ()
     edges: dict[str, tuple[str, ...]] = {}
     positions: dict[str, int] = {}
     for index, task in enumerate(tasks):
@@ -41,14 +43,15 @@ def check_dependencies(tasks: Sequence[Mapping[str, Any]], path: str) -> Iterato
     if cycle := find_cycle(edges):
         where = f"{path}[{positions[cycle[0]]}].dependsOn.name"
         errors.append(invalid(where, cycle[1], f"{NOT_A_GRAPH}; {' waits for '.join(cycle)}"))
-    if errors:
-        yield found(f" {NOT_A_GRAPH};", *errors)
+    return [found(f" {NOT_A_GRAPH};", *errors)] if errors else ()
 
 
-def dependency_warnings(tasks: Json, path: str) -> Iterator[str]:
+def dependency_warnings(tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
     """Dependencies that do not mean what they say."""
-    for index, task in mappings(tasks):
+    for index, task in enumerate(tasks):
         given = mapping(task.get("dependsOn"))
+        if not given:
+            continue
         iteration = text(given.get("iteration"))
         if iteration not in _ITERATIONS:
             yield f'{path}[{index}].dependsOn.iteration: "{iteration}" is neither any nor all, all is taken'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyroclast.rules.amounts import amount
@@ -15,10 +15,10 @@ __all__ = ["check_numa"]
 MILLIS_PER_CORE = 1000
 
 
-def check_numa(task: Mapping[str, Any], index: int, path: str) -> list[Finding]:
+def check_numa(task: Mapping[str, Any], index: int, path: str) -> Sequence[Finding]:
     """Containers of the task at `path` that ask for no whole number of cores; the original names the first one only."""
     if text(task.get("topologyPolicy")) in ("", "none"):
-        return []
+        return ()
     return first_only(_check(mapping(mapping(task.get("template")).get("spec")), index, f"{path}.template.spec"))
 
 

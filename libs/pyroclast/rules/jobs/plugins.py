@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyroclast.rules.errors import invalid, required
@@ -17,22 +17,25 @@ _MPI_FLAGS = {"master", "worker", "port"}
 _NO_MASTER = "The specified mpi master task was not found"
 
 
-def check_plugins(plugins: Json, path: str) -> Iterator[Finding]:
+def check_plugins(plugins: Json, path: str) -> list[Finding]:
     """Plugins that do not exist."""
-    for name in mapping(plugins):
-        if name not in PLUGINS:
-            sentence = f"unable to find job plugin: {name}"
-            yield found(f" {sentence};", invalid(path, name, f"{sentence}; there are {', '.join(sorted(PLUGINS))}"))
+    return [_unknown(name, path) for name in mapping(plugins) if name not in PLUGINS]
 
 
-def check_mpi_master(plugins: Json, tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[Finding]:
+def _unknown(name: str, path: str) -> Finding:
+    sentence = f"unable to find job plugin: {name}"
+    return found(f" {sentence};", invalid(path, name, f"{sentence}; there are {', '.join(sorted(PLUGINS))}"))
+
+
+def check_mpi_master(plugins: Json, tasks: Sequence[Mapping[str, Any]], path: str) -> Sequence[Finding]:
     """The task that plugin `mpi` takes for its master must be there."""
     given = mapping(plugins)
     if "mpi" not in given:
-        return
+        return ()
     master = _mpi_arguments(string_items(given["mpi"])).get("master", "master")
-    if not any(text(task.get("name")) == master for task in tasks):
-        yield found(_NO_MASTER, required(f"{path}.mpi", f'{_NO_MASTER}: no task is named "{master}"'))
+    if any(text(task.get("name")) == master for task in tasks):
+        return ()
+    return [found(_NO_MASTER, required(f"{path}.mpi", f'{_NO_MASTER}: no task is named "{master}"'))]
 
 
 def _mpi_arguments(arguments: list[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,13 +43,11 @@ def check_queue(name: str, queues: QueueLookup, path: str) -> Iterator[Finding]:
         yield found(f" {sentence};", invalid(path, name, f"{sentence}; name one below it, such as {names}"))
 
 
-def queue_warnings(spec: Mapping[str, Any], queue: QueueView | None) -> Iterator[str]:
+def queue_warnings(tasks: Sequence[Mapping[str, Any]], queue: QueueView) -> Iterator[str]:
     """A queue whose capability is below what the gang needs: the job waits for ever."""
-    if queue is None:
-        return
     for resource, limit in queue.capability.items():
         most = amount(limit)
-        needed = sum(_of_task(task, resource) for _, task in mappings(spec.get("tasks")))
+        needed = sum(_of_task(task, resource) for task in tasks)
         if most is not None and needed > most.millis:
             yield f"spec.queue: the job needs more {resource} to start than queue {queue.name} may ever use ({limit})"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyroclast.rules.errors import invalid
@@ -26,31 +26,36 @@ def total_replicas(tasks: Iterable[Mapping[str, Any]]) -> int:
 
 def check_task(
     task: Mapping[str, Any], index: int, path: str, job_name: str, *, named: bool, pod_level_resources: bool
-) -> Iterator[Finding]:
+) -> list[Finding]:
     """Everything wrong with the task number `index` at `path`. `named`: the name of the job is final, so pods can be named."""
     name, replicas = text(task.get("name")), integer(task.get("replicas"))
     available = optional_integer(task.get("minAvailable"))
+    findings: list[Finding] = []
     if available is not None and available > replicas:
         sentence = f"'minAvailable' is greater than 'replicas' in task: {name}, job: {job_name}"
-        yield found(f" {sentence};", invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas"))
-    yield from check_policies(task.get("policies"), f"{path}.policies", said_path=SAID_PATH)
+        error = invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas")
+        findings.append(found(f" {sentence};", error))
+    findings += check_policies(task.get("policies"), f"{path}.policies", said_path=SAID_PATH)
     if named:
-        yield from _check_pod_name(job_name, name, index, replicas, path)
+        findings += _check_pod_name(job_name, name, index, replicas, path)
     errors = check_template(task.get("template"), task_name=name, pod_level_resources=pod_level_resources)
     if errors:
         sentence = f"spec.task[{index}]." + "".join(f"{error}. " for error in errors)
-        yield found(sentence, *(error.under(path) for error in errors))
+        findings.append(found(sentence, *(error.under(path) for error in errors)))
     else:
-        yield from check_numa(task, index, path)
-    yield from check_partitions(task, path, job_name)
+        findings += check_numa(task, index, path)
+    findings += check_partitions(task, path, job_name)
+    return findings
 
 
-def _check_pod_name(job_name: str, task_name: str, index: int, replicas: int, path: str) -> Iterator[Finding]:
+def _check_pod_name(job_name: str, task_name: str, index: int, replicas: int, path: str) -> Sequence[Finding]:
     """The name of the task's last pod. The sentence shows the name that the original makes up (from the task's number)."""
     last = f"{job_name}-{task_name}-{max(replicas - 1, 0)}"
-    if problems := qualified_name(last):
-        shown = f"{job_name}-{task_name}-{index}"
-        if not qualified_name(shown):
-            shown = last
-        sentence = f"create pod with name {shown} validate failed [{' '.join(problems)}]"
-        yield found(f"{sentence};", invalid(f"{path}.name", task_name, f"{sentence}: its last pod is {last}"))
+    problems = qualified_name(last)
+    if not problems:
+        return ()
+    shown = f"{job_name}-{task_name}-{index}"
+    if not qualified_name(shown):
+        shown = last
+    sentence = f"create pod with name {shown} validate failed [{' '.join(problems)}]"
+    return [found(f"{sentence};", invalid(f"{path}.name", task_name, f"{sentence}: its last pod is {last}"))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyroclast.resources.durations import DurationError, nanoseconds
@@ -10,7 +10,7 @@ from pyroclast.rules.errors import FieldError, invalid
 from pyroclast.rules.values import Json
 from pyroclast.rules.verdicts import Finding
 
-__all__ = ["check_duration", "check_estimate"]
+__all__ = ["check_duration", "check_estimate", "said_of_duration"]
 
 
 def check_duration(value: Json, path: str) -> FieldError | None:
@@ -24,7 +24,12 @@ def check_duration(value: Json, path: str) -> FieldError | None:
     return None
 
 
-def check_estimate(spec: Mapping[str, Any], path: str) -> Iterator[Finding]:
+def check_estimate(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
     """`runningEstimate` must be a duration."""
-    if error := check_duration(spec.get("runningEstimate"), f"{path}.runningEstimate"):
-        yield Finding(f"{error.detail.partition(';')[0]};", (error,), extra=True)
+    error = check_duration(spec.get("runningEstimate"), f"{path}.runningEstimate")
+    return [said_of_duration(error)] if error else ()
+
+
+def said_of_duration(error: FieldError) -> Finding:
+    """The finding of such an error, which the original does not report."""
+    return Finding(f"{error.detail.partition(';')[0]};", (error,), extra=True)

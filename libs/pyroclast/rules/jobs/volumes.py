@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyroclast.rules.errors import invalid, required
 from pyroclast.rules.names import dns_subdomain
@@ -17,16 +17,18 @@ _CONFLICT = (
 )
 
 
-def check_volumes(volumes: Json, path: str) -> list[Finding]:
+def check_volumes(volumes: Json, path: str) -> Sequence[Finding]:
     """Everything wrong with the volumes at `path`; the original names the first fault only."""
-    return first_only(_check(volumes, path))
+    return first_only(_check(volumes, path)) if volumes else ()
 
 
-def volume_warnings(volumes: Json, path: str) -> Iterator[str]:
+def volume_warnings(volumes: Json, path: str) -> list[str]:
     """Volumes without a claim: each pod gets its own empty one, which keeps nothing."""
-    for index, volume in mappings(volumes):
-        if not text(volume.get("volumeClaimName")) and not isinstance(volume.get("volumeClaim"), dict):
-            yield f"{path}[{index}]: no claim given, each pod gets an emptyDir"
+    return [
+        f"{path}[{index}]: no claim given, each pod gets an emptyDir"
+        for index, volume in mappings(volumes)
+        if not text(volume.get("volumeClaimName")) and not isinstance(volume.get("volumeClaim"), dict)
+    ]
 
 
 def _check(volumes: Json, path: str) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyroclast.rules.jobs.defaults import task_minimum
@@ -12,33 +12,41 @@ from pyroclast.rules.jobs.queue import queue_warnings
 from pyroclast.rules.jobs.tasks import total_replicas
 from pyroclast.rules.jobs.volumes import volume_warnings
 from pyroclast.rules.lookups import QueueView
-from pyroclast.rules.values import mapping, mappings, optional_integer
+from pyroclast.rules.values import mappings, optional_integer
 
 __all__ = ["spec_warnings"]
 
 
-def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = None) -> Iterator[str]:
+def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = None) -> list[str]:
     """A line per oddity of the spec at `path`; with `queue`, also whether the job can ever run there."""
     tasks = [task for _, task in mappings(spec.get("tasks"))]
+    lines = [*_of_counts(spec, tasks, path), *policy_warnings(spec.get("policies"), f"{path}.policies")]
+    for index, task in enumerate(tasks):
+        lines += policy_warnings(task.get("policies"), f"{path}.tasks[{index}].policies")
+        lines += _of_partitions(task, f"{path}.tasks[{index}].partitionPolicy")
+    lines += volume_warnings(spec.get("volumes"), f"{path}.volumes")
+    lines += dependency_warnings(tasks, f"{path}.tasks")
+    if queue is not None:
+        lines += queue_warnings(tasks, queue)
+    return lines
+
+
+def _of_counts(spec: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
     total = total_replicas(tasks)
-    if total > 0 and sum(task_minimum(task) for task in tasks) == 0 and not spec.get("minAvailable"):
+    if not spec.get("minAvailable") and total > 0 and sum(task_minimum(task) for task in tasks) == 0:
         yield f"{path}.minAvailable: it is 0, so the job counts as started before any pod runs"
     least = optional_integer(spec.get("minSuccess"))
     if least is not None and least > total > 0:
         yield f"{path}.minSuccess: {least} pods shall succeed, but there are only {total}"
     if optional_integer(spec.get("ttlSecondsAfterFinished")) == 0:
         yield f"{path}.ttlSecondsAfterFinished: the job is removed the moment it finishes, its outcome may never be seen"
-    yield from policy_warnings(spec.get("policies"), f"{path}.policies")
-    for index, task in enumerate(tasks):
-        yield from _task_warnings(task, f"{path}.tasks[{index}]")
-    yield from volume_warnings(spec.get("volumes"), f"{path}.volumes")
-    yield from dependency_warnings(spec.get("tasks"), f"{path}.tasks")
-    yield from queue_warnings(spec, queue)
 
 
-def _task_warnings(task: Mapping[str, Any], path: str) -> Iterator[str]:
-    yield from policy_warnings(task.get("policies"), f"{path}.policies")
-    partitions = mapping(task.get("partitionPolicy"))
+def _of_partitions(task: Mapping[str, Any], path: str) -> Sequence[str]:
+    partitions = task.get("partitionPolicy")
+    if not isinstance(partitions, dict):
+        return ()
     least, total = optional_integer(partitions.get("minPartitions")), optional_integer(partitions.get("totalPartitions"))
-    if least is not None and total is not None and least > total:
-        yield f"{path}.partitionPolicy.minPartitions: {least} partitions shall run, but there are only {total}"
+    if least is None or total is None or least <= total:
+        return ()
+    return [f"{path}.minPartitions: {least} partitions shall run, but there are only {total}"]
