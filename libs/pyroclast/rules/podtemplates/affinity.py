@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyroclast.rules.errors import FieldError, forbidden, invalid, required
+from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, required
 from pyroclast.rules.names import dns_label, label_value
 from pyroclast.rules.podtemplates.labels import check_label_key, check_label_selector
 from pyroclast.rules.values import Json, integer, items, mapping, mappings, string_items, text
@@ -77,7 +77,7 @@ def _check_some(values: list[Any], path: str, errors: list[FieldError]) -> None:
     if not values:
         errors.append(required(path, _NOT_EMPTY_IN))
     for index, value in enumerate(string_items(values)):
-        errors += (invalid(f"{path}[{index}]", value, problem) for problem in label_value(value))
+        errors += invalid_for(f"{path}[{index}]", value, label_value(value))
 
 
 def _check_none(values: list[Any], path: str, errors: list[FieldError]) -> None:
@@ -116,7 +116,7 @@ def _check_pod_term(term: Mapping[str, Any], path: str, errors: list[FieldError]
     if term.get("namespaceSelector") is not None:
         check_label_selector(term["namespaceSelector"], f"{path}.namespaceSelector", errors)
     for name in string_items(term.get("namespaces")):
-        errors += (invalid(f"{path}.namespace", name, problem) for problem in dns_label(name))
+        errors += invalid_for(f"{path}.namespace", name, dns_label(name))
     _check_matched_keys(term, path, errors)
     topology = text(term.get("topologyKey"))
     if not topology:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pyroclast.rules.errors import FieldError, forbidden, invalid, too_long
+from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, too_long
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.values import items, mapping, mappings, text
 
@@ -25,7 +25,8 @@ def check_annotations(annotations: Mapping[str, Any], spec: Mapping[str, Any], p
     """Everything wrong with the annotations of a pod with that `spec`."""
     total = 0
     for key, value in annotations.items():
-        errors += (invalid(path, key, problem) for problem in qualified_name(key.lower()))
+        if problems := qualified_name(key.lower()):
+            errors += invalid_for(path, key, problems)
         total += len(key.encode(errors="replace")) + len(text(value).encode(errors="replace"))
     if total > TOTAL_LIMIT:
         errors.append(too_long(path, TOTAL_LIMIT))

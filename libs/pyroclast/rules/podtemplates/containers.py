@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import dns_label
 from pyroclast.rules.podtemplates.environment import check_environment
 from pyroclast.rules.podtemplates.mounts import check_devices, check_mounts
@@ -24,8 +23,7 @@ _PULL = ("Always", "IfNotPresent", "Never")
 _PROBES = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What containers may refer to in their pod. `volumes` maps the name of each sound volume to its source's kind."""
 
     volumes: Mapping[str, str]
@@ -78,7 +76,7 @@ def _check_common(container: Mapping[str, Any], where: str, errors: list[FieldEr
     if not name:
         errors.append(required(f"{where}.name"))
     elif problems := dns_label(name):
-        errors += (invalid(f"{where}.name", name, problem) for problem in problems)
+        errors += invalid_for(f"{where}.name", name, problems)
     if not container.get("image"):
         errors.append(required(f"{where}.image"))
     policy = container.get("terminationMessagePolicy")

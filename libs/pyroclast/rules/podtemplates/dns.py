@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pyroclast.rules.errors import FieldError, invalid, required, unsupported
+from pyroclast.rules.errors import FieldError, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import dns_subdomain
 from pyroclast.rules.values import mapping, mappings, string_items, text
 
@@ -47,7 +47,7 @@ def check_dns(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> N
         if not _is_address(address):
             errors.append(invalid(f"{where}.ip", address, _BAD_ADDRESS))
         for position, name in enumerate(string_items(alias.get("hostnames"))):
-            errors += (invalid(f"{where}.hostnames[{position}]", name, problem) for problem in dns_subdomain(name))
+            errors += invalid_for(f"{where}.hostnames[{position}]", name, dns_subdomain(name))
 
 
 def _check_config(config: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pyroclast.rules.amounts import amount
-from pyroclast.rules.errors import FieldError, invalid, required, unsupported
+from pyroclast.rules.errors import FieldError, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import dns_subdomain, qualified_name
 from pyroclast.rules.values import mapping, mappings, text
 
@@ -55,7 +55,7 @@ def check_environment(container: Mapping[str, Any], where: str, errors: list[Fie
         if not name:
             errors.append(required(f"{where}.env[{index}].name"))
         elif problems := _name_problems(name):
-            errors += (invalid(f"{where}.env[{index}].name", name, problem) for problem in problems)
+            errors += invalid_for(f"{where}.env[{index}].name", name, problems)
         if source is not None:
             _check_source(mapping(source), f"{where}.env[{index}].valueFrom", errors, has_value=bool(variable.get("value")))
     for index, source in mappings(container.get("envFrom")):
@@ -91,7 +91,7 @@ def _check_source(source: Mapping[str, Any], path: str, errors: list[FieldError]
 
 def _check_bulk_source(source: Mapping[str, Any], path: str, index: int, errors: list[FieldError]) -> None:
     if prefix := text(source.get("prefix")):
-        errors += (invalid(f"{path}[{index}].prefix", prefix, problem) for problem in _name_problems(prefix))
+        errors += invalid_for(f"{path}[{index}].prefix", prefix, _name_problems(prefix))
     given = [key for key in ("configMapRef", "secretRef") if source.get(key) is not None]
     errors += (required(f"{path}[{index}].{key}.name") for key in given if not mapping(source[key]).get("name"))
     if not given:
@@ -111,16 +111,18 @@ def check_field_ref(
     if version != "v1":
         errors.append(invalid(f"{path}.fieldPath", field, f"error converting fieldPath: unsupported pod version: {version}"))
         return
+    if field in fields:
+        return
     subscripted = _SUBSCRIPT.fullmatch(field)
     if subscripted and subscripted[1] in ("metadata.annotations", "metadata.labels"):
         key = subscripted[2].lower() if subscripted[1] == "metadata.annotations" else subscripted[2]
-        errors += (invalid(path, subscripted[2], problem) for problem in qualified_name(key))
+        errors += invalid_for(path, subscripted[2], qualified_name(key))
     elif subscripted:
         detail = f"error converting fieldPath: field label does not support subscript: {field}"
         errors.append(invalid(f"{path}.fieldPath", field, detail))
     elif field not in _KNOWN_FIELDS:
         errors.append(invalid(f"{path}.fieldPath", field, f"error converting fieldPath: field label not supported: {field}"))
-    elif field not in fields:
+    else:
         errors.append(unsupported(f"{path}.fieldPath", field, fields))
 
 
@@ -154,11 +156,11 @@ def _divided(resource: str) -> str:
 def _check_key_ref(reference: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     key = text(reference.get("key"))
     name = text(reference.get("name"))
-    errors += (invalid(f"{path}.name", name, problem) for problem in dns_subdomain(name))
+    errors += invalid_for(f"{path}.name", name, dns_subdomain(name))
     if not key:
         errors.append(required(f"{path}.key"))
     else:
-        errors += (invalid(f"{path}.key", key, problem) for problem in _key_problems(key))
+        errors += invalid_for(f"{path}.key", key, _key_problems(key))
 
 
 def _key_problems(key: str) -> tuple[str, ...]:

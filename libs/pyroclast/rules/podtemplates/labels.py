@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyroclast.rules.errors import FieldError, forbidden, invalid, required
+from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, required
 from pyroclast.rules.names import label_value, qualified_name
 from pyroclast.rules.values import Json, items, mapping, mappings, string_items, text
 
@@ -16,12 +16,14 @@ def check_labels(labels: Mapping[str, Any], path: str, errors: list[FieldError])
     """Keys and values of labels."""
     for key, value in labels.items():
         check_label_key(key, path, errors)
-        errors += (invalid(path, value, problem) for problem in label_value(text(value)))
+        if problems := label_value(text(value)):
+            errors += invalid_for(path, value, problems)
 
 
 def check_label_key(key: str, path: str, errors: list[FieldError]) -> None:
     """One key of a label."""
-    errors += (invalid(path, key, problem) for problem in qualified_name(key))
+    if problems := qualified_name(key):
+        errors += invalid_for(path, key, problems)
 
 
 def check_label_selector(selector: Json, path: str, errors: list[FieldError]) -> None:
@@ -41,4 +43,4 @@ def check_label_selector(selector: Json, path: str, errors: list[FieldError]) ->
             errors.append(invalid(f"{where}.operator", operator, "not a valid selector operator"))
         check_label_key(text(expression.get("key")), f"{where}.key", errors)
         for position, value in enumerate(string_items(values)):
-            errors += (invalid(f"{where}.values[{position}]", value, problem) for problem in label_value(value))
+            errors += invalid_for(f"{where}.values[{position}]", value, label_value(value))

@@ -18,8 +18,9 @@ _CLAIMS = ("persistentVolumeClaim", "ephemeral")
 def check_mounts(container: Mapping[str, Any], path: str, errors: list[FieldError], volumes: Mapping[str, str]) -> None:
     """`volumeMounts` of the container, at `path`."""
     paths: set[str] = set()
-    device_names = {text(device.get("name")) for _, device in mappings(container.get("volumeDevices"))}
-    device_paths = {text(device.get("devicePath")) for _, device in mappings(container.get("volumeDevices"))}
+    devices = container.get("volumeDevices")
+    device_names = {text(device.get("name")) for _, device in mappings(devices)} if devices else ()
+    device_paths = {text(device.get("devicePath")) for _, device in mappings(devices)} if devices else ()
     for index, mount in mappings(container["volumeMounts"]):
         where = f"{path}[{index}]"
         name, at = text(mount.get("name")), text(mount.get("mountPath"))

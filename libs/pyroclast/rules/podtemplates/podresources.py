@@ -7,7 +7,7 @@ from typing import Any
 
 from pyroclast.resources.quantity import Quantity
 from pyroclast.rules.amounts import amount
-from pyroclast.rules.errors import FieldError, forbidden, invalid, unsupported
+from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, unsupported
 from pyroclast.rules.podtemplates.requirements import HUGE_PAGES, check_requirements, resource_problems
 from pyroclast.rules.values import mapping, mappings
 
@@ -37,7 +37,7 @@ def _check_names(amounts: Mapping[str, Any], path: str, errors: list[FieldError]
     """The entries that pods as a whole can have."""
     for name in amounts:
         if problems := resource_problems(name):
-            errors += (invalid(f"{path}[{name}]", name, problem) for problem in problems)
+            errors += invalid_for(f"{path}[{name}]", name, problems)
         elif not _is_supported(name):
             errors.append(unsupported(f"{path}[{name}]", name, ("cpu", HUGE_PAGES, "memory")))
     return {name: value for name, value in amounts.items() if _is_supported(name)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyroclast.rules.errors import FieldError, duplicate, invalid, required, unsupported
+from pyroclast.rules.errors import FieldError, duplicate, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import port_name
 from pyroclast.rules.values import Json, integer, mappings, text
 
@@ -25,7 +25,7 @@ def check_ports(ports: Json, path: str, errors: list[FieldError]) -> None:
         where = f"{path}[{index}]"
         if name := text(port.get("name")):
             if problems := port_name(name):
-                errors += (invalid(f"{where}.name", name, problem) for problem in problems)
+                errors += invalid_for(f"{where}.name", name, problems)
             elif name in names:
                 errors.append(duplicate(f"{where}.name", name))
             names.add(name)

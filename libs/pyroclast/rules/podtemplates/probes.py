@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pyroclast.rules.errors import FieldError, forbidden, invalid, required, unsupported
+from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import port_name
 from pyroclast.rules.podtemplates.ports import check_port_number
 from pyroclast.rules.values import Json, integer, mapping, mappings, text
@@ -56,9 +56,11 @@ def check_readiness(probe: Json, path: str, errors: list[FieldError]) -> None:
 
 def _check_probe(probe: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     _check_handler(probe, path, errors)
-    errors += (
-        invalid(f"{path}.{counter}", probe[counter], NOT_NEGATIVE) for counter in _COUNTERS if integer(probe.get(counter)) < 0
-    )
+    errors += [
+        invalid(f"{path}.{counter}", probe[counter], NOT_NEGATIVE)
+        for counter in _COUNTERS
+        if counter in probe and integer(probe[counter]) < 0
+    ]
     grace = probe.get("terminationGracePeriodSeconds")
     if grace is not None and integer(grace) <= 0:
         errors.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
@@ -100,7 +102,8 @@ def _check_http(action: Mapping[str, Any], path: str, errors: list[FieldError]) 
 
 def _check_port(port: Json, path: str, errors: list[FieldError]) -> None:
     if isinstance(port, str):
-        errors += (invalid(path, port, problem) for problem in port_name(port))
+        if problems := port_name(port):
+            errors += invalid_for(path, port, problems)
     else:
         check_port_number(integer(port), path, errors)
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
 
 from pyroclast.resources.quantity import Quantity
 from pyroclast.rules.amounts import amount
-from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, not_found, required
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, not_found, required
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.values import Json, mapping, mappings, text
 
 __all__ = [
     "COUNTED",
     "HUGE_PAGES",
-    "check_amount",
+    "amount_problems",
     "check_claims",
     "check_requirements",
     "container_resource_problems",
@@ -28,7 +28,8 @@ __all__ = [
 HUGE_PAGES = "hugepages-"
 NOT_NEGATIVE = "must be greater than or equal to 0"
 
-_CONTAINER = frozenset({"cpu", "memory", "ephemeral-storage"})
+_COMPUTE = frozenset({"cpu", "memory"})
+_CONTAINER = _COMPUTE | {"ephemeral-storage"}
 COUNTED = (
     "pods",
     "resourcequotas",
@@ -51,12 +52,12 @@ def check_requirements(resources: Json, path: str, errors: list[FieldError], cla
     given = mapping(resources)
     limits, requests = mapping(given.get("limits")), mapping(given.get("requests"))
     for name, value in limits.items():
-        _check_named(name, value, f"{path}.limits", errors)
+        _check_named(name, amount(value), path, "limits", errors)
     for name, value in requests.items():
-        _check_named(name, value, f"{path}.requests", errors)
-        _check_within_limit(name, amount(value), limits, path, errors)
-    names = limits.keys() | requests.keys()
-    if any(name.startswith(HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
+        asked = amount(value)
+        _check_named(name, asked, path, "requests", errors)
+        _check_within_limit(name, asked, limits, path, errors)
+    if _COMPUTE.isdisjoint(limits) and _COMPUTE.isdisjoint(requests) and any(map(_is_huge_pages, (*limits, *requests))):
         errors.append(forbidden(path, "HugePages require cpu or memory"))
     if given.get("claims"):
         check_claims(given["claims"], f"{path}.claims", errors, claims)
@@ -78,42 +79,52 @@ def check_claims(used: Json, path: str, errors: list[FieldError], claims: Abstra
                 errors.append(not_found(f"{path}[{index}]", name, known))
 
 
-def check_amount(name: str, value: Quantity | None, path: str, errors: list[FieldError]) -> None:
-    """An amount is not negative, and whole where the resource is counted."""
+def amount_problems(name: str, value: Quantity | None) -> Sequence[str]:
+    """What speaks against that amount of the resource: it is not negative, and whole where the resource is counted."""
     if value is None:
-        return
-    if value.millis < 0:
-        errors.append(invalid(path, str(value), NOT_NEGATIVE))
-    if value.millis % 1000 and (name in COUNTED or is_extended(name)):
-        errors.append(invalid(path, str(value), "must be an integer"))
-    if name.startswith(HUGE_PAGES):
+        return ()
+    problems = [NOT_NEGATIVE] if value.nanos < 0 else []
+    if name in _CONTAINER:
+        return problems
+    if (name in COUNTED or is_extended(name)) and value.millis % 1000:
+        problems.append("must be an integer")
+    if _is_huge_pages(name):
         page = amount(name.removeprefix(HUGE_PAGES))
         if page is not None and page.millis > 0 and value.millis % page.millis:
-            errors.append(invalid(path, str(value), f"{value} is not positive integer multiple of {name}"))
+            problems.append(f"{value} is not positive integer multiple of {name}")
+    return problems
 
 
 def _check_within_limit(
     name: str, request: Quantity | None, limits: Mapping[str, Any], path: str, errors: list[FieldError]
 ) -> None:
-    overcommits = is_native(name) and not name.startswith(HUGE_PAGES)
     if name not in limits:
-        if not overcommits:
+        if not _overcommits(name):
             errors.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
         return
     limit = amount(limits[name])
-    if request is None or limit is None:
+    if request is None or limit is None or request == limit:
         return
-    if request != limit and not overcommits:
+    if not _overcommits(name):
         errors.append(invalid(f"{path}.requests", str(request), f"must be equal to {name} limit of {limit}"))
-    elif request > limit:
+    elif limit < request:
         errors.append(invalid(f"{path}.requests", str(request), f"must be less than or equal to {name} limit of {limit}"))
 
 
-def _check_named(name: str, value: Json, path: str, errors: list[FieldError]) -> None:
-    """One entry of a resource list."""
-    if name not in _CONTAINER:
-        errors += (invalid(f"{path}[{name}]", name, problem) for problem in container_resource_problems(name))
-    check_amount(name, amount(value), f"{path}[{name}]", errors)
+def _check_named(name: str, value: Quantity | None, path: str, kind: str, errors: list[FieldError]) -> None:
+    """One entry of the resource list `kind`."""
+    if name not in _CONTAINER and (problems := container_resource_problems(name)):
+        errors += invalid_for(f"{path}.{kind}[{name}]", name, problems)
+    if wrong := amount_problems(name, value):
+        errors += invalid_for(f"{path}.{kind}[{name}]", str(value), wrong)
+
+
+def _overcommits(name: str) -> bool:
+    return name in _CONTAINER or (is_native(name) and not _is_huge_pages(name))
+
+
+def _is_huge_pages(name: str) -> bool:
+    return name.startswith(HUGE_PAGES)
 
 
 @lru_cache(1024)

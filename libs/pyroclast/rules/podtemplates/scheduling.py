@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import label_value, qualified_name
 from pyroclast.rules.podtemplates.labels import check_label_key, check_label_selector
 from pyroclast.rules.values import Json, integer, mappings, string_items, text
@@ -23,8 +23,8 @@ def check_tolerations(tolerations: Json, path: str, errors: list[FieldError]) ->
     """`tolerations` of a pod at `path`."""
     for index, toleration in mappings(tolerations):
         where = f"{path}[{index}]"
-        key, operator, value = (text(toleration.get(name)) for name in ("key", "operator", "value"))
-        effect = text(toleration.get("effect"))
+        key, operator = text(toleration.get("key")), text(toleration.get("operator"))
+        value, effect = text(toleration.get("value")), text(toleration.get("effect"))
         if key:
             check_label_key(key, f"{where}.key", errors)
         elif operator != "Exists":
@@ -38,7 +38,7 @@ def check_tolerations(tolerations: Json, path: str, errors: list[FieldError]) ->
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             errors.append(invalid(f"{where}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
         if operator in ("", "Equal"):
-            errors += (invalid(f"{where}.operator", value, problem) for problem in label_value(value))
+            errors += invalid_for(f"{where}.operator", value, label_value(value))
         elif operator == "Exists":
             if value:
                 errors.append(invalid(f"{where}.operator", value, "value must be empty when `operator` is 'Exists'"))
@@ -94,11 +94,11 @@ def check_gates(spec: Mapping[str, Any], path: str, errors: list[FieldError]) ->
     for index, gate in mappings(spec.get("readinessGates")):
         condition = text(gate.get("conditionType"))
         where = f"{path}.readinessGates[{index}].conditionType"
-        errors += (invalid(where, condition, problem) for problem in qualified_name(condition))
+        errors += invalid_for(where, condition, qualified_name(condition))
     seen: set[str] = set()
     for index, gate in mappings(spec.get("schedulingGates")):
         name, where = text(gate.get("name")), f"{path}.schedulingGates[{index}]"
-        errors += (invalid(where, name, problem) for problem in qualified_name(name))
+        errors += invalid_for(where, name, qualified_name(name))
         if name in seen:
             errors.append(duplicate(where, name))
         seen.add(name)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyroclast.rules.amounts import amount
-from pyroclast.rules.errors import FieldError, duplicate, invalid, required, unsupported
+from pyroclast.rules.errors import FieldError, duplicate, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import dns_label, dns_subdomain
 from pyroclast.rules.podtemplates.affinity import check_affinity
 from pyroclast.rules.podtemplates.containers import Surroundings, check_containers, check_init_containers
@@ -14,7 +14,7 @@ from pyroclast.rules.podtemplates.dns import check_dns
 from pyroclast.rules.podtemplates.labels import check_labels
 from pyroclast.rules.podtemplates.platform import check_host_users, check_platform
 from pyroclast.rules.podtemplates.podresources import check_pod_resources
-from pyroclast.rules.podtemplates.requirements import check_amount, container_resource_problems
+from pyroclast.rules.podtemplates.requirements import amount_problems, container_resource_problems
 from pyroclast.rules.podtemplates.scheduling import check_gates, check_spread, check_tolerations
 from pyroclast.rules.podtemplates.security import check_pod_security
 from pyroclast.rules.podtemplates.volumes import check_volumes
@@ -71,7 +71,7 @@ def check_pod_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError],
 def _check_rest(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     for key, check in _NAMES:
         if name := text(spec.get(key)):
-            errors += (invalid(f"{path}.{key}", name, problem) for problem in check(name))
+            errors += invalid_for(f"{path}.{key}", name, check(name))
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= integer(deadline) < 2**31:
         errors.append(invalid(f"{path}.activeDeadlineSeconds", deadline, DEADLINE_RANGE))
@@ -82,8 +82,9 @@ def _check_rest(spec: Mapping[str, Any], path: str, errors: list[FieldError]) ->
         errors.append(unsupported(f"{path}.preemptionPolicy", preemption, _PREEMPTION))
     for name, value in mapping(spec.get("overhead")).items():
         where = f"{path}.overhead.limits[{name}]"  # the path that the API server gives
-        errors += (invalid(where, name, problem) for problem in container_resource_problems(name))
-        check_amount(name, amount(value), where, errors)
+        errors += invalid_for(where, name, container_resource_problems(name))
+        quantity = amount(value)
+        errors += invalid_for(where, str(quantity), amount_problems(name, quantity))
     if spec.get("os") is not None:
         check_platform(spec, path, errors)
 
@@ -95,7 +96,7 @@ def _check_claims(claims: Json, path: str, errors: list[FieldError]) -> frozense
         if not name:
             errors.append(required(f"{where}.name"))
         else:
-            errors += (invalid(f"{where}.name", name, problem) for problem in dns_label(name))
+            errors += invalid_for(f"{where}.name", name, dns_label(name))
         if name in names:
             errors.append(duplicate(f"{where}.name", name))
         names.add(name)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
-from pyroclast.rules.errors import FieldError, forbidden, invalid
+from pyroclast.rules.errors import FieldError, forbidden, invalid_for
 from pyroclast.rules.names import dns_subdomain
 from pyroclast.rules.podtemplates.annotations import check_annotations
 from pyroclast.rules.podtemplates.labels import check_labels
@@ -24,22 +23,25 @@ REMEMBERED = 256
 REMEMBERED_BYTES = 16 * 1024
 """A larger template is not kept, so that all of them together stay below 4 MiB."""
 
+_remembered: dict[tuple[bytes, bool], tuple[FieldError, ...]] = {}
+"""Errors by a template's JSON, and whether there are resources of whole pods."""
+
 
 def check_template(template: Json, *, task_name: str, pod_level_resources: bool = True) -> list[FieldError]:
     """Everything wrong with the template of the task `task_name`; `pod_level_resources` as the cluster has it."""
-    errors = [invalid("metadata.name", task_name, problem) for problem in dns_subdomain(task_name)]
+    errors = invalid_for("metadata.name", task_name, dns_subdomain(task_name))
     try:
         raw = orjson.dumps(template)
     except orjson.JSONEncodeError:  # nested deeper than any template
         raw = b""
-    if 0 < len(raw) <= REMEMBERED_BYTES:
-        return [*errors, *_check_raw(raw, pod_level_resources)]
-    return [*errors, *_check(template, pod_level_resources)]
-
-
-@lru_cache(REMEMBERED)
-def _check_raw(raw: bytes, pod_level_resources: bool) -> tuple[FieldError, ...]:
-    return _check(orjson.loads(raw), pod_level_resources)
+    if not 0 < len(raw) <= REMEMBERED_BYTES:
+        return [*errors, *_check(template, pod_level_resources)]
+    known = _remembered.get((raw, pod_level_resources))
+    if known is None:
+        if len(_remembered) >= REMEMBERED:
+            _remembered.clear()
+        known = _remembered[raw, pod_level_resources] = _check(template, pod_level_resources)
+    return [*errors, *known]
 
 
 def _check(template: Json, pod_level_resources: bool) -> tuple[FieldError, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pyroclast.rules.amounts import amount
-from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import dns_label
 from pyroclast.rules.podtemplates.environment import check_field_ref, check_resource_field_ref
 from pyroclast.rules.podtemplates.mounts import check_descending, has_backsteps
@@ -69,8 +69,8 @@ def check_volumes(volumes: Json, path: str, errors: list[FieldError]) -> dict[st
         name = text(volume.get("name"))
         if not name:
             found.append(required(f"{where}.name"))
-        else:
-            found += (invalid(f"{where}.name", name, problem) for problem in dns_label(name))
+        elif problems := dns_label(name):
+            found += invalid_for(f"{where}.name", name, problems)
         if name in sound:
             found.append(duplicate(f"{where}.name", name))
         if found:
@@ -82,15 +82,15 @@ def check_volumes(volumes: Json, path: str, errors: list[FieldError]) -> dict[st
 
 def _check_sources(volume: Mapping[str, Any], path: str, errors: list[FieldError]) -> str:
     kinds = [kind for kind, source in volume.items() if kind != "name" and source is not None]
-    for position, kind in enumerate(sorted(kinds, key=_order)):
-        if position:
-            errors.append(forbidden(f"{path}.{kind}", "may not specify more than 1 volume type"))
-        else:
-            source = mapping(volume[kind])
-            errors += (required(f"{path}.{kind}.{key}") for key in _REQUIRED.get(kind, ()) if not source.get(key))
-            if check := _CHECKS.get(kind):
-                check(source, f"{path}.{kind}", errors)
-    return kinds[0] if kinds else _NO_SOURCE
+    if not kinds:
+        return _NO_SOURCE
+    first, *others = sorted(kinds, key=_order) if len(kinds) > 1 else kinds
+    source = mapping(volume[first])
+    errors += [required(f"{path}.{first}.{key}") for key in _REQUIRED.get(first, ()) if not source.get(key)]
+    if source and (check := _CHECKS.get(first)):
+        check(source, f"{path}.{first}", errors)
+    errors += [forbidden(f"{path}.{kind}", "may not specify more than 1 volume type") for kind in others]
+    return kinds[0]
 
 
 def _check_empty_dir(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
@@ -109,7 +109,8 @@ def _check_host_path(source: Mapping[str, Any], path: str, errors: list[FieldErr
 
 def _check_files(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     _check_mode(source.get("defaultMode"), f"{path}.defaultMode", errors)
-    _check_keys(source.get("items"), f"{path}.items", errors)
+    if keys := source.get("items"):
+        _check_keys(keys, f"{path}.items", errors)
 
 
 def _check_keys(keys: Json, path: str, errors: list[FieldError]) -> None:
