@@ -18,6 +18,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from pyroclast.rules.lookups import FlowView, QueueView
+from pyroclast.runtime import memory
 from pyroclast.runtime.tls import ServingTls
 from pyroclast_admission.certificates.material import Material
 from pyroclast_admission.certificates.plan import Policy, Step
@@ -131,6 +132,7 @@ async def serving(state: Known | None = None, *, material: Material | None = Non
 
 async def _main() -> None:
     async with serving() as server:
+        memory.freeze_loaded()
         print(server.port, base64.b64encode(server.material.bundle).decode(), flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
@@ -140,4 +142,5 @@ if __name__ == "__main__":
     import uvloop
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
+    memory.tune()
     uvloop.run(_main())
