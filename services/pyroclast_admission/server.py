@@ -14,6 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pyroclast.runtime.errors import StartFailure
 from pyroclast_admission.engine import Engine, Reply
 from pyroclast_admission.metrics import ReviewMetrics
+from pyroclast_admission.responses import JsonAnswer
 
 __all__ = ["WebhookServer"]
 
@@ -85,6 +86,8 @@ class WebhookServer:
             reply = _plain(500, "the review failed; the log of the admission service says why")
         if self._engine.serves(path):
             self._metrics.took(path, time.perf_counter() - started)
+        if reply.status == 200 and JsonAnswer.fits(request):
+            return JsonAnswer(reply.body)
         response = web.Response(status=reply.status, body=reply.body, headers={"Content-Type": reply.content_type})
         if not request.content.at_eof():
             response.force_close()  # what is left of the body is not worth reading
