@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 import structlog
-from aiohttp import StreamReader, web
+from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from pyroclast.runtime.errors import StartFailure
@@ -100,20 +100,21 @@ class WebhookServer:
             return _plain(405, "only POST is answered here")
         if request.content_type != "application/json":
             return _plain(415, f"the body must be application/json, not {request.content_type}")
-        if (request.content_length or 0) > MAX_BODY:
-            return _plain(413, "request body too large")
-        body = await _read(request.content)
+        body = await _read(request)
         return await self._engine.reply(path, body) if body is not None else _plain(413, "request body too large")
 
 
-async def _read(content: StreamReader) -> bytes | None:
+async def _read(request: web.BaseRequest) -> bytes | None:
     """The body; None when there is more than is taken.
 
     Raises:
         TimeoutError: it takes too long to arrive.
     """
+    content = request.content
     if content.is_eof():  # all of it came with the head
         return content.read_nowait()
+    if (request.content_length or 0) > MAX_BODY:
+        return None
     parts, size = [], 0
     async with asyncio.timeout(READ_SECONDS):
         while part := await content.readany():

@@ -69,7 +69,8 @@ def _no_tasks(path: str) -> list[Finding]:
 
 
 def _check_topology(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
-    error = check_topology(spec.get("networkTopology"), f"{path}.networkTopology")
+    topology = spec.get("networkTopology")
+    error = check_topology(topology, f"{path}.networkTopology") if topology else None
     return [found(BOTH_TIERS, error)] if error else ()
 
 

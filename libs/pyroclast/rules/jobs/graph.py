@@ -49,9 +49,9 @@ def check_dependencies(tasks: Sequence[Mapping[str, Any]], path: str) -> Sequenc
 def dependency_warnings(tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
     """Dependencies that do not mean what they say."""
     for index, task in enumerate(tasks):
-        given = mapping(task.get("dependsOn"))
-        if not given:
+        if "dependsOn" not in task:
             continue
+        given = mapping(task["dependsOn"])
         iteration = text(given.get("iteration"))
         if iteration not in _ITERATIONS:
             yield f'{path}[{index}].dependsOn.iteration: "{iteration}" is neither any nor all, all is taken'

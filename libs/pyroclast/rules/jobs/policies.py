@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from pyroclast.rules.errors import FieldError, invalid, required, unsupported
 from pyroclast.rules.jobs.timing import check_duration, said_of_duration
@@ -32,16 +32,12 @@ _BOTH = "must not specify event and exitCode simultaneously"
 _NEITHER = "either event and exitCode should be specified"
 _STAR = "if there's * here, no other policy should be here"
 
-
 _Fault: TypeAlias = tuple[str, FieldError]
 """The original's sentence, and the error of the field."""
 
 
-class _Seen(NamedTuple):
-    """What the policies so far name: by event and by exit code, the position of the first one that does."""
-
-    events: dict[str, int]
-    exit_codes: dict[int, int]
+_Seen: TypeAlias = dict[str | int, int]
+"""Events and exit codes that policies name, with the position of the first one that does."""
 
 
 def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Finding]:
@@ -54,7 +50,7 @@ def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Fin
         return ()
     said: list[_Fault] = []
     more: list[Finding] = []
-    seen = _Seen({}, {})
+    seen: _Seen = {}
     for index, policy in mappings(policies):
         if faults := _faults(policy, f"{path}[{index}]", seen, index, said_path):
             if not said:
@@ -62,8 +58,8 @@ def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Fin
             more += [Finding(f"{sentence};", (error,), extra=True) for sentence, error in faults]
         if policy.get("timeout") is not None:
             more += _check_timeout(policy, f"{path}[{index}]")
-    if len(seen.events) > 1 and "*" in seen.events:
-        said.append((_STAR, invalid(f"{path}[{seen.events['*']}]", "*", f"{_STAR}; leave either * or the other events")))
+    if "*" in seen and len([event for event in seen if isinstance(event, str)]) > 1:
+        said.append((_STAR, invalid(f"{path}[{seen['*']}]", "*", f"{_STAR}; leave either * or the other events")))
     return [_as_said(said), *more] if said else more
 
 
@@ -94,14 +90,14 @@ def _faults(policy: Mapping[str, Any], where: str, seen: _Seen, index: int, said
     if events and has_code:
         return [(_BOTH, invalid(f"{where}.exitCode", policy["exitCode"], f"{_BOTH}; keep one of them"))]
     if events:
-        return _faults_with_events(policy, events, where, seen.events, index, said_path=said_path)
+        return _faults_with_events(policy, events, where, seen, index, said_path=said_path)
     if has_code:
-        return _faults_with_exit_code(policy, where, seen.exit_codes, index, said_path=said_path)
+        return _faults_with_exit_code(policy, where, seen, index, said_path=said_path)
     return [(_NEITHER, required(f"{where}.event", f"{_NEITHER}: name an event, or a non-zero exitCode"))]
 
 
 def _faults_with_events(
-    policy: Mapping[str, Any], events: list[str], where: str, seen: dict[str, int], index: int, *, said_path: str
+    policy: Mapping[str, Any], events: list[str], where: str, seen: _Seen, index: int, *, said_path: str
 ) -> list[_Fault]:
     faults: list[_Fault] = []
     action = text(policy.get("action"))
@@ -118,9 +114,7 @@ def _faults_with_events(
     return faults
 
 
-def _faults_with_exit_code(
-    policy: Mapping[str, Any], where: str, seen: dict[int, int], index: int, *, said_path: str
-) -> list[_Fault]:
+def _faults_with_exit_code(policy: Mapping[str, Any], where: str, seen: _Seen, index: int, *, said_path: str) -> list[_Fault]:
     code = optional_integer(policy.get("exitCode"))
     if code is None:
         return []

@@ -26,7 +26,8 @@ def check_duration(value: Json, path: str) -> FieldError | None:
 
 def check_estimate(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
     """`runningEstimate` must be a duration."""
-    error = check_duration(spec.get("runningEstimate"), f"{path}.runningEstimate")
+    estimate = spec.get("runningEstimate")
+    error = check_duration(estimate, f"{path}.runningEstimate") if estimate is not None else None
     return [said_of_duration(error)] if error else ()
 
 

@@ -12,7 +12,7 @@ from pyroclast.rules.jobs.queue import queue_warnings
 from pyroclast.rules.jobs.tasks import total_replicas
 from pyroclast.rules.jobs.volumes import volume_warnings
 from pyroclast.rules.lookups import QueueView
-from pyroclast.rules.values import mappings, optional_integer
+from pyroclast.rules.values import mapping, mappings, optional_integer
 
 __all__ = ["spec_warnings"]
 
@@ -22,9 +22,12 @@ def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = 
     tasks = [task for _, task in mappings(spec.get("tasks"))]
     lines = [*_of_counts(spec, tasks, path), *policy_warnings(spec.get("policies"), f"{path}.policies")]
     for index, task in enumerate(tasks):
-        lines += policy_warnings(task.get("policies"), f"{path}.tasks[{index}].policies")
-        lines += _of_partitions(task, f"{path}.tasks[{index}].partitionPolicy")
-    lines += volume_warnings(spec.get("volumes"), f"{path}.volumes")
+        if "policies" in task:
+            lines += policy_warnings(task["policies"], f"{path}.tasks[{index}].policies")
+        if "partitionPolicy" in task:
+            lines += _of_partitions(mapping(task["partitionPolicy"]), f"{path}.tasks[{index}].partitionPolicy")
+    if "volumes" in spec:
+        lines += volume_warnings(spec["volumes"], f"{path}.volumes")
     lines += dependency_warnings(tasks, f"{path}.tasks")
     if queue is not None:
         lines += queue_warnings(tasks, queue)
@@ -32,20 +35,16 @@ def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = 
 
 
 def _of_counts(spec: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
-    total = total_replicas(tasks)
-    if not spec.get("minAvailable") and total > 0 and sum(task_minimum(task) for task in tasks) == 0:
+    if not spec.get("minAvailable") and total_replicas(tasks) > 0 and sum(task_minimum(task) for task in tasks) == 0:
         yield f"{path}.minAvailable: it is 0, so the job counts as started before any pod runs"
     least = optional_integer(spec.get("minSuccess"))
-    if least is not None and least > total > 0:
+    if least is not None and least > (total := total_replicas(tasks)) > 0:
         yield f"{path}.minSuccess: {least} pods shall succeed, but there are only {total}"
     if optional_integer(spec.get("ttlSecondsAfterFinished")) == 0:
         yield f"{path}.ttlSecondsAfterFinished: the job is removed the moment it finishes, its outcome may never be seen"
 
 
-def _of_partitions(task: Mapping[str, Any], path: str) -> Sequence[str]:
-    partitions = task.get("partitionPolicy")
-    if not isinstance(partitions, dict):
-        return ()
+def _of_partitions(partitions: Mapping[str, Any], path: str) -> Sequence[str]:
     least, total = optional_integer(partitions.get("minPartitions")), optional_integer(partitions.get("totalPartitions"))
     if least is None or total is None or least <= total:
         return ()

@@ -29,7 +29,8 @@ _remembered: dict[tuple[bytes, bool], tuple[FieldError, ...]] = {}
 
 def check_template(template: Json, *, task_name: str, pod_level_resources: bool = True) -> list[FieldError]:
     """Everything wrong with the template of the task `task_name`; `pod_level_resources` as the cluster has it."""
-    errors = invalid_for("metadata.name", task_name, dns_subdomain(task_name))
+    problems = dns_subdomain(task_name)
+    errors = invalid_for("metadata.name", task_name, problems) if problems else []
     try:
         raw = orjson.dumps(template)
     except orjson.JSONEncodeError:  # nested deeper than any template
