@@ -99,7 +99,8 @@ class Engine:
 
     async def _reply(self, webhook: Webhook, review: Review) -> Reply:
         result = await (self._traced(webhook, review) if self._traces.are_taken else self._answer(webhook, review))
-        return self._encoded(webhook, review, result)
+        self._count(webhook, result)
+        return _encoded(webhook, review, result)
 
     async def _traced(self, webhook: Webhook, review: Review) -> Answer:
         with self._traces.span(f"admission {webhook.path}", trace_of(review.object), operation=review.operation):
@@ -126,15 +127,18 @@ class Engine:
     async def _reply_large(self, webhook: Webhook, body: bytes) -> Reply:
         """The answer from the caches alone, worked out in the thread."""
 
-        def work() -> Reply:
+        def work() -> tuple[Answer, Reply]:
             review = decode(body)
-            return self._encoded(webhook, review, answer(webhook, review, self._known()))
+            result = answer(webhook, review, self._known())
+            return result, _encoded(webhook, review, result)
 
         self._large += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+            result, reply = await asyncio.get_running_loop().run_in_executor(self._thread, work)
         finally:
             self._large -= 1
+        self._count(webhook, result)
+        return reply
 
     def _shed(self, webhook: Webhook, review: Review) -> Reply:
         message = "the admission service has more requests than it can answer in time, try again"
@@ -142,13 +146,8 @@ class Engine:
         self._metrics.count(webhook.path, "shed")
         return Reply(200, encode(review, shed))
 
-    def _encoded(self, webhook: Webhook, review: Review, result: Answer) -> Reply:
-        verdict = result.verdict
-        self._metrics.count(webhook.path, "allowed" if verdict.allowed else "denied")
-        if not verdict.allowed:
-            key = f"{review.namespace}/{review.name}" if review.namespace else review.name
-            log.info("review.denied", webhook=webhook.path, operation=review.operation, key=key, reason=verdict.message[:200])
-        return Reply(200, encode(review, result))
+    def _count(self, webhook: Webhook, result: Answer) -> None:
+        self._metrics.count(webhook.path, "allowed" if result.verdict.allowed else "denied")
 
 
 class _NotedQueues:
@@ -171,3 +170,11 @@ class _NotedQueues:
 
     def all(self) -> Sequence[QueueView]:
         return self._queues.all()
+
+
+def _encoded(webhook: Webhook, review: Review, result: Answer) -> Reply:
+    verdict = result.verdict
+    if not verdict.allowed:
+        key = f"{review.namespace}/{review.name}" if review.namespace else review.name
+        log.info("review.denied", webhook=webhook.path, operation=review.operation, key=key, reason=verdict.message[:200])
+    return Reply(200, encode(review, result))

@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 from aiohttp import web
+from aiohttp.hdrs import CONTENT_TYPE
 from aiohttp.http_exceptions import HttpProcessingError
 
 from pyroclast.runtime.errors import StartFailure
@@ -33,6 +34,8 @@ LINGER_SECONDS: Final = 0.5
 """How long what a refused client still sends is taken in, so that it reads the answer instead of a broken connection."""
 
 HEADER_BYTES: Final = 16 * 1024
+
+JSON: Final = "application/json"
 
 
 class WebhookServer:
@@ -88,7 +91,7 @@ class WebhookServer:
             self._metrics.took(path, time.perf_counter() - started)
         if reply.status == 200 and JsonAnswer.fits(request):
             return JsonAnswer(reply.body)
-        response = web.Response(status=reply.status, body=reply.body, headers={"Content-Type": reply.content_type})
+        response = web.Response(status=reply.status, body=reply.body, headers={CONTENT_TYPE: reply.content_type})
         if not request.content.at_eof():
             response.force_close()  # what is left of the body is not worth reading
         return response
@@ -98,8 +101,8 @@ class WebhookServer:
             return _plain(404, "404 page not found")
         if request.method != "POST":
             return _plain(405, "only POST is answered here")
-        if request.content_type != "application/json":
-            return _plain(415, f"the body must be application/json, not {request.content_type}")
+        if request.headers.get(CONTENT_TYPE) != JSON and request.content_type != JSON:
+            return _plain(415, f"the body must be {JSON}, not {request.content_type}")
         body = await _read(request)
         return await self._engine.reply(path, body) if body is not None else _plain(413, "request body too large")
 

@@ -1,0 +1,29 @@
+"""The metrics of the webhooks read as those of the library would."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from pyroclast.runtime.exposition import render
+from pyroclast_admission.metrics import BUCKETS, ReviewMetrics
+
+
+def test_they_read_as_those_of_the_library() -> None:
+    ours, library = CollectorRegistry(auto_describe=True), CollectorRegistry(auto_describe=True)
+    metrics = ReviewMetrics(ours)
+    reviews = Counter("pyroclast_admission_reviews_total", "Reviews answered", ["webhook", "outcome"], registry=library)
+    name = "pyroclast_admission_review_duration_seconds"
+    durations = Histogram(name, "How long answers took", ["webhook"], registry=library, buckets=BUCKETS)
+    assert render(ours) == render(library)
+    for webhook, outcome, seconds in (
+        ("/jobs/validate", "allowed", 0.0001),
+        ("/jobs/validate", "allowed", 0.0002),
+        ("/jobs/mutate", "bad", 0.0),
+        ("/jobs/validate", "denied", 5.0),
+        ("/jobs/validate", "denied", 1.0),
+    ):
+        metrics.count(webhook, outcome)
+        metrics.took(webhook, seconds)
+        reviews.labels(webhook, outcome).inc()
+        durations.labels(webhook).observe(seconds)
+    assert render(ours) == render(library)
