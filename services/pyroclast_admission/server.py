@@ -101,7 +101,7 @@ class WebhookServer:
             return _plain(404, "404 page not found")
         if request.method != "POST":
             return _plain(405, "only POST is answered here")
-        if request.headers.get(CONTENT_TYPE) != JSON and request.content_type != JSON:
+        if request.content_type != JSON:
             return _plain(415, f"the body must be {JSON}, not {request.content_type}")
         body = await _read(request)
         return await self._engine.reply(path, body) if body is not None else _plain(413, "request body too large")
