@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from prometheus_client import CollectorRegistry
+
+from pyroclast.rules.lookups import QueueView
 from pyroclast.rules.verdicts import Verdict
-from pyroclast.runtime.traces import ANNOTATION
+from pyroclast.runtime.traces import ANNOTATION, Traces
+from pyroclast_admission.engine import Engine
+from pyroclast_admission.handlers import WEBHOOKS
+from pyroclast_admission.metrics import ReviewMetrics
+from pyroclast_admission.overload import Overload
 from pyroclast_admission.review import Answer
 from pyroclast_admission.tracing import trace_of, with_trace
+from tests.bench.admission_server import known
+from tests.unit.admission.clients import patch_of, review
+from tests.unit.rules.builders import job
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CONTEXT = {ANNOTATION: TRACE}
@@ -25,3 +40,39 @@ def test_a_job_that_has_one_keeps_it_and_nothing_is_added_without_a_tracer() -> 
     assert with_trace(Answer(), {}, CONTEXT).patch == []
     assert with_trace(Answer(Verdict("no")), {"metadata": {}}, CONTEXT).patch == []
     assert trace_of({"metadata": {"annotations": {ANNOTATION: 5}}}) == ""
+
+
+class Spans(Traces):
+    """A tracer that notes what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__("test")
+        self.names: list[tuple[str, str]] = []
+
+    @property
+    def are_taken(self) -> bool:
+        return True
+
+    @contextlib.contextmanager
+    def span(self, name: str, parent: str = "", **attributes: Any) -> Iterator[Any]:
+        self.names.append((name, parent))
+        yield None
+
+    def annotations(self) -> dict[str, str]:
+        return dict(CONTEXT)
+
+
+async def test_each_review_is_a_span_and_the_first_of_a_job_begins_its_trace() -> None:
+    async def nowhere(_: str) -> QueueView | None:
+        return None
+
+    state, spans = known(), Spans()
+    metrics = ReviewMetrics(CollectorRegistry())
+    engine = Engine(WEBHOOKS, lambda: state, nowhere, overload=Overload(), metrics=metrics, traces=spans)
+    new, carrying = job(), {**job(), "metadata": {"name": "job-1", "annotations": CONTEXT}}
+    first = await engine.reply("/jobs/mutate", orjson.dumps(review("/jobs/mutate", object=new)))
+    assert patch_of(orjson.loads(first.body))[-1] == {"op": "add", "path": "/metadata/annotations", "value": CONTEXT}
+    second = await engine.reply("/jobs/validate", orjson.dumps(review("/jobs/validate", object=carrying)))
+    assert orjson.loads(second.body)["response"] == {"uid": "u-1", "allowed": True}
+    assert spans.names == [("admission /jobs/mutate", ""), ("admission /jobs/validate", TRACE)]
+    engine.close()
