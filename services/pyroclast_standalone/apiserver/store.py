@@ -273,7 +273,7 @@ class Store:
         self._journal = journal
         self._collections: dict[str, Collection] = {}
         self._unwritten: list[tuple[Collection, Change]] = []
-        self._written: asyncio.Future[None] | None = None
+        self._written = asyncio.Event()  # set when the changes that are unwritten now are in the journal, or lost
 
     def collection(self, name: str) -> Collection:
         """The collection of that name, made when it is new."""
@@ -317,22 +317,27 @@ class Store:
             self._publish(collection, change)
             return
         if not self._unwritten:
-            loop = asyncio.get_running_loop()
-            self._written = loop.create_future()
-            loop.call_soon(self.flush)
+            self._written = asyncio.Event()
+            asyncio.get_running_loop().call_soon(self.flush)
         self._unwritten.append((collection, change))
 
     async def durable(self) -> None:
-        """Wait until everything committed so far is in the journal."""
-        if self._unwritten and self._written is not None:
-            await asyncio.shield(self._written)
+        """Wait until everything committed so far is in the journal.
+
+        Raises:
+            Exception: what the journal failed with.
+        """
+        if self._unwritten:
+            await self._written.wait()
+            if self.failure is not None:
+                raise self.failure
 
     def flush(self) -> None:
         """Write what is unwritten as one transaction, then tell watchers and waiting callers."""
         batch, written = self._unwritten, self._written
-        if not batch or self._journal is None or written is None:
+        if not batch or self._journal is None:
             return
-        self._unwritten, self._written = [], None
+        self._unwritten = []
         try:
             self._journal.write(
                 (collection.name, change.current.key, change.revision, None if change.kind is DELETED else change.current.data)
@@ -341,13 +346,11 @@ class Store:
         except Exception as error:  # noqa: BLE001 - whoever waits gets it, and the server stops
             self.failure = error
             self.broken.set()
-            written.set_exception(error)
-            written.exception()  # it is told through `failure` even when nobody waits
+            written.set()
             return
         for collection, change in batch:
             self._publish(collection, change)
-        if not written.done():
-            written.set_result(None)
+        written.set()
 
     def _publish(self, collection: Collection, change: Change) -> None:
         for subscription in collection.subscriptions:
