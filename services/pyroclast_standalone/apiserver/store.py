@@ -111,7 +111,7 @@ class Journal(Protocol):
 class Subscription:
     """The changes of a collection after a revision, in order. `overrun` when the reader was too slow and must start anew."""
 
-    __slots__ = ("_limit", "_position", "_wake", "closed", "overrun", "pending", "selects")
+    __slots__ = ("_alarm", "_deadline", "_limit", "_position", "_wake", "closed", "overrun", "pending", "selects")
 
     def __init__(self, position: int, selects: Callable[[Stored], bool] | None, limit: int) -> None:
         self.pending: deque[Change] = deque()
@@ -121,6 +121,8 @@ class Subscription:
         self._position = position
         self._limit = limit
         self._wake = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None  # kept from wait to wait, as most deadlines are those of the last wait
+        self._deadline = 0.0
 
     def offer(self, change: Change) -> None:
         """Queue `change` unless it was already part of what the reader started from."""
@@ -138,19 +140,25 @@ class Subscription:
     def close(self) -> None:
         """Tell the reader that nothing more will come."""
         self.closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
         self._wake.set()
 
-    async def wait(self, seconds: float) -> bool:
-        """Wait until something is pending or the subscription ends; False when `seconds` passed first."""
+    async def wait(self, now: float, deadline: float) -> None:
+        """Wait until something is pending, the subscription ends, or it is `deadline`; both times in seconds on one clock."""
         if self.pending or self.closed or self.overrun:
-            return True
+            return
         self._wake.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            return False
-        return True
+        if self._alarm is None or deadline != self._deadline:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._deadline = deadline
+            self._alarm = asyncio.get_running_loop().call_later(max(0.0, deadline - now), self._ring)
+        await self._wake.wait()
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._wake.set()
 
 
 class Collection:
