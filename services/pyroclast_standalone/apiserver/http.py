@@ -11,7 +11,7 @@ import orjson
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from pyroclast.runtime.responses import WholeResponse
+from pyroclast.responses import WholeResponse
 
 from . import status
 from .audit import AuditLog

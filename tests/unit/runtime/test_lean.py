@@ -31,16 +31,16 @@ import {program}.__main__
 print(json.dumps([sorted(sys.modules), gc.get_threshold(), [each["collections"] for each in gc.get_stats()]]))
 """
 
-EVERYWHERE = ("cryptography", "google.protobuf", "kubernetes_asyncio", "opentelemetry", "pydantic", "rich", "uvloop")
+EVERYWHERE = ("cryptography", "google.protobuf", "kubernetes_asyncio", "opentelemetry", "rich", "uvloop")
 """What no program needs before its work begins, and most never."""
 BESIDES = {
-    "pyroclast_admission": ("importlib.metadata", "numpy", "sqlite3", "yaml", "zipfile", "zoneinfo"),
-    "pyroclast_job_controller": ("aiohttp.web", "argparse", "numpy", "sqlite3", "yaml", "zoneinfo"),
-    "pyroclast_jobflow_controller": ("aiohttp.web", "argparse", "importlib.metadata", "numpy", "sqlite3", "yaml", "zoneinfo"),
-    "pyroclast_scheduler": ("aiohttp.web", "argparse", "sqlite3", "zoneinfo"),
-    "pyroclast_standalone": ("aiohttp.web", "importlib.metadata", "numpy", "prometheus_client", "sqlite3", "zoneinfo"),
-    "pyroclast_standalone.apiserver": ("numpy", "prometheus_client", "structlog", "yaml"),
-    "pyroclast_standalone.nodes": ("importlib.metadata", "numpy", "sqlite3", "yaml", "zoneinfo"),
+    "pyroclast_admission": ("numpy", "sqlite3", "yaml"),
+    "pyroclast_job_controller": ("aiohttp.web", "numpy", "sqlite3", "yaml"),
+    "pyroclast_jobflow_controller": ("aiohttp.web", "numpy", "sqlite3", "yaml"),
+    "pyroclast_scheduler": ("aiohttp.web", "sqlite3"),
+    "pyroclast_standalone": ("aiohttp.web", "numpy", "prometheus_client", "sqlite3"),
+    "pyroclast_standalone.apiserver": ("numpy", "prometheus_client", "pydantic", "structlog", "yaml"),
+    "pyroclast_standalone.nodes": ("numpy", "sqlite3", "yaml"),
 }
 
 
