@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import yaml
-
 from pyroclast.rules.resourcegroups import ConfigurationError, ResourceGroup, read_groups
 
 __all__ = ["parse_configuration"]
@@ -15,6 +13,8 @@ def parse_configuration(content: bytes) -> tuple[ResourceGroup, ...]:
     Raises:
         ConfigurationError: It is no YAML, or no admission configuration.
     """
+    import yaml  # noqa: PLC0415 - few have such a file
+
     try:
         document = yaml.safe_load(content)
     except yaml.YAMLError as error:

@@ -12,10 +12,10 @@ from aiohttp import web
 from aiohttp.hdrs import CONTENT_TYPE
 from aiohttp.http_exceptions import HttpProcessingError
 
+from pyroclast.responses import WholeResponse
 from pyroclast.runtime.errors import StartFailure
 from pyroclast_admission.engine import Engine, Reply
 from pyroclast_admission.metrics import ReviewMetrics
-from pyroclast_admission.responses import JsonAnswer
 
 __all__ = ["WebhookServer"]
 
@@ -89,8 +89,8 @@ class WebhookServer:
             reply = _plain(500, "the review failed; the log of the admission service says why")
         if self._engine.serves(path):
             self._metrics.took(path, time.perf_counter() - started)
-        if reply.status == 200 and JsonAnswer.fits(request):
-            return JsonAnswer(reply.body)
+        if WholeResponse.fits(request, reply.body):
+            return WholeResponse(reply.status, reply.content_type, reply.body)
         response = web.Response(status=reply.status, body=reply.body, headers={CONTENT_TYPE: reply.content_type})
         if not request.content.at_eof():
             response.force_close()  # what is left of the body is not worth reading

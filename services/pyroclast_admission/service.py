@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import zoneinfo
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -29,6 +28,7 @@ from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
 from pyroclast_admission.server import WebhookServer
 from pyroclast_admission.settings import AdmissionSettings
+from pyroclast_admission.zones import TimeZones
 
 __all__ = ["AdmissionService"]
 
@@ -53,7 +53,7 @@ class AdmissionService:
         if "/podgroups/mutate" in settings.enabled_admission:
             service.watch(namespaces.informer)
         options = settings.options(pod_level_resources=True)
-        self._known = Known(self._queues, flows, namespaces, options, frozenset(zoneinfo.available_timezones()))
+        self._known = Known(self._queues, flows, namespaces, options, TimeZones())
 
     @classmethod
     async def serve(cls, settings: AdmissionSettings, service: Service) -> None:

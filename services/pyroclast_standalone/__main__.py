@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 import signal
 import subprocess
@@ -14,10 +13,9 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-import structlog
-
 from pyroclast.kube.config import ConfigError
 from pyroclast.kube.errors import KubeError
+from pyroclast.runtime import logs
 
 from . import control_plane, manifests
 from .directory import DataDirectory
@@ -31,7 +29,7 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line `arguments` (those of the process by default); the exit status."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # the user is told in our words
+    logs.set_level("critical")  # the user is told in our words
     parser = _parser()
     try:
         options = parser.parse_args(arguments)

@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+import uvloop
+
+from .http import Connection, message
 
 __all__ = ["main"]
 
@@ -95,9 +98,7 @@ def request(path: str, tasks: int) -> bytes:
         "object": job(tasks),
         "dryRun": False,
     }
-    body = orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked})
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    return message("POST", path, orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,32 +116,29 @@ class Figures:
         return 1e6 / self.cpu_microseconds
 
 
-async def load(port: int, tls: ssl.SSLContext, pid: int, message: bytes, *, per_second: float = 0.0) -> Figures:
+async def load(port: int, tls: ssl.SSLContext, pid: int, review: bytes, *, per_second: float = 0.0) -> Figures:
     """Ask for `SECONDS` on all connections, as fast as it goes or at a fixed pace."""
     latencies: list[float] = []
-    streams = [await asyncio.open_connection("127.0.0.1", port, ssl=tls) for _ in range(CONNECTIONS)]
+    connections = [await Connection.open(f"https://127.0.0.1:{port}", tls) for _ in range(CONNECTIONS)]
     cpu, start = _cpu_seconds(pid), time.perf_counter()
     interval = CONNECTIONS / per_second if per_second else 0.0
 
-    async def ask(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def ask(number: int, connection: Connection) -> None:
         due = start + interval * number / CONNECTIONS
         while (now := time.perf_counter()) < start + SECONDS:
             if interval:
                 await asyncio.sleep(max(0.0, due - now))
                 due += interval
             sent = time.perf_counter()
-            writer.write(message)
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-            body = await reader.readexactly(length)
+            body = await connection.ask(review)
             latencies.append(time.perf_counter() - sent)
             if b'"allowed":true' not in body:
                 raise AssertionError(body.decode())
 
-    await asyncio.gather(*(ask(n, *stream) for n, stream in enumerate(streams)))
+    await asyncio.gather(*(ask(n, connection) for n, connection in enumerate(connections)))
     elapsed, used = time.perf_counter() - start, _cpu_seconds(pid) - cpu
-    for _, writer in streams:
-        writer.close()
+    for connection in connections:
+        connection.close()
     latencies.sort()
     count = len(latencies)
     return Figures(count / elapsed, used / count * 1e6, latencies[count // 2] * 1e3, latencies[int(count * 0.99)] * 1e3)
@@ -189,7 +187,7 @@ def main() -> int:
         assert server.stdin is not None
         port, bundle = server.stdout.readline().split()
         try:
-            return 0 if asyncio.run(measure(int(port), base64.b64decode(bundle), server.pid)) else 1
+            return 0 if uvloop.run(measure(int(port), base64.b64decode(bundle), server.pid)) else 1
         finally:
             server.stdin.close()
 

@@ -142,5 +142,4 @@ if __name__ == "__main__":
     import uvloop
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
-    memory.tune()
     uvloop.run(_main())

@@ -12,14 +12,20 @@ import structlog
 
 __all__ = ["configure", "set_level"]
 
-LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
 
 
 def configure(level: str = "info", style: str = "auto", *, service: str = "", stream: TextIO | None = None) -> None:
     """Set up logging for this process.
 
     Args:
-        level: debug, info, warning or error.
+        level: debug, info, warning, error or critical.
         style: json, console, or auto, which is console when `stream` is a terminal.
         service: stands in each JSON line.
         stream: where to; standard error by default.

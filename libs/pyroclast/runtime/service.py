@@ -186,7 +186,6 @@ def run_service(name: str, settings: ServiceSettings, main: Callable[[Service], 
     spawned, so what it holds in `async with` outlives its tasks. If it returns without having spawned anything, that is all.
     """
     logs.configure(settings.log_level, settings.log_format, service=name)
-    memory.tune()
 
     async def everything() -> None:
         await Service(name, settings).run(main)

@@ -15,8 +15,6 @@ from .persist import DamagedData, JournalFailed
 
 __all__ = ["main"]
 
-_GC_THRESHOLDS = (20_000, 20, 50)  # a request makes hundreds of short-lived dictionaries and no cycles: look for those rarely
-
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="pyroclast-apiserver", description="A Kubernetes API server for one machine.")
@@ -39,7 +37,6 @@ async def _serve(arguments: argparse.Namespace) -> None:
         audit_log=arguments.audit_log,
     ) as (_, url):
         gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLDS)
         print(f"ready {url} KUBECONFIG={arguments.data_dir / 'kubeconfig'}", flush=True)
         await stopping.wait()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
 
 from pyroclast.resources.go_text import go_quote
 
@@ -46,6 +47,7 @@ class Authenticator:
         self._now = now
         self._read: dict[str, dict[str, Any]] = {}
         self._certified: dict[bytes, User] = {}
+        self._peers: WeakKeyDictionary[Peer, User | None] = WeakKeyDictionary()  # None: without a certificate
 
     def user(self, authorization: str, tls: Peer | None) -> User:
         """The user of a request with this `Authorization` header over this connection.
@@ -53,18 +55,28 @@ class Authenticator:
         Raises:
             StatusError: 401, credentials were given and are not good.
         """
-        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-        if certificate and tls is not None:
-            found = self._certified.get(certificate)
-            if found is None:
-                found = self._certified[certificate] = _of_certificate(tls.getpeercert() or {}, certificate)
-            return found
+        certified = self._certified_peer(tls) if tls is not None else None
+        if certified is not None:
+            return certified
         if not authorization:
             return ANONYMOUS
         scheme, _, token = authorization.partition(" ")
         found = self.of_token(token.strip()) if scheme.lower() == "bearer" else None
         if found is None:
             raise status.unauthorized()
+        return found
+
+    def _certified_peer(self, tls: Peer) -> User | None:
+        """The user whose certificate came with the connection, None when none did; looked at once for each connection."""
+        try:
+            return self._peers[tls]
+        except KeyError:
+            pass
+        certificate = tls.getpeercert(binary_form=True)
+        found = self._certified.get(certificate) if certificate else None
+        if found is None and certificate:
+            found = self._certified[certificate] = _of_certificate(tls.getpeercert() or {}, certificate)
+        self._peers[tls] = found
         return found
 
     def of_token(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> User | None:

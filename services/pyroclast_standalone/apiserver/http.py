@@ -11,6 +11,8 @@ import orjson
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from pyroclast.responses import WholeResponse
+
 from . import status
 from .audit import AuditLog
 from .authn import Authenticator, impersonated
@@ -29,6 +31,7 @@ __all__ = ["Faults", "Front"]
 _log = logging.getLogger(__name__)
 _METHODS_WITH_BODY: Final = {"POST", "PUT", "PATCH", "DELETE"}
 _FAILED: Final = 400  # answers from here on are Statuses
+_NOT_KEPT: Final = "Cache-Control: no-cache, private\r\n"
 
 
 class Faults(Protocol):
@@ -81,6 +84,9 @@ class Front:
         if self._audit is not None:
             failure = answer.body if answer.code >= _FAILED else b""
             self._audit.record(request, context, answer.code, self._now(), failure=failure)
+        is_plain = bool(answer.content_type) and not answer.headers and not context.warnings
+        if is_plain and WholeResponse.fits(request, answer.body):
+            return WholeResponse(answer.code, answer.content_type, answer.body, _NOT_KEPT)
         return _response(context, answer, with_body=request.method != "HEAD")
 
     async def _answer(self, request: web.BaseRequest, context: Context) -> Answer | Streamed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -66,7 +66,7 @@ def patcher(
                 operations, twice = _parsed(context)
                 strange = [f"json patch {problem}" for problem in (*twice, *json_patch.unknown_fields(operations))]
                 return lambda live: _decoded(
-                    context, resource, _applied(lambda: json_patch.apply(live, operations)), problems=strange
+                    context, resource, _applied(lambda: json_patch.apply(live, operations)), live, problems=strange
                 )
             case content_type if content_type == MERGE:
                 patch, twice = _parsed(context)
@@ -76,7 +76,7 @@ def patcher(
                     raise status.bad_request(
                         f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type {_MAP}"
                     )
-                return lambda live: _decoded(context, resource, merge_patch.merge(live, patch), problems=twice)
+                return lambda live: _decoded(context, resource, merge_patch.merge(live, patch), live, problems=twice)
             case content_type if content_type == STRATEGIC and not resource.is_custom:
                 patch, twice = _parsed(context, prefix="")
                 if patch is None:
@@ -87,6 +87,7 @@ def patcher(
                     context,
                     resource,
                     _applied(lambda: strategic.merge(live or {}, patch, resource.strategy.schema)),
+                    live,
                     shown=go_value(patch),
                     problems=twice,
                 )
@@ -118,11 +119,15 @@ def _decoded(
     context: Context,
     resource: Resource,
     document: Any,  # noqa: ANN401 - any JSON
+    live: Mapping[str, Any] | None = None,
     *,
     shown: str = "",
     problems: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The patched object in the form of its kind; what is wrong with it and with the patch is told about field `patch`."""
+    """The patched object in the form of its kind; what is wrong with it and with the patch is told about field `patch`.
+
+    Parts that the patch left as they are in `live` are in form already.
+    """
     if not isinstance(document, dict):
         raise status.invalid("", "", "", [invalid("patch", document, "json: cannot unmarshal into Go value of type map")])
     before = orjson.dumps(document)
@@ -140,7 +145,8 @@ def _decoded(
         raise refused(why) from None
     try:
         strategy = resource.strategy
-        unknown = strategy.settle(result) if context.content_type == APPLY else strategy.decode(result)
+        untouched = _untouched(document, live or {})
+        unknown = strategy.settle(result) if context.content_type == APPLY else strategy.decode(result, untouched)
     except Undecodable as error:
         if context.content_type == APPLY:
             raise
@@ -154,6 +160,11 @@ def _decoded(
             for problem in found:
                 context.warn(problem)
     return result
+
+
+def _untouched(document: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
+    """The fields of a patched object that are those of the object as it was."""
+    return [name for name, part in document.items() if part is not None and part is live.get(name)]
 
 
 def _configuration(body: bytes) -> tuple[Any, list[str]]:

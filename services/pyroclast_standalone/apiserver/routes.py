@@ -76,7 +76,9 @@ class RequestInfo:
 
 def resolve(method: str, path: str, query: Query) -> RequestInfo:
     """Read `path` (still percent-encoded) as the API server's own resolver does."""
-    parts = [unquote(part) for part in path.split("/") if part]
+    parts = [part for part in path.split("/") if part]
+    if "%" in path:
+        parts = list(map(unquote, parts))
     method_verb = _VERBS.get(method, method.lower())
     match parts:
         case ["api", version, *rest] if rest:

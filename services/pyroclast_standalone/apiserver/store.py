@@ -111,7 +111,7 @@ class Journal(Protocol):
 class Subscription:
     """The changes of a collection after a revision, in order. `overrun` when the reader was too slow and must start anew."""
 
-    __slots__ = ("_limit", "_position", "_wake", "closed", "overrun", "pending", "selects")
+    __slots__ = ("_alarm", "_deadline", "_limit", "_position", "_wake", "closed", "overrun", "pending", "selects")
 
     def __init__(self, position: int, selects: Callable[[Stored], bool] | None, limit: int) -> None:
         self.pending: deque[Change] = deque()
@@ -121,6 +121,8 @@ class Subscription:
         self._position = position
         self._limit = limit
         self._wake = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None  # kept from wait to wait, as most deadlines are those of the last wait
+        self._deadline = 0.0
 
     def offer(self, change: Change) -> None:
         """Queue `change` unless it was already part of what the reader started from."""
@@ -138,19 +140,25 @@ class Subscription:
     def close(self) -> None:
         """Tell the reader that nothing more will come."""
         self.closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
         self._wake.set()
 
-    async def wait(self, seconds: float) -> bool:
-        """Wait until something is pending or the subscription ends; False when `seconds` passed first."""
+    async def wait(self, now: float, deadline: float) -> None:
+        """Wait until something is pending, the subscription ends, or it is `deadline`; both times in seconds on one clock."""
         if self.pending or self.closed or self.overrun:
-            return True
+            return
         self._wake.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            return False
-        return True
+        if self._alarm is None or deadline != self._deadline:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._deadline = deadline
+            self._alarm = asyncio.get_running_loop().call_later(max(0.0, deadline - now), self._ring)
+        await self._wake.wait()
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._wake.set()
 
 
 class Collection:
@@ -273,7 +281,7 @@ class Store:
         self._journal = journal
         self._collections: dict[str, Collection] = {}
         self._unwritten: list[tuple[Collection, Change]] = []
-        self._written: asyncio.Future[None] | None = None
+        self._written = asyncio.Event()  # set when the changes that are unwritten now are in the journal, or lost
 
     def collection(self, name: str) -> Collection:
         """The collection of that name, made when it is new."""
@@ -317,22 +325,27 @@ class Store:
             self._publish(collection, change)
             return
         if not self._unwritten:
-            loop = asyncio.get_running_loop()
-            self._written = loop.create_future()
-            loop.call_soon(self.flush)
+            self._written = asyncio.Event()
+            asyncio.get_running_loop().call_soon(self.flush)
         self._unwritten.append((collection, change))
 
     async def durable(self) -> None:
-        """Wait until everything committed so far is in the journal."""
-        if self._unwritten and self._written is not None:
-            await asyncio.shield(self._written)
+        """Wait until everything committed so far is in the journal.
+
+        Raises:
+            Exception: what the journal failed with.
+        """
+        if self._unwritten:
+            await self._written.wait()
+            if self.failure is not None:
+                raise self.failure
 
     def flush(self) -> None:
         """Write what is unwritten as one transaction, then tell watchers and waiting callers."""
         batch, written = self._unwritten, self._written
-        if not batch or self._journal is None or written is None:
+        if not batch or self._journal is None:
             return
-        self._unwritten, self._written = [], None
+        self._unwritten = []
         try:
             self._journal.write(
                 (collection.name, change.current.key, change.revision, None if change.kind is DELETED else change.current.data)
@@ -341,13 +354,11 @@ class Store:
         except Exception as error:  # noqa: BLE001 - whoever waits gets it, and the server stops
             self.failure = error
             self.broken.set()
-            written.set_exception(error)
-            written.exception()  # it is told through `failure` even when nobody waits
+            written.set()
             return
         for collection, change in batch:
             self._publish(collection, change)
-        if not written.done():
-            written.set_result(None)
+        written.set()
 
     def _publish(self, collection: Collection, change: Change) -> None:
         for subscription in collection.subscriptions:

@@ -93,6 +93,7 @@ class Watches:
                 yield chunk
         finally:
             resource.collection.subscriptions.discard(subscription)
+            subscription.close()
 
     async def _live(
         self,
@@ -107,12 +108,12 @@ class Watches:
         store = self._store
         begun = time.monotonic()
         marks = [ends - before for before in _LAST_BOOKMARKS if ends - before > begun]
-        next_mark = min([begun + _BOOKMARK_SECONDS, *marks])
+        next_mark = min([begun + _BOOKMARK_SECONDS, *marks]) if bookmarks else ends
         while True:
             now = time.monotonic()
             if now >= ends or subscription.closed:
                 return
-            if bookmarks and now >= next_mark:
+            if now >= next_mark:
                 marks = [mark for mark in marks if mark > now]
                 next_mark = min([now + _BOOKMARK_SECONDS, *marks])
                 if store.revision > told and not subscription.pending:
@@ -120,8 +121,7 @@ class Watches:
                     yield form.bookmark(told)
             if subscription.overrun:
                 return  # the client comes back, and is told when its revision is too old
-            if not await subscription.wait(max(0.0, min(ends, next_mark) - now)):
-                continue
+            await subscription.wait(now, min(ends, next_mark))
             pending = subscription.pending
             while pending:
                 count = min(len(pending), _CHUNK)

@@ -203,10 +203,10 @@ class Writer:
             document = change(None)
             metadata = _metadata_of(document)
             _name_matches(context, metadata)
-            _revision(metadata)
             if metadata.get("uid"):
                 why = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
                 raise status.conflict(resource.group, resource.plural, context.info.name, why)
+            _revision(metadata)
             return await self.create_document(context, resource, document, is_tracked=True)
         return await self.change(context, resource, key, change, subresource=subresource, retries=_RETRIES, is_tracked=is_apply)
 

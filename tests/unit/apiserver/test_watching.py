@@ -6,6 +6,9 @@ import asyncio
 
 import pytest
 
+from pyroclast_standalone.apiserver import watching
+from pyroclast_standalone.apiserver.store import Subscription
+
 from .conftest import CONFIG_MAPS, PODS, Api, config_map, pod
 
 
@@ -49,6 +52,32 @@ async def test_initial_events_end_with_a_bookmark(api: Api) -> None:
         kind, seen = await watch.next()
         assert kind == "BOOKMARK"
         assert seen["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_bookmarks_tell_that_others_changed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_BOOKMARK_SECONDS", 0.05)
+    start = (await api.get(CONFIG_MAPS)).version
+    async with api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion={start}&allowWatchBookmarks=true") as watch:
+        version = (await api.post(PODS, pod("a"))).version
+        kind, seen = await watch.next()
+        assert (kind, seen["metadata"]["resourceVersion"]) == ("BOOKMARK", version)
+
+
+@pytest.mark.parametrize("bookmarks", ["", "&allowWatchBookmarks=true"])
+async def test_a_watch_that_has_nothing_to_tell_rests(api: Api, monkeypatch: pytest.MonkeyPatch, bookmarks: str) -> None:
+    waits: list[float] = []
+    wait = Subscription.wait
+
+    async def counted(self: Subscription, now: float, deadline: float) -> None:
+        waits.append(deadline)
+        await wait(self, now, deadline)
+
+    monkeypatch.setattr(watching, "_BOOKMARK_SECONDS", 0.2)
+    monkeypatch.setattr(watching, "_LAST_BOOKMARKS", ())
+    monkeypatch.setattr(Subscription, "wait", counted)
+    async with api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion=999999&timeoutSeconds=1{bookmarks}") as watch:
+        assert await watch.rest() == []
+    assert len(waits) <= (8 if bookmarks else 3)
 
 
 async def test_a_revision_that_is_forgotten_is_answered_with_an_error_event(api: Api) -> None:

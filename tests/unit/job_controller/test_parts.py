@@ -120,13 +120,3 @@ def test_a_wrong_flag_is_one_line():
     assert result.returncode == 2
     assert len(result.stderr.splitlines()) == 1
     assert "--worker-threadz" in result.stderr
-
-
-def test_the_services_import_no_heavy_packages():
-    heavy = ("kubernetes_asyncio", "numpy", "opentelemetry", "cryptography")
-    code = (
-        "import sys, pyroclast_job_controller.__main__, pyroclast_jobflow_controller.__main__; "
-        f"print(*(name for name in {heavy} if name in sys.modules))"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert result.stdout.strip() == ""

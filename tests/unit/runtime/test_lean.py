@@ -1,24 +1,63 @@
-"""What lean loading leaves out is there when it is asked for."""
+"""What programs load: what lean loading leaves out is there when it is asked for, and nothing else comes in by mistake."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
-SCRIPT = """
+import pytest
+
+from pyroclast.lean import COLLECTIONS
+
+AUTHORITIES = """
 import ssl
 import pyroclast.runtime
 from aiohttp import connector
 from pyroclast.lean import TrustsWhenUsed
-context = next(each for each in vars(connector).values() if isinstance(each, TrustsWhenUsed))
-before = len(context.get_ca_certs())
-context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="localhost")
-usual = ssl.create_default_context()
-print(before, len(context.get_ca_certs()) == len(usual.get_ca_certs()), type(context).__name__, context.verify_mode.name)
+contexts = [each for each in vars(connector).values() if isinstance(each, TrustsWhenUsed)]
+before = [len(each.get_ca_certs()) for each in contexts]
+for each in contexts:
+    each.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="localhost")
+usual = len(ssl.create_default_context().get_ca_certs())
+print(before, [len(each.get_ca_certs()) - usual for each in contexts], {type(each) for each in contexts} == {ssl.SSLContext})
+print([each.verify_mode.name for each in contexts], vars(ssl.SSLContext).get("set_default_verify_paths"))
 import rich
 """
 
+LOADED = """
+import gc, json, sys
+import {program}.__main__
+print(json.dumps([sorted(sys.modules), gc.get_threshold(), [each["collections"] for each in gc.get_stats()]]))
+"""
+
+EVERYWHERE = ("cryptography", "google.protobuf", "kubernetes_asyncio", "opentelemetry", "rich", "uvloop")
+"""What no program needs before its work begins, and most never."""
+BESIDES = {
+    "pyroclast_admission": ("numpy", "sqlite3", "yaml"),
+    "pyroclast_job_controller": ("aiohttp.web", "numpy", "sqlite3", "yaml"),
+    "pyroclast_jobflow_controller": ("aiohttp.web", "numpy", "sqlite3", "yaml"),
+    "pyroclast_scheduler": ("aiohttp.web", "sqlite3"),
+    "pyroclast_standalone": ("aiohttp.web", "numpy", "prometheus_client", "sqlite3"),
+    "pyroclast_standalone.apiserver": ("numpy", "prometheus_client", "pydantic", "structlog", "yaml"),
+    "pyroclast_standalone.nodes": ("numpy", "sqlite3", "yaml"),
+}
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
 
 def test_authorities_of_the_system_are_read_when_they_are_needed() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
-    assert (done.stdout.split(), done.returncode) == (["0", "True", "SSLContext", "CERT_REQUIRED"], 0), done.stderr
+    assert run(AUTHORITIES).splitlines() == ["[0, 0] [0, 0] True", "['CERT_REQUIRED', 'CERT_NONE'] None"]
+
+
+@pytest.mark.parametrize("program", BESIDES)
+def test_a_program_loads_what_it_needs_and_seldom_collects_meanwhile(program: str) -> None:
+    modules, thresholds, (young, _, full) = json.loads(run(LOADED.format(program=program)))
+    assert set(modules).isdisjoint({*EVERYWHERE, *BESIDES[program]})
+    assert tuple(thresholds) == COLLECTIONS
+    assert young < 60  # more than a hundred, and a full one in most programs, when Python's thresholds hold
+    assert full == 0

@@ -110,15 +110,14 @@ def _whole(value: Json, node: Node) -> FieldSet:
     return {}
 
 
-def _parts(value: Json, node: Node) -> dict[str, tuple[Json, Node]] | None:
-    """The parts of a value that are owned one by one; None for a value that is owned as a whole."""
+def _parts(value: Json, node: Node) -> Mapping[str, Json] | None:
+    """The parts of a value that are owned one by one, by field or key of the item; None for one that is owned as a whole."""
     if node.is_atomic or node.type == "scalar":
         return None
     if isinstance(value, dict):
-        return {(step := node.step(name))[0]: (child, step[1]) for name, child in value.items()}
+        return value
     if isinstance(value, list) and node.type == "list":
-        item = node.item
-        return {key: (each, item) for key, each in _items(value, node).items()}
+        return _items(value, node)
     return {} if value is None else None
 
 
@@ -132,13 +131,16 @@ def _compare(old: Json, new: Json, node: Node) -> tuple[FieldSet, FieldSet, Fiel
     added: FieldSet = {}
     removed: FieldSet = {}
     modified: FieldSet = {}
-    for key, (child, inner) in after.items():
-        if key not in before:
+    is_list = isinstance(new, list)
+    for name, child in after.items():
+        if name not in before:
+            key, inner = (name, node.item) if is_list else node.step(name)
             added[key] = _whole(child, inner)
             continue
-        was = before[key][0]
+        was = before[name]
         if was is child or was == child:
             continue
+        key, inner = (name, node.item) if is_list else node.step(name)
         below = _compare(was, child, inner)
         if below is None:
             modified[key] = {}
@@ -146,8 +148,10 @@ def _compare(old: Json, new: Json, node: Node) -> tuple[FieldSet, FieldSet, Fiel
         for target, part in zip((added, removed, modified), below, strict=True):
             if part:
                 target[key] = part
-    for key, (child, inner) in before.items():
-        if key not in after:
+    is_list = isinstance(old, list)
+    for name, child in before.items():
+        if name not in after:
+            key, inner = (name, node.item) if is_list else node.step(name)
             removed[key] = _whole(child, inner)
     return added, removed, modified
 

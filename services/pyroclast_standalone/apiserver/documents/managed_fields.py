@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from . import field_sets
@@ -49,6 +49,10 @@ class Owner:
         version = "" if self.operation == "Apply" else self.api_version
         return self.manager, self.operation, version, self.subresource
 
+    def owning(self, fields: FieldSet) -> Owner:
+        """The same owner of other fields."""
+        return Owner(self.manager, self.operation, self.api_version, fields, self.time, self.subresource)
+
     def wire(self) -> Object:
         """The entry."""
         entry: Object = {
@@ -70,6 +74,11 @@ def decode(entries: Json) -> list[Owner]:
     """The owners of `metadata.managedFields`; none when one of the entries cannot be read."""
     if not isinstance(entries, list) or not all(map(_is_readable, entries)):
         return []
+    return _owners(entries)
+
+
+def _owners(entries: list[Object]) -> list[Owner]:
+    """The owners of entries that can be read."""
     return [
         Owner(
             entry.get("manager", ""),
@@ -140,13 +149,13 @@ def of_endpoint(fields: FieldSet, schema: Node, subresource: str) -> FieldSet:
 
 def _given(new: Object, old: Object | None, subresource: str) -> list[Owner]:
     """The owners before the write: as stored, unless the request brings some or clears them."""
-    stored = (old or {}).get("metadata", {}).get("managedFields")
-    if subresource:
-        return decode(stored)
+    stored = old["metadata"].get("managedFields") or [] if old is not None else []
     asked = new["metadata"].get("managedFields")
+    if subresource or asked == stored:
+        return _owners(stored)
     if asked in ([], [{}]):
         return []
-    return decode(asked) or decode(stored)
+    return decode(asked) or _owners(stored)
 
 
 def track_update(
@@ -187,6 +196,9 @@ def update_owners(owners: list[Owner], before: Mapping[str, Json], after: Object
         of_endpoint(each, schema, writer.subresource) for each in (change.added, change.removed, change.modified)
     )
     touched = field_sets.union(added, modified)
+    gained = owned(touched)
+    if not owners:
+        return [writer.owning(gained)] if gained else []
     result: dict[tuple[str, str, str, str], Owner] = {}
     for owner in owners:
         fields = owner.fields
@@ -194,17 +206,18 @@ def update_owners(owners: list[Owner], before: Mapping[str, Json], after: Object
             fields = field_sets.difference(fields, touched)
         if removed:
             fields = field_sets.difference(fields, removed)
-        result[owner.identity] = owner if fields is owner.fields else replace(owner, fields=fields)
-    gained = owned(touched)
+        result[owner.identity] = owner if fields is owner.fields else owner.owning(fields)
     if gained:
         previous = result.get(writer.identity)
         fields = field_sets.union(previous.fields, gained) if previous is not None else gained
-        result[writer.identity] = replace(writer, fields=fields)
+        result[writer.identity] = writer.owning(fields)
     return _folded([owner for owner in result.values() if owner.fields])
 
 
 def _folded(owners: list[Owner]) -> list[Owner]:
     """At most `MAX_UPDATERS` plain writers: the oldest of each version become one."""
+    if len(owners) <= MAX_UPDATERS:
+        return owners
     updaters = sorted((each for each in owners if each.operation == "Update"), key=lambda each: (each.time or "", each.identity))
     excess = len(updaters) - MAX_UPDATERS
     if excess <= 0:

@@ -244,9 +244,11 @@ def read_field(path: str) -> Callable[[Mapping[str, Any]], str]:
     def read(document: Mapping[str, Any]) -> str:
         value: Any = document
         for step in steps:
-            value = value.get(step) if isinstance(value, Mapping) else None
+            value = value.get(step) if isinstance(value, dict) else None
             if value is None:
                 return ""
+        if isinstance(value, str):
+            return value
         if isinstance(value, bool):
             return "true" if value else "false"
         return str(value)

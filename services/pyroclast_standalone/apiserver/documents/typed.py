@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -289,15 +289,19 @@ class Codec:
         self._fields: dict[str, tuple[Decoder, type | None, bool, bool]] | None = None
         self._fill: tuple[tuple[str, Callable[[], Json]], ...] = ()
 
-    def decode(self, document: Object) -> list[str]:
+    def decode(self, document: Object, untouched: Collection[str] = ()) -> list[str]:
         """Brings `document` into form, in place; returns a sentence per dropped field.
+
+        Args:
+            document: As it was sent, or made of what was sent.
+            untouched: Fields that are in form already.
 
         Raises:
             Undecodable: a value of a wrong type.
         """
         run = _Run()
         try:
-            self(document, run)
+            self(document, run, untouched)
         except _Mismatch as error:
             raise Undecodable(f"json: cannot unmarshal {go_kind(error.value)} into Go value of type {error.wanted}") from None
         if run.mismatch is not None:
@@ -316,13 +320,15 @@ class Codec:
             self._compile()
         return {name: make() for name, make in self._fill}
 
-    def __call__(self, value: Json, run: _Run) -> Json:
+    def __call__(self, value: Json, run: _Run, untouched: Collection[str] = ()) -> Json:
         """The value in form; see `decode`."""
         if value.__class__ is not dict:
             raise _Mismatch(value, self.short, "struct")
         fields = self._fields if self._fields is not None else self._compile()
         gone: list[str] = []
         for name, each in value.items():
+            if untouched and name in untouched:
+                continue
             entry = fields.get(name)
             if entry is None:
                 run.drop(name)
@@ -343,10 +349,13 @@ class Codec:
                 value[name] = new
         for name in gone:
             del value[name]
+        self._complete(value)
+        return value
+
+    def _complete(self, value: Object) -> None:
         for name, make in self._fill:
             if name not in value:
                 value[name] = make()
-        return value
 
     def _decoded(self, decoder: Decoder, name: str, value: Json, run: _Run, *, nests: bool) -> Json:
         try:

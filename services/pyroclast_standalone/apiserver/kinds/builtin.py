@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.builtins import Builtin
@@ -65,11 +65,11 @@ class BuiltinStrategy(Strategy):
             self._schema = node
         return self._schema
 
-    def decode(self, document: dict[str, Any]) -> list[str]:
+    def decode(self, document: dict[str, Any], untouched: Collection[str] = ()) -> list[str]:
         """Brings a parsed body into the kind's form; see `Strategy`."""
         metadata = document.get("metadata")
         forgets_owners = isinstance(metadata, dict) and metadata.get("managedFields") == []
-        problems = self._codec.decode(document)
+        problems = self._codec.decode(document, untouched)
         if forgets_owners:
             document["metadata"]["managedFields"] = []
         self.rules.default(document)

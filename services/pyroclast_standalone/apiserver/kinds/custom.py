@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from pyroclast.resources.go_text import go_quote, go_value
@@ -86,8 +86,8 @@ class CustomStrategy(Strategy):
         node.blank = {"apiVersion": self.api_version, "kind": self.kind, "metadata": {}}
         return node
 
-    def decode(self, document: dict[str, Any]) -> list[str]:
-        """Prunes and fills in defaults; see `Strategy`."""
+    def decode(self, document: dict[str, Any], untouched: Collection[str] = ()) -> list[str]:  # noqa: ARG002
+        """Prunes and fills in defaults, everywhere, as the schema may be another one than when it was stored; see `Strategy`."""
         dropped = self.structural.prune(document)
         self.structural.default(document)
         return [f"unknown field {go_quote(path)}" for path in dropped]

@@ -7,7 +7,7 @@ validate_update. All of them work on plain JSON objects and change only what the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -78,11 +78,15 @@ class Strategy(ABC):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @abstractmethod
-    def decode(self, document: dict[str, Any]) -> list[str]:
+    def decode(self, document: dict[str, Any], untouched: Collection[str] = ()) -> list[str]:
         """Brings a parsed body into the kind's form, in place; returns a sentence per dropped field (`unknown field "spec.x"`).
 
         Built-in kinds lose unknown fields, nulls and empty values that the API does not keep, quantities become canonical.
         Custom resources are pruned. Then defaults are filled in: who sends an object owns its defaults too.
+
+        Args:
+            document: The body, or a patched object.
+            untouched: Fields of an object that are as they were stored.
 
         Raises:
             Undecodable: a value of a wrong type.

@@ -1,0 +1,70 @@
+"""An HTTP answer in one piece: of its head, only the length and the time are not known beforehand.
+
+aiohttp writes the same bytes of a `web.Response`, header by header, in several times the time; where answers are small and
+many, that is a sixth of all the work.
+"""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import HttpVersion11, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import SERVER_SOFTWARE
+
+__all__ = ["WholeResponse"]
+
+LARGEST: Final = 64 * 1024
+"""Bytes of a body that is copied to stand behind its head."""
+
+_REASONS: Final = {each.value: each.phrase for each in HTTPStatus}
+
+
+class WholeResponse(web.StreamResponse):
+    """A `body`, to a request that it `fits`.
+
+    Args:
+        status: HTTP status.
+        content_type: Of the body.
+        body: All of it.
+        headers: More lines of the head, each with its end of line.
+    """
+
+    def __init__(self, status: int, content_type: str, body: bytes, headers: str = "") -> None:
+        super().__init__(status=status)
+        self._head = _head(status, content_type, headers)
+        self._whole = body
+
+    @staticmethod
+    def fits(request: web.BaseRequest, body: bytes) -> bool:
+        """Whether the head needs to say nothing of the connection, which stays, and the body is small."""
+        is_usual = request.keep_alive and request.version == HttpVersion11 and request.method != "HEAD"
+        return is_usual and len(body) <= LARGEST and request.content.at_eof()
+
+    @property
+    def keep_alive(self) -> bool:
+        """The connection stays."""
+        return True
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        """Write head and body."""
+        writer, body = request.writer, self._whole
+        await writer.write_eof(b"%s%d%s%s" % (self._head, len(body), _rest_of_head(int(time.time())), body))
+        return writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Nothing is left to be written."""
+
+
+@lru_cache(64)
+def _head(status: int, content_type: str, headers: str) -> bytes:
+    return f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n{headers}Content-Type: {content_type}\r\nContent-Length: ".encode()
+
+
+@lru_cache(1)
+def _rest_of_head(now: int) -> bytes:
+    return f"\r\nDate: {formatdate(now, usegmt=True)}\r\nServer: {SERVER_SOFTWARE}\r\n\r\n".encode()
