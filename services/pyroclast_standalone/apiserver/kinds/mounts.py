@@ -54,14 +54,16 @@ def check_mounts(container: Mapping[str, Any], volumes: Volumes, path: str) -> l
         seen.add(where)
         if name in devices:
             errors.append(invalid(f"{own}.name", name, "must not already exist in volumeDevices"))
-        if where in devices.values():
+        if devices and where in devices.values():
             errors.append(invalid(f"{own}.mountPath", where, "must not already exist as a path in volumeDevices"))
-        errors += check_descending(mount.get("subPath", ""), f"{path}.subPath")
+        if target := mount.get("subPath"):
+            errors += check_descending(target, f"{path}.subPath")
         if expression := mount.get("subPathExpr"):
             if mount.get("subPath"):
                 errors.append(invalid(f"{own}.subPathExpr", expression, "subPathExpr and subPath are mutually exclusive"))
             errors += check_descending(expression, f"{path}.subPathExpr")
-        errors += _check_propagation(mount, container, path)
+        if "mountPropagation" in mount or "recursiveReadOnly" in mount:
+            errors += _check_propagation(mount, container, path)
     return errors
 
 

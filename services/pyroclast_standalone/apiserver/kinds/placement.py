@@ -66,7 +66,8 @@ def _check_expression(expression: Mapping[str, Any], path: str, *, checks_values
         errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     errors += named(expression.get("key", ""), names.label_key, f"{path}.key")
     if checks_values:
-        errors += [error for at, value in enumerate(values) for error in named(value, names.label_value, f"{path}.values[{at}]")]
+        for at, value in enumerate(values):
+            errors += named(value, names.label_value, f"{path}.values[{at}]")
     return errors
 
 
