@@ -328,19 +328,21 @@ class Codec:
         if value.__class__ is not dict:
             raise _Mismatch(value, self.short, "struct")
         fields = self._fields if self._fields is not None else self._compile()
-        path = run.path
         gone: list[str] = []
         for name, each in value.items():
-            entry = fields.get(name)
-            if entry is None:
+            try:
+                decoder, python, omits_empty = fields[name]
+            except KeyError:
                 run.drop(name)
                 gone.append(name)
                 continue
-            if each is None:
+            if each.__class__ is python:
+                new = each
+            elif each is None:
                 gone.append(name)
                 continue
-            decoder, python, omits_empty = entry
-            if each.__class__ is not python:
+            else:
+                path = run.path
                 path.append(name)
                 try:
                     new = decoder(each, run)
@@ -349,8 +351,8 @@ class Codec:
                     new = each
                 path.pop()
                 if new is not each:
-                    value[name] = each = new
-            if omits_empty and not each:
+                    value[name] = new
+            if omits_empty and not new:
                 gone.append(name)
         for name in gone:
             del value[name]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required, unsupported
 from pyroclast_standalone.apiserver.documents.names import NameRule
 
 __all__ = ["check_fields", "child", "choice", "immutable", "named", "non_negative", "optional_choice", "required_name"]
+
+_Told = TypeVar("_Told")
 
 
 def child(path: str, field: str) -> str:
@@ -55,14 +57,14 @@ def required_name(holder: Mapping[str, Any], field: str, rule: NameRule, path: s
 
 
 def check_fields(
-    holder: Mapping[str, Any], checks: Iterable[tuple[str, Callable[[Any, str], list[FieldError]]]], path: str
-) -> list[FieldError]:
+    holder: Mapping[str, Any], checks: Iterable[tuple[str, Callable[[Any, str], Iterable[_Told]]]], path: str
+) -> list[_Told]:
     """What the check of each field says of its value, where there is one."""
-    errors: list[FieldError] = []
+    told: list[_Told] = []
     for field, check in checks:
         if value := holder.get(field):
-            errors += check(value, f"{path}.{field}")
-    return errors
+            told += check(value, f"{path}.{field}")
+    return told
 
 
 def immutable(new: Mapping[str, Any], old: Mapping[str, Any], field: str, path: str) -> list[FieldError]:

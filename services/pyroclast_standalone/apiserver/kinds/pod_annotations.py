@@ -11,7 +11,7 @@ from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidde
 from .paths import check_descending
 from .security import containers_of_pod
 
-__all__ = ["MIRROR", "check_annotation_changes", "check_annotations", "check_profiles"]
+__all__ = ["MIRROR", "check_annotation_changes", "check_annotations", "check_profiles", "profiles_in"]
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -49,7 +49,7 @@ def check_annotations(annotations: Mapping[str, str], spec: Mapping[str, Any], p
     cost = annotations.get(_DELETION_COST)
     if cost is not None and (not _INT.fullmatch(cost) or not -(2**31) <= int(cost) < 2**31):
         errors.append(invalid(f"{path}[{_DELETION_COST}]", cost, "must be a 32bit integer"))
-    profiles = _profiles_in(annotations)
+    profiles = profiles_in(annotations)
     for key in profiles:
         if not key.startswith(_APP_ARMOR):
             errors += _check_seccomp(annotations[key], f"{path}.{key}")
@@ -59,7 +59,7 @@ def check_annotations(annotations: Mapping[str, str], spec: Mapping[str, Any], p
     return errors
 
 
-def _profiles_in(annotations: Mapping[str, str]) -> list[str]:
+def profiles_in(annotations: Mapping[str, str]) -> list[str]:
     """The keys that name profiles."""
     return [key for key in annotations if key.startswith(_OF_CONTAINERS) or key == _SECCOMP_POD]
 
@@ -99,7 +99,7 @@ def _check_profile(annotation: str | None, profile: Mapping[str, Any] | None, pa
 
 def check_profiles(annotations: Mapping[str, str], spec: Mapping[str, Any], path: str) -> list[FieldError]:
     """Where annotations of a new pod, or of a template, contradict the security contexts of the spec at `path`."""
-    if not _profiles_in(annotations):
+    if not profiles_in(annotations):
         return []
     whole = spec.get("securityContext") or {}
     own = f"{path}.securityContext.seccompProfile"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents import names
 
 from .addresses import warn_of_address
+from .checks import check_fields
+from .pod_annotations import profiles_in
 from .security import containers_of_pod
 from .volume_warnings import warn_of_fractions, warn_of_volumes
 
@@ -89,14 +91,16 @@ def _selector(selector: Mapping[str, str], path: str) -> Iterator[str]:
 
 def _node_affinity(affinity: Mapping[str, Any], path: str) -> Iterator[str]:
     node, own = affinity.get("nodeAffinity") or {}, f"{path}.nodeAffinity"
-    terms = (node.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
-    wanted = [(f"{own}.{_REQUIRED}.nodeSelectorTerms[{index}]", term) for index, term in enumerate(terms)]
-    preferred = node.get(_PREFERRED) or ()
-    wanted += [(f"{own}.{_PREFERRED}[{index}].preference", term.get("preference") or {}) for index, term in enumerate(preferred)]
-    for at, term in wanted:
-        for index, expression in enumerate(term.get("matchExpressions") or ()):
-            if (key := expression.get("key", "")) in _OLD_LABELS:
-                yield f"{at}.matchExpressions[{index}].key: {key} is {_OLD_LABELS[key]}"
+    for index, term in enumerate((node.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()):
+        yield from _node_term(term, f"{own}.{_REQUIRED}.nodeSelectorTerms[{index}]")
+    for index, weighted in enumerate(node.get(_PREFERRED) or ()):
+        yield from _node_term(weighted.get("preference") or {}, f"{own}.{_PREFERRED}[{index}].preference")
+
+
+def _node_term(term: Mapping[str, Any], path: str) -> Iterator[str]:
+    for index, expression in enumerate(term.get("matchExpressions") or ()):
+        if (key := expression.get("key", "")) in _OLD_LABELS:
+            yield f"{path}.matchExpressions[{index}].key: {key} is {_OLD_LABELS[key]}"
 
 
 def _spread(constraints: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
@@ -109,6 +113,8 @@ def _spread(constraints: Sequence[Mapping[str, Any]], path: str) -> Iterator[str
 
 
 def _annotations(annotations: Mapping[str, str], path: str) -> list[str]:
+    if _OLD_ANNOTATIONS.keys().isdisjoint(annotations):
+        return []
     return [f"{path}[{key}]: {text}" for key, text in _OLD_ANNOTATIONS.items() if key in annotations]
 
 
@@ -174,26 +180,16 @@ _NEXT: Final = (
     ("overhead", _overhead),
 )
 _LAST: Final = (("affinity", _pod_affinity), ("dnsConfig", _servers), ("hostAliases", _aliases))
-_OfField = Callable[[Any, str], Iterable[str]]
-
-
-def _of_fields(spec: Mapping[str, Any], fields: Iterable[tuple[str, _OfField]], path: str) -> list[str]:
-    """The warnings about each field, where it is given."""
-    told: list[str] = []
-    for field, warn in fields:
-        if value := spec.get(field):
-            told += warn(value, f"{path}.{field}")
-    return told
 
 
 def _spec(spec: Mapping[str, Any], metadata: Mapping[str, Any], path: str) -> list[str]:
     """Warnings about a spec, whose metadata stand beside it."""
     annotations, notes = metadata.get("annotations"), f"{path.removesuffix('spec')}metadata.annotations"
-    told = _of_fields(spec, _FIRST, path)
+    told = check_fields(spec, _FIRST, path)
     if annotations:
         told += _annotations(annotations, notes)
-    told += _of_fields(spec, _NEXT, path)
-    if annotations:
+    told += check_fields(spec, _NEXT, path)
+    if annotations and profiles_in(annotations):
         told += _profiles(spec, annotations, notes)
     ports: list[tuple[str, Mapping[str, Any]]] = []
     for at, container in containers_of_pod(spec, path):
@@ -203,11 +199,11 @@ def _spec(spec: Mapping[str, Any], metadata: Mapping[str, Any], path: str) -> li
             told += _variables(variables, f"{at}.env")
         if listed := container.get("ports"):
             ports += [(f"{at}.ports[{number}]", port) for number, port in enumerate(listed)]
-    if ports:
+    if len(ports) > 1:
         told += _ports(ports)
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         told.append(f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1")
-    told += _of_fields(spec, _LAST, path)
+    told += check_fields(spec, _LAST, path)
     return told
 
 
@@ -215,7 +211,8 @@ def _amounts(resources: Mapping[str, Any], path: str) -> list[str]:
     told: list[str] = []
     for name in _BYTES:
         for kind in ("limits", "requests"):
-            if amounts := resources.get(kind):
+            amounts = resources.get(kind)
+            if amounts and name in amounts:
                 told += warn_of_fractions(amounts, (name,), f"{path}.{kind}")
     return told
 
@@ -224,9 +221,10 @@ def _variables(variables: Sequence[Mapping[str, Any]], path: str) -> Iterator[st
     seen: set[str] = set()
     for index, variable in enumerate(variables):
         name = variable.get("name", "")
-        own, value = f"$({name})", variable.get("value") or ""
-        if name in seen and ("valueFrom" in variable or value == own or own not in value):
-            yield f'{path}[{index}]: hides previous definition of "{name}", which may be dropped when using apply'
+        if name in seen:
+            own, value = f"$({name})", variable.get("value") or ""
+            if "valueFrom" in variable or value == own or own not in value:
+                yield f'{path}[{index}]: hides previous definition of "{name}", which may be dropped when using apply'
         seen.add(name)
 
 

@@ -130,7 +130,8 @@ def check_env(variables: Sequence[Mapping[str, Any]], path: str) -> list[FieldEr
     """What is wrong with the variables of a container."""
     errors: list[FieldError] = []
     for index, variable in enumerate(variables):
-        errors += required_name(variable, "name", names.env_var_name, f"{path}[{index}]")
+        if names.env_var_name(variable.get("name", "")):
+            errors += required_name(variable, "name", names.env_var_name, f"{path}[{index}]")
         if "valueFrom" in variable:
             errors += _check_source(variable, f"{path}[{index}].valueFrom")
     return errors

@@ -124,6 +124,8 @@ def check_amount(name: str, amount: str, path: str) -> list[FieldError]:
 
 def _check_pages(name: str, amount: str, path: str) -> list[FieldError]:
     """Huge pages come whole."""
+    if not name.startswith("hugepages-"):
+        return []
     try:
         size = quantity.parse(name.removeprefix("hugepages-")).millis
     except ValueError:
@@ -170,26 +172,30 @@ def _check_claims(claims: Sequence[Mapping[str, Any]], known: Collection[str], p
     return errors
 
 
+def _is_plain(name: str, amount: str) -> bool:
+    """Whether this is what everybody may ask for."""
+    return name in _SCHEDULED and quantity.parse(amount).nanos >= 0
+
+
 def _check(
     resources: Mapping[str, Any], check_name: Callable[[str, str], list[FieldError]], claims: Collection[str], path: str
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for name, amount in limits.items():
-        own = f"{path}.limits[{name}]"
-        errors += check_name(name, own)
-        errors += check_amount(name, amount, own)
-        if name.startswith("hugepages-"):
-            errors += _check_pages(name, amount, own)
+        if not _is_plain(name, amount):
+            own = f"{path}.limits[{name}]"
+            errors += [*check_name(name, own), *check_amount(name, amount, own), *_check_pages(name, amount, own)]
     for name, amount in requests.items():
-        own = f"{path}.requests[{name}]"
-        errors += check_name(name, own)
-        errors += check_amount(name, amount, own)
-        errors += _check_pair(name, amount, limits.get(name), path)
-        if name.startswith("hugepages-"):
-            errors += _check_pages(name, amount, own)
+        limit = limits.get(name)
+        unlike = [] if limit == amount else _check_pair(name, amount, limit, path)
+        if _is_plain(name, amount):
+            errors += unlike
+        else:
+            own = f"{path}.requests[{name}]"
+            errors += [*check_name(name, own), *check_amount(name, amount, own), *unlike, *_check_pages(name, amount, own)]
     given = {*limits, *requests}
-    if not given & _SCHEDULED and any(name.startswith("hugepages-") for name in given):
+    if given.isdisjoint(_SCHEDULED) and any(name.startswith("hugepages-") for name in given):
         errors.append(forbidden(path, "HugePages require cpu or memory"))
     if listed := resources.get("claims"):
         errors += _check_claims(listed, claims, f"{path}.claims")

@@ -21,6 +21,7 @@ _GONE: Final = {
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
 _WITH_ITEMS: Final = (("configMap", "name", "ConfigMap"), ("secret", "secretName", "Secret"), ("downwardAPI", "", "DownwardAPI"))
+_UNIT: Final = 10**9  # nanos
 _Path = tuple[str, str]  # and what it comes from
 
 
@@ -29,8 +30,12 @@ def warn_of_fractions(resources: Mapping[str, str] | None, names: Iterable[str],
     return [
         f'{path}[{name}]: fractional byte value "{amount}" is invalid, must be an integer'
         for name in names
-        if resources and (amount := resources.get(name)) is not None and quantity.parse(amount).millis % 1000
+        if resources and (amount := resources.get(name)) is not None and _is_fraction(quantity.parse(amount))
     ]
+
+
+def _is_fraction(amount: quantity.Quantity) -> bool:
+    return amount.nanos % _UNIT != 0 and amount.millis % 1000 != 0
 
 
 def warn_of_volumes(volumes: Sequence[Mapping[str, Any]], path: str) -> list[str]:
