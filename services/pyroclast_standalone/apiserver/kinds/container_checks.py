@@ -206,7 +206,8 @@ def check_init_containers(
     seen = set(regular)
     for index, container in enumerate(containers):
         own = f"{path}[{index}]"
-        errors += [*_check_common(container, parts, own), *_check_restarts(container, own)]
+        errors += _check_common(container, parts, own)
+        errors += _check_restarts(container, own)
         name, is_sidecar = container.get("name", ""), container.get("restartPolicy") == "Always"
         if name in seen:
             errors.append(duplicate(f"{own}.name", name))

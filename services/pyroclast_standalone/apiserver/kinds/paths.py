@@ -24,13 +24,14 @@ def check_descending(target: str, path: str) -> list[FieldError]:
     return [*errors, *check_no_backsteps(target, path)]
 
 
-def check_local(target: str, path: str) -> list[FieldError]:
-    """`target` goes down and has no name that the writer of volumes uses itself."""
+def check_local(holder: Mapping[str, Any], field: str, path: str) -> list[FieldError]:
+    """`field` goes down and has no name that the writer of volumes uses itself."""
+    target = holder.get(field, "")
     if ".." not in target and not target.startswith("/"):
         return []
-    errors = check_descending(target, path)
+    errors = check_descending(target, f"{path}.{field}")
     if target.startswith("..") and not target.startswith("../"):
-        errors.append(invalid(path, target, "must not start with '..'"))
+        errors.append(invalid(f"{path}.{field}", target, "must not start with '..'"))
     return errors
 
 

@@ -38,7 +38,7 @@ Source = Mapping[str, Any]
 
 def needs(source: Source, path: str, *fields: str) -> list[FieldError]:
     """`fields` must be given."""
-    return [] if all(map(source.get, fields)) else [required(f"{path}.{field}") for field in fields if not source.get(field)]
+    return [required(f"{path}.{field}") for field in fields if not source.get(field)]
 
 
 def check_host_path(source: Source, path: str) -> list[FieldError]:

@@ -40,7 +40,7 @@ def _check_items(source: Mapping[str, Any], path: str) -> list[FieldError]:
     for index, item in enumerate(source.get("items") or ()):
         own = f"{path}.items[{index}]"
         errors += needs(item, own, "key", "path")
-        errors += check_local(item.get("path", ""), f"{own}.path")
+        errors += check_local(item, "path", own)
         errors += check_mode(item, "mode", own)
     return errors
 
@@ -53,8 +53,8 @@ def _check_keys(source: Mapping[str, Any], path: str, name: str) -> list[FieldEr
 
 
 def _check_file(file: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors = needs(file, path, "path")
-    errors += check_local(file.get("path", ""), f"{path}.path")
+    errors = [] if file.get("path") else [required(f"{path}.path")]
+    errors += check_local(file, "path", path)
     field, resource = file.get("fieldRef"), file.get("resourceFieldRef")
     if field is not None:
         errors += check_pod_field(field, _FIELDS, f"{path}.fieldRef")
@@ -74,13 +74,15 @@ def _check_downward(source: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def _check_token(token: Mapping[str, Any], path: str, volume: str) -> list[FieldError]:
-    seconds, target = token.get("expirationSeconds", 0), token.get("path", "")
+    seconds = token.get("expirationSeconds", 0)
     errors: list[FieldError] = []
     if seconds < 600:
         errors.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
     if seconds > 2**32:
         errors.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
-    errors += check_local(target, f"{volume}.path") if target else [required(f"{volume}.path")]
+    if not token.get("path"):
+        errors.append(required(f"{volume}.path"))
+    errors += check_local(token, "path", volume)
     return errors
 
 
@@ -91,8 +93,10 @@ def _check_projected(projected: Mapping[str, Any], path: str) -> list[FieldError
         own = f"{path}.sources[{index}]"
         for kind in ("secret", "configMap"):
             if (each := source.get(kind)) is not None:
-                errors += needs(each, f"{own}.{kind}", "name")
-                errors += _check_items(each, f"{own}.{kind}")
+                inner = f"{own}.{kind}"
+                if not each.get("name"):
+                    errors.append(required(f"{inner}.name"))
+                errors += _check_items(each, inner)
                 for item in each.get("items") or ():
                     errors += _take(item.get("path", ""), taken, path, each.get("name", ""))
         if (downward := source.get("downwardAPI")) is not None:
@@ -174,7 +178,7 @@ def check_volumes(
     """The volumes that are right by name, and what is wrong with the others; templates have no `pod_name`."""
     errors: list[FieldError] = []
     right: dict[str, dict[str, Any]] = {}
-    made = {f"{pod_name}-{each.get('name')}" for each in volumes if "ephemeral" in each} if pod_name else set()
+    made = {f"{pod_name}-{each.get('name')}" for each in volumes if "ephemeral" in each} if pod_name else ()
     for index, volume in enumerate(volumes):
         own = f"{path}[{index}]"
         name = volume.get("name", "")
