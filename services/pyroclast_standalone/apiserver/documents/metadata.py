@@ -31,7 +31,9 @@ _ONLY_ONE: Final = 'Only one reference can have Controller set to true. Found "t
 def check_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError]:
     """What is wrong with a map of labels."""
     errors: list[FieldError] = []
-    for key, value in labels.items() if labels else ():
+    if not labels:
+        return errors
+    for key, value in labels.items():
         if wrong := names.label_key(key):
             errors += [invalid(path, key, sentence) for sentence in wrong]
         if wrong := names.label_value(value):

@@ -65,8 +65,7 @@ def _check_ports(ports: Sequence[Mapping[str, Any]], path: str) -> list[FieldErr
             elif name in seen:
                 errors.append(duplicate(f"{own}.name", name))
             seen.add(name)
-        number = port.get("containerPort", 0)
-        if number == 0:
+        if not port.get("containerPort"):
             errors.append(required(f"{own}.containerPort"))
         for field in ("containerPort", "hostPort"):
             if (value := port.get(field)) and not 1 <= value <= 65535:

@@ -91,8 +91,8 @@ _GATES: Final = (
     ("schedulingGates", _check_gates),
     ("topologySpreadConstraints", check_spread),
 )
-_IDENTITIES: Final = (("serviceAccountName", _check_subdomain), ("nodeName", _check_subdomain))
-_HOSTS: Final = (
+_NAMES: Final = (("serviceAccountName", _check_subdomain), ("nodeName", _check_subdomain))
+_FURTHER: Final = (
     ("hostname", _check_label),
     ("subdomain", _check_label),
     ("tolerations", check_tolerations),
@@ -100,14 +100,15 @@ _HOSTS: Final = (
     ("priorityClassName", _check_subdomain),
     ("runtimeClassName", _check_subdomain),
 )
+"""Fields that are checked by themselves, in the order in which the API tells of them."""
 
 
 def _check_names(spec: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors = check_fields(spec, _IDENTITIES, path)
+    errors = check_fields(spec, _NAMES, path)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:
         errors.append(invalid(f"{path}.activeDeadlineSeconds", deadline, f"must be between 1 and {_MAX_INT32}, inclusive"))
-    errors += check_fields(spec, _HOSTS, path)
+    errors += check_fields(spec, _FURTHER, path)
     errors += optional_choice(spec, "preemptionPolicy", _PREEMPTION, path)
     if overhead := spec.get("overhead"):
         errors += check_resources({"limits": overhead}, f"{path}.overhead")
