@@ -6,6 +6,7 @@ import pytest
 
 from pyroclast_standalone.apiserver import kinds
 from pyroclast_standalone.apiserver.documents.errors import causes_of
+from pyroclast_standalone.apiserver.documents.metadata import check_annotation_names
 from tests.unit.apiserver_documents.conftest import address, recorded, settled
 
 ROWS = recorded("kinds")
@@ -47,3 +48,10 @@ def test_objects_are_judged_as_by_a_real_server(row):
     causes, warnings = judged(row)
     assert ordered(causes) == ordered(row["causes"])
     assert sorted(warnings) == [text[1:-1].replace('\\"', '"') for text in row["warnings"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"), [("a" * 262_143, True), ("a" * 262_144, False), ("é" * 131_071, True), ("é" * 131_072, False)]
+)
+def test_annotations_are_counted_in_bytes(text, fits):
+    assert (check_annotation_names({"a": text}, "metadata.annotations") == []) is fits

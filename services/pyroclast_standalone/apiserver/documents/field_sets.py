@@ -84,30 +84,22 @@ class _Several(list[Json]):
 
 def _whole(value: Json, node: Node) -> FieldSet:
     """Everything in `value`, the value itself included."""
-    kind = value.__class__
-    if kind is dict:
-        if not value or node.is_atomic or node.type == "scalar":
-            return {}
-        fields: FieldSet = {_SELF: {}}
-        known = node.steps
-        for name, child in value.items():
-            step = known.get(name)
-            if step is None:
-                step = node.step(name)
-            inner = child.__class__
-            fields[step[0]] = _whole(child, step[1]) if inner is dict or inner is list else {}
-        return fields
-    if kind is list and value and node.type == "list" and not node.is_atomic:
+    parts = _parts(value, node)
+    return {_SELF: {}, **_members(value, parts, node)} if parts else {}
+
+
+def _members(value: Json, parts: Mapping[str, Json], node: Node) -> FieldSet:
+    """Everything in the `parts` of `value`."""
+    if value.__class__ is list:
         item = node.item
-        result: FieldSet = {_SELF: {}}
-        if node.is_set:
-            for each in value:
-                result["v:" + orjson.dumps(each).decode()] = {}
-            return result
-        for key, each in _items(value, node).items():
-            result[key] = _whole(each, item)
-        return result
-    return {}
+        return {key: _whole(each, item) for key, each in parts.items()}
+    fields: FieldSet = {}
+    known = node.steps
+    for name, child in parts.items():
+        key, inner = known.get(name) or node.step(name)
+        kind = child.__class__
+        fields[key] = _whole(child, inner) if kind is dict or kind is list else {}
+    return fields
 
 
 def _parts(value: Json, node: Node) -> Mapping[str, Json] | None:
@@ -128,6 +120,8 @@ def _compare(old: Json, new: Json, node: Node) -> tuple[FieldSet, FieldSet, Fiel
     before, after = _parts(old, node), _parts(new, node)
     if before is None or after is None:
         return None
+    if not before:
+        return _members(new, after, node), {}, {}
     added: FieldSet = {}
     removed: FieldSet = {}
     modified: FieldSet = {}

@@ -23,29 +23,41 @@ __all__ = [
 
 IMMUTABLE: Final = "field is immutable"
 _ANNOTATIONS_LIMIT: Final = 256 * 1024  # bytes of all keys and values together
+_WIDEST: Final = 4  # bytes of a character
 _OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _ONLY_ONE: Final = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
 
 
 def check_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError]:
     """What is wrong with a map of labels."""
-    errors = []
-    for key, value in (labels or {}).items():
-        errors += [invalid(path, key, sentence) for sentence in names.label_key(key)]
-        errors += [invalid(path, value, sentence) for sentence in names.label_value(value)]
+    errors: list[FieldError] = []
+    if not labels:
+        return errors
+    for key, value in labels.items():
+        if wrong := names.label_key(key):
+            errors += [invalid(path, key, sentence) for sentence in wrong]
+        if wrong := names.label_value(value):
+            errors += [invalid(path, value, sentence) for sentence in wrong]
     return errors
 
 
 def check_annotation_names(annotations: Mapping[str, str] | None, path: str) -> list[FieldError]:
     """What is wrong with the keys and the size of annotations."""
-    errors = []
-    size = 0
-    for key, value in (annotations or {}).items():
-        size += len(key.encode()) + len(value.encode())
-        errors += [invalid(path, key, sentence) for sentence in names.label_key(key.lower())]
-    if size > _ANNOTATIONS_LIMIT:
+    errors: list[FieldError] = []
+    if not annotations:
+        return errors
+    for key in annotations:
+        if wrong := names.label_key(key.lower()):
+            errors += [invalid(path, key, sentence) for sentence in wrong]
+    characters = sum(map(len, annotations)) + sum(map(len, annotations.values()))
+    if characters * _WIDEST > _ANNOTATIONS_LIMIT and _size_of(annotations) > _ANNOTATIONS_LIMIT:
         errors.append(too_long(path, _ANNOTATIONS_LIMIT))
     return errors
+
+
+def _size_of(annotations: Mapping[str, str]) -> int:
+    """The bytes of all keys and values together."""
+    return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
 
 
 def _in_order(owner: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,9 +95,12 @@ _UNQUALIFIED: Final = "name is neither a standard finalizer name nor is it fully
 
 def check_finalizer_names(metadata: Mapping[str, Any], path: str = "metadata.finalizers") -> list[FieldError]:
     """Finalizers of built-in kinds must say whose they are."""
+    finalizers = metadata.get("finalizers")
+    if not finalizers:
+        return []
     return [
         invalid(f"{path}[{index}]", each, _UNQUALIFIED)
-        for index, each in enumerate(metadata.get("finalizers") or ())
+        for index, each in enumerate(finalizers)
         if "/" not in each and each not in STANDARD_FINALIZERS
     ]
 
@@ -94,22 +109,24 @@ def check_metadata(
     metadata: Mapping[str, Any], *, namespaced: bool, name_rule: names.NameRule, path: str = "metadata"
 ) -> list[FieldError]:
     """What is wrong with the metadata of an object, its name already generated."""
-    errors = []
+    errors: list[FieldError] = []
     if generated := metadata.get("generateName"):
         errors += [invalid(f"{path}.generateName", generated, sentence) for sentence in name_rule(_masked(generated))]
     name = metadata.get("name")
     if not name:
         errors.append(required(f"{path}.name", "name or generateName is required"))
-    else:
-        errors += [invalid(f"{path}.name", name, sentence) for sentence in name_rule(name)]
+    elif wrong := name_rule(name):
+        errors += [invalid(f"{path}.name", name, sentence) for sentence in wrong]
     namespace = metadata.get("namespace")
     if namespaced and not namespace:
         errors.append(required(f"{path}.namespace"))
     elif namespaced:
-        errors += [invalid(f"{path}.namespace", namespace, sentence) for sentence in names.dns_label(namespace or "")]
+        if wrong := names.dns_label(namespace or ""):
+            errors += [invalid(f"{path}.namespace", namespace, sentence) for sentence in wrong]
     elif namespace:
         errors.append(forbidden(f"{path}.namespace", "not allowed on this type"))
-    return [*errors, *_check_common(metadata, path)]
+    errors += _check_common(metadata, path)
+    return errors
 
 
 def _check_common(metadata: Mapping[str, Any], path: str) -> list[FieldError]:

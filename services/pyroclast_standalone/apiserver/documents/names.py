@@ -164,6 +164,7 @@ def config_map_key(value: str) -> list[str]:
     return errors
 
 
+@lru_cache(maxsize=4096)
 def env_var_name(value: str) -> list[str]:
     """What is wrong with `value` as the name of an environment variable."""
     if not value:
@@ -173,6 +174,7 @@ def env_var_name(value: str) -> list[str]:
     return []
 
 
+@lru_cache(maxsize=1024)
 def port_name(value: str) -> list[str]:
     """What is wrong with `value` as the name of a port (RFC 6335)."""
     errors = []

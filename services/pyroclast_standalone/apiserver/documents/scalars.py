@@ -48,12 +48,14 @@ def canonical_amount(value: Json) -> str:
     Raises:
         Undecodable: no quantity.
     """
-    text = canonical_quantity(value)
-    return _in_millis(text) if text[-1] in "un" or "e-" in text else text
+    return _amount(value if value.__class__ is str else canonical_quantity(value))
 
 
-@lru_cache(maxsize=256)
-def _in_millis(text: str) -> str:
+@lru_cache(maxsize=4096)
+def _amount(text: str) -> str:
+    text = _quantity(text)
+    if text[-1] not in "un" and "e-" not in text:
+        return text
     found = quantity.parse(text)
     return str(quantity.from_millis(found.millis, found.format))
 

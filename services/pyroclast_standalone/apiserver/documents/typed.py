@@ -106,9 +106,8 @@ class _BadBytes(Undecodable):
     """Bytes that are not base64: like a wrong type, told only if nothing after it is worse."""
 
 
-def _mismatch(error: _Mismatch, run: _Run, holder: str, field: str) -> Undecodable:
-    steps = [step for step in run.path if isinstance(step, str)]
-    place = ".".join([*steps, field])
+def _mismatch(error: _Mismatch, run: _Run, holder: str) -> Undecodable:
+    place = ".".join(step for step in run.path if isinstance(step, str))
     kind = _number_text(error) or go_kind(error.value)
     text = f"json: cannot unmarshal {kind} into Go struct field {holder}.{place} of type {error.wanted}"
     return WrongType(text, error.value, error.wanted, error.form)
@@ -216,9 +215,9 @@ def _free(value: Json, _run: _Run) -> Json:
 def _schema_or_else(value: Json, run: _Run) -> Json:
     """A schema, or what may stand instead of one: a boolean, a list of schemas or texts."""
     if isinstance(value, dict):
-        return codec_of(_SCHEMA)(value, run)
+        return codec_of(_SCHEMA).form(value, run)
     if isinstance(value, list):
-        return [codec_of(_SCHEMA)(each, run) if isinstance(each, dict) else each for each in value]
+        return [codec_of(_SCHEMA).form(each, run) if isinstance(each, dict) else each for each in value]
     return value
 
 
@@ -248,13 +247,17 @@ _SPECIAL_ZEROS: Final[dict[str, Json]] = {
 }
 
 
-def _list_of(item: Decoder, zero: Callable[[], Json], name: str) -> Decoder:
+def _list_of(item: Decoder, zero: Callable[[], Json], name: str, python: type | None) -> Decoder:
+    """Decodes lists; items of type `python` need no decoding."""
+
     def decode(value: Json, run: _Run) -> Json:
         if value.__class__ is not list:
             raise _Mismatch(value, name, "slice")
         path = run.path
         path.append(0)
         for index, each in enumerate(value):
+            if each.__class__ is python:
+                continue
             path[-1] = index
             new = zero() if each is None else item(each, run)
             if new is not each:
@@ -265,11 +268,15 @@ def _list_of(item: Decoder, zero: Callable[[], Json], name: str) -> Decoder:
     return decode
 
 
-def _map_of(item: Decoder, zero: Callable[[], Json], name: str) -> Decoder:
+def _map_of(item: Decoder, zero: Callable[[], Json], name: str, python: type | None) -> Decoder:
+    """Decodes maps; values of type `python` need no decoding."""
+
     def decode(value: Json, run: _Run) -> Json:
         if value.__class__ is not dict:
             raise _Mismatch(value, name, "map")
         for key, each in value.items():
+            if each.__class__ is python:
+                continue
             new = zero() if each is None else item(each, run)
             if new is not each:
                 value[key] = new
@@ -286,7 +293,7 @@ class Codec:
     def __init__(self, name: str) -> None:
         self.name = name
         self.short = _short(name)
-        self._fields: dict[str, tuple[Decoder, type | None, bool, bool]] | None = None
+        self._fields: dict[str, tuple[Decoder, type | None, bool]] | None = None
         self._fill: tuple[tuple[str, Callable[[], Json]], ...] = ()
 
     def decode(self, document: Object, untouched: Collection[str] = ()) -> list[str]:
@@ -301,7 +308,7 @@ class Codec:
         """
         run = _Run()
         try:
-            self(document, run, untouched)
+            self.form(document, run, untouched)
         except _Mismatch as error:
             raise Undecodable(f"json: cannot unmarshal {go_kind(error.value)} into Go value of type {error.wanted}") from None
         if run.mismatch is not None:
@@ -320,7 +327,7 @@ class Codec:
             self._compile()
         return {name: make() for name, make in self._fill}
 
-    def __call__(self, value: Json, run: _Run, untouched: Collection[str] = ()) -> Json:
+    def form(self, value: Json, run: _Run, untouched: Collection[str] = ()) -> Json:
         """The value in form; see `decode`."""
         if value.__class__ is not dict:
             raise _Mismatch(value, self.short, "struct")
@@ -329,24 +336,30 @@ class Codec:
         for name, each in value.items():
             if untouched and name in untouched:
                 continue
-            entry = fields.get(name)
-            if entry is None:
+            try:
+                decoder, python, omits_empty = fields[name]
+            except KeyError:
                 run.drop(name)
                 gone.append(name)
                 continue
-            if each is None:
+            if each.__class__ is python:
+                new = each
+            elif each is None:
                 gone.append(name)
                 continue
-            decoder, python, omits_empty, nests = entry
-            if python is not None and each.__class__ is python:
-                if omits_empty and not each:
-                    gone.append(name)
-                continue
-            new = self._decoded(decoder, name, each, run, nests=nests)
+            else:
+                path = run.path
+                path.append(name)
+                try:
+                    new = decoder(each, run)
+                except (_Mismatch, _BadBytes) as error:
+                    self._note(error, run, name)
+                    new = each
+                path.pop()
+                if new is not each:
+                    value[name] = new
             if omits_empty and not new:
                 gone.append(name)
-            elif new is not each:
-                value[name] = new
         for name in gone:
             del value[name]
         self._complete(value)
@@ -357,33 +370,22 @@ class Codec:
             if name not in value:
                 value[name] = make()
 
-    def _decoded(self, decoder: Decoder, name: str, value: Json, run: _Run, *, nests: bool) -> Json:
-        try:
-            if not nests:
-                return decoder(value, run)
-            run.path.append(name)
-            value = decoder(value, run)
+    def _note(self, error: _Mismatch | _BadBytes, run: _Run, field: str) -> None:
+        """Keep the first mistake, and leave the path where it was when the value of `field` was begun."""
+        while run.path[-1] != field:
             run.path.pop()
-        except _Mismatch as error:
-            if nests:
-                steps = run.path
-                while steps and steps[-1] != name:
-                    steps.pop()
-                steps.pop()
-            run.mismatch = run.mismatch or _mismatch(error, run, self.short.rpartition(".")[2], name)
-        except _BadBytes as error:
-            run.mismatch = run.mismatch or error
-        return value
+        if run.mismatch is None:
+            run.mismatch = _mismatch(error, run, self.short.rpartition(".")[2]) if isinstance(error, _Mismatch) else error
 
-    def _compile(self) -> dict[str, tuple[Decoder, type | None, bool, bool]]:
-        fields: dict[str, tuple[Decoder, type | None, bool, bool]] = {}
+    def _compile(self) -> dict[str, tuple[Decoder, type | None, bool]]:
+        fields: dict[str, tuple[Decoder, type | None, bool]] = {}
         fill: list[tuple[str, Callable[[], Json]]] = []
         for field in _flat(self.name):
             decoder, python = _decoder_of(field)
             kind, container = _resolved(field.type, field.container)
             is_message = not container and kind not in _SPECIAL and message_of(kind) is not None
             omits = field.omits_empty and not field.is_pointer and not is_message and kind not in _FREE
-            fields[field.name] = (decoder, python, omits, bool(container) or is_message or kind.startswith(_SCHEMA))
+            fields[field.name] = (decoder, python, omits)
             if is_message and not field.is_pointer:
                 fill.append((field.name, codec_of(kind).zero))
             elif not field.omits_empty or (kind in _STRUCTS and not container and not field.is_pointer and not field.omits_zero):
@@ -418,15 +420,15 @@ def _decoder_of(field: Field) -> tuple[Decoder, type | None]:
         item, python, zero = _scalar(kind, shown), _PYTHON[kind] if small else None, lambda: _ZEROS[kind]
     else:
         codec = codec_of(kind)
-        item, python, zero = codec, None, codec.zero
+        item, python, zero = codec.form, None, codec.zero
     match container:
         case "list":
-            return _list_of(item, zero, f"[]{shown}"), None
+            return _list_of(item, zero, f"[]{shown}", python), None
         case "map of lists":
-            return _map_of(_list_of(item, zero, shown), list, f"map[string]{shown}"), None
+            return _map_of(_list_of(item, zero, shown, python), list, f"map[string]{shown}", None), None
         case "map":
             named = shown if field.container != container else f"map[string]{shown}"
-            return _map_of(_amount if kind == _QUANTITY else item, zero, named), None
+            return _map_of(_amount if kind == _QUANTITY else item, zero, named, python), None
         case _:
             return item, python
 

@@ -117,7 +117,8 @@ class BuiltinStrategy(Strategy):
         errors = check_metadata(document["metadata"], namespaced=self.namespaced, name_rule=rules.name)
         if self._names_finalizers:
             errors += check_finalizer_names(document["metadata"])
-        return Verdict([*errors, *rules.check(document)])
+        errors += rules.check(document)
+        return Verdict(errors)
 
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
         """All violations of a change."""

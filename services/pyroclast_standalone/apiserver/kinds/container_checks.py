@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.errors import (
@@ -18,7 +17,7 @@ from pyroclast_standalone.apiserver.documents.errors import (
     unsupported,
 )
 
-from .checks import choice, named
+from .checks import choice, required_name
 from .handlers import PROBES, check_lifecycle, check_probe
 from .mounts import check_devices, check_mounts
 from .references import check_env, check_env_from
@@ -37,8 +36,7 @@ _ONLY_SIDECARS: Final = "may not be set for init containers without restartPolic
 _NOT_EPHEMERAL: Final = ("ports", "resources", "resizePolicy", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
 
 
-@dataclass(frozen=True, slots=True)
-class PodParts:
+class PodParts(NamedTuple):
     """What the containers of a pod are checked against.
 
     Attributes:
@@ -67,11 +65,10 @@ def _check_ports(ports: Sequence[Mapping[str, Any]], path: str) -> list[FieldErr
             elif name in seen:
                 errors.append(duplicate(f"{own}.name", name))
             seen.add(name)
-        number = port.get("containerPort", 0)
-        if number == 0:
+        if not port.get("containerPort"):
             errors.append(required(f"{own}.containerPort"))
-        for field, value in (("containerPort", number), ("hostPort", port.get("hostPort", 0))):
-            if value and not 1 <= value <= 65535:
+        for field in ("containerPort", "hostPort"):
+            if (value := port.get(field)) and not 1 <= value <= 65535:
                 errors.append(invalid(f"{own}.{field}", value, "must be between 1 and 65535, inclusive"))
         errors += choice(port, "protocol", _PROTOCOLS, own)
     return errors
@@ -96,28 +93,37 @@ def _check_resizing(policies: Sequence[Mapping[str, Any]], path: str, restart_po
 
 
 def _check_common(container: Mapping[str, Any], parts: PodParts, path: str) -> list[FieldError]:
-    name = container.get("name", "")
-    errors = named(name, names.dns_label, f"{path}.name") if name else [required(f"{path}.name")]
+    errors = required_name(container, "name", names.dns_label, path)
     if not container.get("image"):
         errors.append(required(f"{path}.image"))
     errors += choice(container, "terminationMessagePolicy", _MESSAGE_POLICIES, path)
-    errors += _check_ports(container.get("ports") or (), f"{path}.ports")
-    errors += check_env(container.get("env") or (), f"{path}.env")
-    errors += check_env_from(container.get("envFrom") or (), f"{path}.envFrom")
-    errors += check_mounts(container, parts.volumes, f"{path}.volumeMounts")
-    errors += check_devices(container, parts.volumes, f"{path}.volumeDevices")
+    if ports := container.get("ports"):
+        errors += _check_ports(ports, f"{path}.ports")
+    if env := container.get("env"):
+        errors += check_env(env, f"{path}.env")
+    if sources := container.get("envFrom"):
+        errors += check_env_from(sources, f"{path}.envFrom")
+    if container.get("volumeMounts"):
+        errors += check_mounts(container, parts.volumes, f"{path}.volumeMounts")
+    if container.get("volumeDevices"):
+        errors += check_devices(container, parts.volumes, f"{path}.volumeDevices")
     errors += choice(container, "imagePullPolicy", _PULL_POLICIES, path)
-    errors += check_resources(container.get("resources") or {}, f"{path}.resources", parts.claims)
-    errors += _check_resizing(container.get("resizePolicy") or (), f"{path}.resizePolicy", parts.restart_policy)
-    return [*errors, *check_context(container.get("securityContext"), f"{path}.securityContext", host_users=parts.host_users)]
+    if resources := container.get("resources"):
+        errors += check_resources(resources, f"{path}.resources", parts.claims)
+    if policies := container.get("resizePolicy"):
+        errors += _check_resizing(policies, f"{path}.resizePolicy", parts.restart_policy)
+    if context := container.get("securityContext"):
+        errors += check_context(context, f"{path}.securityContext", host_users=parts.host_users)
+    return errors
 
 
 def _check_restarts(container: Mapping[str, Any], path: str) -> list[FieldError]:
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
     errors: list[FieldError] = []
+    if policy is None and not rules:
+        return errors
     if policy is None:
-        if rules:
-            errors.append(required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used"))
+        errors.append(required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used"))
     elif policy not in _RESTART_POLICIES:
         errors.append(unsupported(f"{path}.restartPolicy", policy, _RESTART_POLICIES))
     if len(rules) > 20:
@@ -138,8 +144,11 @@ def _check_restarts(container: Mapping[str, Any], path: str) -> list[FieldError]
 
 
 def _check_life(container: Mapping[str, Any], path: str, grace: int | None) -> list[FieldError]:
-    probes = (error for probe in PROBES for error in check_probe(container, probe, path, grace))
-    return [*check_lifecycle(container, path, grace), *probes]
+    errors = check_lifecycle(container, path, grace) if "lifecycle" in container else []
+    for probe in PROBES:
+        if probe in container:
+            errors += check_probe(container, probe, path, grace)
+    return errors
 
 
 def check_containers(containers: list[dict[str, Any]] | None, parts: PodParts, path: str) -> list[FieldError]:
@@ -157,7 +166,8 @@ def check_containers(containers: list[dict[str, Any]] | None, parts: PodParts, p
         seen.add(name)
         errors += _check_life(container, own, parts.grace)
         errors += _check_restarts(container, own)
-    return [*errors, *_host_port_conflicts(containers, path)]
+    errors += _host_port_conflicts(containers, path)
+    return errors
 
 
 def _check_image(container: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -168,7 +178,10 @@ def _check_image(container: Mapping[str, Any], path: str) -> list[FieldError]:
 
 def check_images(containers: Sequence[Mapping[str, Any]] | None, path: str) -> list[FieldError]:
     """Images of pods, in contrast to those of templates, may not be padded."""
-    return [error for index, each in enumerate(containers or ()) for error in _check_image(each, f"{path}[{index}]")]
+    errors: list[FieldError] = []
+    for index, container in enumerate(containers or ()):
+        errors += _check_image(container, f"{path}[{index}]")
+    return errors
 
 
 def _host_port_conflicts(containers: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:
@@ -192,7 +205,8 @@ def check_init_containers(
     seen = set(regular)
     for index, container in enumerate(containers):
         own = f"{path}[{index}]"
-        errors += [*_check_common(container, parts, own), *_check_restarts(container, own)]
+        errors += _check_common(container, parts, own)
+        errors += _check_restarts(container, own)
         name, is_sidecar = container.get("name", ""), container.get("restartPolicy") == "Always"
         if name in seen:
             errors.append(duplicate(f"{own}.name", name))

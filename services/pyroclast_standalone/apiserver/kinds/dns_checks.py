@@ -36,14 +36,13 @@ def _check_search(domain: str, path: str) -> list[FieldError]:
 
 def check_dns(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     """What is wrong with the servers, domains and options that a pod brings."""
-    config, own = spec.get("dnsConfig"), f"{path}.dnsConfig"
-    if spec.get("dnsPolicy") == "None":
-        if config is None:
-            return [required(own, "must provide `dnsConfig` when `dnsPolicy` is None")]
-        if not config.get("nameservers"):
-            return [required(f"{own}.nameservers", "must provide at least one DNS nameserver when `dnsPolicy` is None")]
+    config = spec.get("dnsConfig")
+    is_alone = spec.get("dnsPolicy") == "None"
     if config is None:
-        return []
+        return [required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")] if is_alone else []
+    own = f"{path}.dnsConfig"
+    if is_alone and not config.get("nameservers"):
+        return [required(f"{own}.nameservers", "must provide at least one DNS nameserver when `dnsPolicy` is None")]
     servers, searches = config.get("nameservers") or [], config.get("searches") or []
     errors: list[FieldError] = []
     if len(servers) > _MOST_SERVERS:

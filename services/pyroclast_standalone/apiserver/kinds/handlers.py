@@ -37,8 +37,10 @@ def _check_request(action: Mapping[str, Any], path: str) -> list[FieldError]:
     errors += check_port(action.get("port"), f"{path}.port")
     if (scheme := action.get("scheme", "")) not in {"HTTP", "HTTPS"}:
         errors.append(unsupported(f"{path}.scheme", scheme, ["HTTP", "HTTPS"]))
-    wrong = [name for each in action.get("httpHeaders") or () if not _HEADER.fullmatch(name := each.get("name", ""))]
-    return [*errors, *(invalid(f"{path}.httpHeaders", name, _HEADER_TEXT) for name in wrong)]
+    for header in action.get("httpHeaders") or ():
+        if not _HEADER.fullmatch(name := header.get("name", "")):
+            errors.append(invalid(f"{path}.httpHeaders", name, _HEADER_TEXT))
+    return errors
 
 
 def _check_handler(handler: Mapping[str, Any], path: str, grace: int | None) -> list[FieldError]:
@@ -60,7 +62,9 @@ def _check_handler(handler: Mapping[str, Any], path: str, grace: int | None) -> 
             errors.append(invalid(own, action.get("seconds", 0), text))
         case _:
             pass
-    return [*errors, *(forbidden(f"{path}.{extra}", "may not specify more than 1 handler type") for extra in given[1:])]
+    if len(given) > 1:
+        errors += [forbidden(f"{path}.{extra}", "may not specify more than 1 handler type") for extra in given[1:]]
+    return errors
 
 
 def check_probe(container: Mapping[str, Any], name: str, path: str, grace: int | None) -> list[FieldError]:
@@ -69,7 +73,8 @@ def check_probe(container: Mapping[str, Any], name: str, path: str, grace: int |
     if probe is None:
         return []
     own = f"{path}.{name}"
-    errors = [*_check_handler(probe, own, grace), *non_negative(probe, _COUNTS, own)]
+    errors = _check_handler(probe, own, grace)
+    errors += non_negative(probe, _COUNTS, own)
     patience = probe.get("terminationGracePeriodSeconds")
     if patience is not None and patience <= 0:
         errors.append(invalid(f"{own}.terminationGracePeriodSeconds", patience, "must be greater than 0"))

@@ -14,7 +14,8 @@ __all__ = ["check_selector"]
 
 def check_selector(selector: Mapping[str, Any], path: str) -> list[FieldError]:
     """What is wrong with a LabelSelector."""
-    errors = check_labels(selector.get("matchLabels"), f"{path}.matchLabels")
+    labels = selector.get("matchLabels")
+    errors = check_labels(labels, f"{path}.matchLabels") if labels else []
     for index, expression in enumerate(selector.get("matchExpressions") or ()):
         own = f"{path}.matchExpressions[{index}]"
         operator, values = expression.get("operator", ""), expression.get("values") or []
@@ -25,7 +26,9 @@ def check_selector(selector: Mapping[str, Any], path: str) -> list[FieldError]:
         elif operator not in {"In", "NotIn", "Exists", "DoesNotExist"}:
             errors.append(invalid(f"{own}.operator", operator, "not a valid selector operator"))
         key = expression.get("key", "")
-        errors += [invalid(f"{own}.key", key, sentence) for sentence in names.label_key(key)]
+        if wrong := names.label_key(key):
+            errors += [invalid(f"{own}.key", key, sentence) for sentence in wrong]
         for at, value in enumerate(values):
-            errors += [invalid(f"{own}.values[{at}]", value, sentence) for sentence in names.label_value(value)]
+            if wrong := names.label_value(value):
+                errors += [invalid(f"{own}.values[{at}]", value, sentence) for sentence in wrong]
     return errors

@@ -41,27 +41,31 @@ def check_mounts(container: Mapping[str, Any], volumes: Volumes, path: str) -> l
     seen: set[str] = set()
     devices = {each.get("name", ""): each.get("devicePath", "") for each in container.get("volumeDevices") or ()}
     for index, mount in enumerate(container.get("volumeMounts") or ()):
-        own = f"{path}[{index}]"
         name, where = mount.get("name", ""), mount.get("mountPath", "")
         if not name:
-            errors.append(required(f"{own}.name"))
+            errors.append(required(f"{path}[{index}].name"))
         if name not in volumes:
-            errors.append(not_found(f"{own}.name", name))
+            errors.append(not_found(f"{path}[{index}].name", name))
         if not where:
-            errors.append(required(f"{own}.mountPath"))
+            errors.append(required(f"{path}[{index}].mountPath"))
         if where in seen:
-            errors.append(invalid(f"{own}.mountPath", where, "must be unique"))
+            errors.append(invalid(f"{path}[{index}].mountPath", where, "must be unique"))
         seen.add(where)
         if name in devices:
-            errors.append(invalid(f"{own}.name", name, "must not already exist in volumeDevices"))
-        if where in devices.values():
-            errors.append(invalid(f"{own}.mountPath", where, "must not already exist as a path in volumeDevices"))
-        errors += check_descending(mount.get("subPath", ""), f"{path}.subPath")
+            errors.append(invalid(f"{path}[{index}].name", name, "must not already exist in volumeDevices"))
+        if devices and where in devices.values():
+            text = "must not already exist as a path in volumeDevices"
+            errors.append(invalid(f"{path}[{index}].mountPath", where, text))
+        if target := mount.get("subPath"):
+            errors += check_descending(target, f"{path}.subPath")
         if expression := mount.get("subPathExpr"):
             if mount.get("subPath"):
-                errors.append(invalid(f"{own}.subPathExpr", expression, "subPathExpr and subPath are mutually exclusive"))
+                errors.append(
+                    invalid(f"{path}[{index}].subPathExpr", expression, "subPathExpr and subPath are mutually exclusive")
+                )
             errors += check_descending(expression, f"{path}.subPathExpr")
-        errors += _check_propagation(mount, container, path)
+        if "mountPropagation" in mount or "recursiveReadOnly" in mount:
+            errors += _check_propagation(mount, container, path)
     return errors
 
 

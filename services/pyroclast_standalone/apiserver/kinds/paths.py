@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
@@ -13,7 +14,8 @@ _MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
 
 def check_no_backsteps(target: str, path: str) -> list[FieldError]:
     """`target` may not go up."""
-    return [invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
+    goes_up = ".." in target and ".." in target.split("/")
+    return [invalid(path, target, "must not contain '..'")] if goes_up else []
 
 
 def check_descending(target: str, path: str) -> list[FieldError]:
@@ -22,14 +24,18 @@ def check_descending(target: str, path: str) -> list[FieldError]:
     return [*errors, *check_no_backsteps(target, path)]
 
 
-def check_local(target: str, path: str) -> list[FieldError]:
-    """`target` goes down and has no name that the writer of volumes uses itself."""
-    errors = check_descending(target, path)
+def check_local(holder: Mapping[str, Any], field: str, path: str) -> list[FieldError]:
+    """`field` goes down and has no name that the writer of volumes uses itself."""
+    target = holder.get(field, "")
+    if ".." not in target and not target.startswith("/"):
+        return []
+    errors = check_descending(target, f"{path}.{field}")
     if target.startswith("..") and not target.startswith("../"):
-        errors.append(invalid(path, target, "must not start with '..'"))
+        errors.append(invalid(f"{path}.{field}", target, "must not start with '..'"))
     return errors
 
 
-def check_mode(mode: Any, path: str) -> list[FieldError]:  # noqa: ANN401 - a number or nothing
-    """`mode`, if given, is the mode of a file."""
-    return [] if mode is None or 0 <= mode <= 0o777 else [invalid(path, mode, _MODE)]
+def check_mode(holder: Mapping[str, Any], field: str, path: str) -> list[FieldError]:
+    """`field`, if given, is the mode of a file."""
+    mode = holder.get(field)
+    return [] if mode is None or 0 <= mode <= 0o777 else [invalid(f"{path}.{field}", mode, _MODE)]

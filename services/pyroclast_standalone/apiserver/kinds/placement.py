@@ -24,27 +24,29 @@ def check_tolerations(tolerations: Sequence[Mapping[str, Any]], path: str) -> li
     """What is wrong with the taints that a pod bears."""
     errors: list[FieldError] = []
     for index, toleration in enumerate(tolerations):
-        own = f"{path}[{index}]"
         key, operator = toleration.get("key", ""), toleration.get("operator", "")
         value, effect = toleration.get("value", ""), toleration.get("effect", "")
         if key:
-            errors += named(key, names.label_key, f"{own}.key")
+            if wrong := names.label_key(key):
+                errors += [invalid(f"{path}[{index}].key", key, sentence) for sentence in wrong]
         elif operator != "Exists":
             text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            errors.append(invalid(f"{own}.operator", operator, text))
+            errors.append(invalid(f"{path}[{index}].operator", operator, text))
         if "tolerationSeconds" in toleration and effect != "NoExecute":
-            errors.append(invalid(f"{own}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+            errors.append(
+                invalid(f"{path}[{index}].effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+            )
         if operator in {"", "Equal"}:
             if wrong := names.label_value(value):
-                errors.append(invalid(f"{own}.operator", value, ";".join(wrong)))
+                errors.append(invalid(f"{path}[{index}].operator", value, ";".join(wrong)))
         elif operator == "Exists":
             if value:
-                errors.append(invalid(f"{own}.operator", value, "value must be empty when `operator` is 'Exists'"))
+                errors.append(invalid(f"{path}[{index}].operator", value, "value must be empty when `operator` is 'Exists'"))
         else:
             supported = ["Equal", "Exists", "Lt", "Gt"] if operator in {"Lt", "Gt"} else ["Equal", "Exists"]
-            errors.append(unsupported(f"{own}.operator", operator, supported))
+            errors.append(unsupported(f"{path}[{index}].operator", operator, supported))
         if effect and effect not in EFFECTS:
-            errors.append(unsupported(f"{own}.effect", effect, EFFECTS))
+            errors.append(unsupported(f"{path}[{index}].effect", effect, EFFECTS))
     return errors
 
 
@@ -66,7 +68,9 @@ def _check_expression(expression: Mapping[str, Any], path: str, *, checks_values
         errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     errors += named(expression.get("key", ""), names.label_key, f"{path}.key")
     if checks_values:
-        errors += [error for at, value in enumerate(values) for error in named(value, names.label_value, f"{path}.values[{at}]")]
+        for at, value in enumerate(values):
+            if wrong := names.label_value(value):
+                errors += [invalid(f"{path}.values[{at}]", value, sentence) for sentence in wrong]
     return errors
 
 
@@ -117,6 +121,8 @@ def _check_keys(holder: Mapping[str, Any], path: str) -> list[FieldError]:
     """Labels whose values come from the pod itself."""
     selector = holder.get("labelSelector")
     same, other = holder.get("matchLabelKeys") or [], holder.get("mismatchLabelKeys") or []
+    if not same and not other:
+        return []
     errors = _check_label_keys(same, selector, f"{path}.matchLabelKeys")
     errors += _check_label_keys(other, selector, f"{path}.mismatchLabelKeys")
     if selector is not None:
@@ -140,7 +146,8 @@ def _check_pod_term(term: Mapping[str, Any], path: str) -> list[FieldError]:
     errors += _check_keys(term, path)
     if not (key := term.get("topologyKey", "")):
         errors.append(required(f"{path}.topologyKey", "can not be empty"))
-    return [*errors, *named(key, names.label_key, f"{path}.topologyKey")]
+    errors += named(key, names.label_key, f"{path}.topologyKey")
+    return errors
 
 
 def _check_weight(term: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -160,8 +167,10 @@ def check_affinity(affinity: Mapping[str, Any], path: str) -> list[FieldError]:
             errors += _check_weight(preferred, inner)
             errors += _check_node_term(preferred.get("preference") or {}, f"{inner}.preference", checks_values=False)
     for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind)
+        if not rules:
+            continue
         own = f"{path}.{kind}"
-        rules = affinity.get(kind) or {}
         for index, term in enumerate(rules.get(_REQUIRED) or ()):
             errors += _check_pod_term(term, f"{own}.{_REQUIRED}[{index}]")
         for index, weighted in enumerate(rules.get(_PREFERRED) or ()):

@@ -11,13 +11,14 @@ from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidde
 from .paths import check_descending
 from .security import containers_of_pod
 
-__all__ = ["MIRROR", "check_annotation_changes", "check_annotations", "check_profiles"]
+__all__ = ["MIRROR", "check_annotation_changes", "check_annotations", "check_profiles", "profiles_in"]
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _SECCOMP: Final = "container.seccomp.security.alpha.kubernetes.io/"
 _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
+_OF_CONTAINERS: Final = (_APP_ARMOR, _SECCOMP)
 _INT: Final = re.compile(r"0|-?[1-9][0-9]*")
 
 
@@ -48,19 +49,27 @@ def check_annotations(annotations: Mapping[str, str], spec: Mapping[str, Any], p
     cost = annotations.get(_DELETION_COST)
     if cost is not None and (not _INT.fullmatch(cost) or not -(2**31) <= int(cost) < 2**31):
         errors.append(invalid(f"{path}[{_DELETION_COST}]", cost, "must be a 32bit integer"))
-    for key, value in annotations.items():
-        if key == _SECCOMP_POD or key.startswith(_SECCOMP):
-            errors += _check_seccomp(value, f"{path}.{key}")
-    for key, value in annotations.items():
+    profiles = profiles_in(annotations)
+    for key in profiles:
+        if not key.startswith(_APP_ARMOR):
+            errors += _check_seccomp(annotations[key], f"{path}.{key}")
+    for key in profiles:
         if key.startswith(_APP_ARMOR):
-            errors += _check_app_armor(key, value, spec, f"{path}[{key}]")
+            errors += _check_app_armor(key, annotations[key], spec, f"{path}[{key}]")
     return errors
+
+
+def profiles_in(annotations: Mapping[str, str]) -> list[str]:
+    """The keys that name profiles."""
+    return [key for key in annotations if key.startswith(_OF_CONTAINERS) or key == _SECCOMP_POD]
 
 
 def check_annotation_changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
     """What is wrong with how the annotations of a pod change."""
     mine, theirs = (pod["metadata"].get("annotations") or {} for pod in (new, old))
     errors: list[FieldError] = []
+    if mine == theirs:
+        return errors
     for key in [*theirs, *(key for key in mine if key not in theirs)]:
         if mine.get(key) == theirs.get(key):
             continue
@@ -92,6 +101,8 @@ def _check_profile(annotation: str | None, profile: Mapping[str, Any] | None, pa
 
 def check_profiles(annotations: Mapping[str, str], spec: Mapping[str, Any], path: str) -> list[FieldError]:
     """Where annotations of a new pod, or of a template, contradict the security contexts of the spec at `path`."""
+    if not profiles_in(annotations):
+        return []
     whole = spec.get("securityContext") or {}
     own = f"{path}.securityContext.seccompProfile"
     errors = list(_check_profile(annotations.get(_SECCOMP_POD), whole.get("seccompProfile"), own, "seccomp"))

@@ -9,7 +9,7 @@ from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, forbidden, invalid, not_found, required
 from pyroclast_standalone.apiserver.documents.metadata import check_annotation_names, check_labels
 
-from .checks import choice, named, optional_choice
+from .checks import check_fields, choice, named, optional_choice
 from .container_checks import (
     PodParts,
     check_containers,
@@ -71,31 +71,52 @@ def _check_claims(claims: Sequence[Mapping[str, Any]], path: str) -> list[FieldE
     return errors
 
 
-def _check_names(spec: Mapping[str, Any], path: str) -> list[FieldError]:
+def _check_subdomain(name: str, path: str) -> list[FieldError]:
+    return named(name, names.dns_subdomain, path)
+
+
+def _check_label(name: str, path: str) -> list[FieldError]:
+    return named(name, names.dns_label, path)
+
+
+def _check_readiness(gates: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    for field in ("serviceAccountName", "nodeName"):
-        if value := spec.get(field):
-            errors += named(value, names.dns_subdomain, f"{path}.{field}")
+    for index, gate in enumerate(gates):
+        errors += named(gate.get("conditionType", ""), names.label_key, f"{path}[{index}].conditionType")
+    return errors
+
+
+_GATES: Final = (
+    ("readinessGates", _check_readiness),
+    ("schedulingGates", _check_gates),
+    ("topologySpreadConstraints", check_spread),
+)
+_NAMES: Final = (("serviceAccountName", _check_subdomain), ("nodeName", _check_subdomain))
+_FURTHER: Final = (
+    ("hostname", _check_label),
+    ("subdomain", _check_label),
+    ("tolerations", check_tolerations),
+    ("hostAliases", check_host_aliases),
+    ("priorityClassName", _check_subdomain),
+    ("runtimeClassName", _check_subdomain),
+)
+"""Fields that are checked by themselves, in the order in which the API tells of them."""
+
+
+def _check_names(spec: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors = check_fields(spec, _NAMES, path)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:
         errors.append(invalid(f"{path}.activeDeadlineSeconds", deadline, f"must be between 1 and {_MAX_INT32}, inclusive"))
-    for field in ("hostname", "subdomain"):
-        if value := spec.get(field):
-            errors += named(value, names.dns_label, f"{path}.{field}")
-    errors += check_tolerations(spec.get("tolerations") or (), f"{path}.tolerations")
-    errors += check_host_aliases(spec.get("hostAliases") or (), f"{path}.hostAliases")
-    for field in ("priorityClassName", "runtimeClassName"):
-        if value := spec.get(field):
-            errors += named(value, names.dns_subdomain, f"{path}.{field}")
+    errors += check_fields(spec, _FURTHER, path)
     errors += optional_choice(spec, "preemptionPolicy", _PREEMPTION, path)
     if overhead := spec.get("overhead"):
         errors += check_resources({"limits": overhead}, f"{path}.overhead")
-    return [*errors, *check_os(spec, path)]
+    errors += check_os(spec, path)
+    return errors
 
 
 def _check_host_ports(spec: Mapping[str, Any], path: str, *, of_pod: bool) -> list[FieldError]:
-    if not spec.get("hostNetwork"):
-        return []
     return [
         invalid(f"{path}.containers[{index}].ports[{at}].hostPort", port.get("hostPort", 0), _SAME_PORT)
         for index, container in enumerate(spec.get("containers") or ())
@@ -106,61 +127,69 @@ def _check_host_ports(spec: Mapping[str, Any], path: str, *, of_pod: bool) -> li
 
 def _check_files(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     """Variables from files need a volume that the pod has for itself."""
-    volumes = {each.get("name", ""): each for each in spec.get("volumes") or ()}
     errors: list[FieldError] = []
     for field in ("initContainers", "containers", "ephemeralContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             for at, variable in enumerate(container.get("env") or ()):
-                reference = (variable.get("valueFrom") or {}).get("fileKeyRef")
-                if reference is None:
-                    continue
-                own = f"{path}.{field}[{index}].env[{at}].valueFrom.fileKeyRef.volumeName"
-                name = reference.get("volumeName", "")
-                if name not in volumes:
-                    errors.append(not_found(own, name))
-                elif "emptyDir" not in volumes[name]:
-                    errors.append(invalid(own, name, "referenced volume must be of type emptyDir"))
+                source = variable.get("valueFrom")
+                if source and "fileKeyRef" in source:
+                    own = f"{path}.{field}[{index}].env[{at}].valueFrom.fileKeyRef.volumeName"
+                    errors += _check_file(source["fileKeyRef"].get("volumeName", ""), spec, own)
     return errors
+
+
+def _check_file(name: str, spec: Mapping[str, Any], path: str) -> list[FieldError]:
+    volume = {each.get("name", ""): each for each in spec.get("volumes") or ()}.get(name)
+    if volume is None:
+        return [not_found(path, name)]
+    return [] if "emptyDir" in volume else [invalid(path, name, "referenced volume must be of type emptyDir")]
 
 
 def check_pod_spec(spec: Mapping[str, Any], path: str, *, pod_name: str | None = None) -> list[FieldError]:
     """What is wrong with the spec of a pod, wherever it stands; only that of a pod itself has a `pod_name`."""
     volumes, errors = check_volumes(spec.get("volumes") or [], f"{path}.volumes", pod_name=pod_name)
-    containers = spec.get("containers") or []
-    claims = {name for each in spec.get("resourceClaims") or () if (name := each.get("name"))}
+    containers, claims = spec.get("containers") or [], spec.get("resourceClaims") or ()
     parts = PodParts(
-        volumes=volumes,
-        claims=claims,
-        grace=spec.get("terminationGracePeriodSeconds"),
-        restart_policy=spec.get("restartPolicy", ""),
-        host_users=spec.get("hostUsers", True),
+        volumes,
+        {name for each in claims if (name := each.get("name"))} if claims else (),
+        spec.get("terminationGracePeriodSeconds"),
+        spec.get("restartPolicy", ""),
+        spec.get("hostUsers", True),
     )
-    errors += _check_claims(spec.get("resourceClaims") or (), f"{path}.resourceClaims")
+    if claims:
+        errors += _check_claims(claims, f"{path}.resourceClaims")
     errors += check_containers(containers, parts, f"{path}.containers")
-    regular = {container.get("name", "") for container in containers}
-    errors += check_init_containers(spec.get("initContainers") or (), regular, parts, f"{path}.initContainers")
-    errors += check_ephemeral_containers(spec, parts, f"{path}.ephemeralContainers")
-    errors += check_spec_resources(spec, path, claims)
-    errors += _check_host_ports(spec, path, of_pod=pod_name is not None)
+    if first := spec.get("initContainers"):
+        regular = {container.get("name", "") for container in containers}
+        errors += check_init_containers(first, regular, parts, f"{path}.initContainers")
+    if spec.get("ephemeralContainers"):
+        errors += check_ephemeral_containers(spec, parts, f"{path}.ephemeralContainers")
+    errors += check_spec_resources(spec, path, parts.claims)
+    if spec.get("hostNetwork"):
+        errors += _check_host_ports(spec, path, of_pod=pod_name is not None)
     errors += choice(spec, "restartPolicy", _RESTART, path)
     errors += choice(spec, "dnsPolicy", _DNS, path)
-    errors += check_labels(spec.get("nodeSelector"), f"{path}.nodeSelector")
+    if labels := spec.get("nodeSelector"):
+        errors += check_labels(labels, f"{path}.nodeSelector")
     errors += check_pod_context(spec, path)
-    errors += check_affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    if affinity := spec.get("affinity"):
+        errors += check_affinity(affinity, f"{path}.affinity")
     errors += check_dns(spec, path)
-    for index, gate in enumerate(spec.get("readinessGates") or ()):
-        errors += named(gate.get("conditionType", ""), names.label_key, f"{path}.readinessGates[{index}].conditionType")
-    errors += _check_gates(spec.get("schedulingGates") or (), f"{path}.schedulingGates")
-    errors += check_spread(spec.get("topologySpreadConstraints") or (), f"{path}.topologySpreadConstraints")
-    errors += [*check_host_users(spec, path), *check_host_name(spec, path)]
-    return [*errors, *_check_names(spec, path), *_check_files(spec, path)]
+    errors += check_fields(spec, _GATES, path)
+    errors += check_host_users(spec, path)
+    errors += check_host_name(spec, path)
+    errors += _check_names(spec, path)
+    errors += _check_files(spec, path)
+    return errors
 
 
 def check_pod(pod: dict[str, Any]) -> list[FieldError]:
     """What is wrong with a pod besides its metadata."""
-    spec = pod["spec"]
-    errors = check_annotations(pod["metadata"].get("annotations") or {}, spec, "metadata.annotations")
-    errors += check_pod_spec(spec, "spec", pod_name=pod["metadata"].get("name") or "")
+    spec, metadata = pod["spec"], pod["metadata"]
+    errors: list[FieldError] = []
+    if annotations := metadata.get("annotations"):
+        errors += check_annotations(annotations, spec, "metadata.annotations")
+    errors += check_pod_spec(spec, "spec", pod_name=metadata.get("name") or "")
     if not spec.get("serviceAccountName"):
         errors += [
             forbidden(
@@ -172,7 +201,8 @@ def check_pod(pod: dict[str, Any]) -> list[FieldError]:
             if "serviceAccountToken" in source
         ]
     errors += check_images(spec.get("containers"), "spec.containers")
-    return [*errors, *check_images(spec.get("initContainers"), "spec.initContainers")]
+    errors += check_images(spec.get("initContainers"), "spec.initContainers")
+    return errors
 
 
 def check_new_pod(pod: dict[str, Any]) -> list[FieldError]:
@@ -183,7 +213,9 @@ def check_new_pod(pod: dict[str, Any]) -> list[FieldError]:
         errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):
         errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
-    return [*errors, *check_profiles(pod["metadata"].get("annotations") or {}, spec, "spec")]
+    if annotations := pod["metadata"].get("annotations"):
+        errors += check_profiles(annotations, spec, "spec")
+    return errors
 
 
 def check_template(template: Mapping[str, Any], path: str) -> list[FieldError]:

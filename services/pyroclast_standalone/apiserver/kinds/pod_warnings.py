@@ -8,6 +8,8 @@ from typing import Any, Final
 from pyroclast_standalone.apiserver.documents import names
 
 from .addresses import warn_of_address
+from .checks import check_fields
+from .pod_annotations import profiles_in
 from .security import containers_of_pod
 from .volume_warnings import warn_of_fractions, warn_of_volumes
 
@@ -18,6 +20,9 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _MATCHES_NONE: Final = "a null labelSelector results in matching no pod"
 _BAD_NAME: Final = (
     "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
+)
+_BAD_HOST_NAME: Final = (
+    "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
 )
 _BYTES: Final = ("memory", "ephemeral-storage")
 _SECCOMP: Final = "container.seccomp.security.alpha.kubernetes.io/"
@@ -49,7 +54,7 @@ def warn_of_pod(pod: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[s
 
 def warn_of_template(template: Mapping[str, Any], path: str) -> list[str]:
     """Warnings about the template of pods at `path`."""
-    return list(_spec(template.get("spec") or {}, template.get("metadata") or {}, f"{path}.spec"))
+    return _spec(template.get("spec") or {}, template.get("metadata") or {}, f"{path}.spec")
 
 
 def warning_of(*path: str, names_pods: bool = False) -> Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]]:
@@ -71,54 +76,62 @@ def warning_of(*path: str, names_pods: bool = False) -> Callable[[Mapping[str, A
     return warn
 
 
-def _name(name: str) -> Iterator[str]:
+def _name(name: str) -> list[str]:
     """A pod's name is its host name too, which may be less than a pod's name may be."""
-    if faults := names.dns_label(name):
-        yield (
-            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
-            f"a DNS label is recommended: [{' '.join(faults)}]"
-        )
+    faults = names.dns_label(name)
+    return [f"{_BAD_HOST_NAME}: [{' '.join(faults)}]"] if faults else []
 
 
-def _labels(spec: Mapping[str, Any], path: str) -> Iterator[str]:
+def _selector(selector: Mapping[str, str], path: str) -> Iterator[str]:
     """Labels of nodes that have new names."""
-    for key in spec.get("nodeSelector") or ():
+    for key in selector:
         if key in _OLD_LABELS:
-            yield f"{path}.nodeSelector[{key}]: {_OLD_LABELS[key]}"
-    node, own = (spec.get("affinity") or {}).get("nodeAffinity") or {}, f"{path}.affinity.nodeAffinity"
-    terms = (node.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
-    wanted = [(f"{own}.{_REQUIRED}.nodeSelectorTerms[{index}]", term) for index, term in enumerate(terms)]
-    preferred = node.get(_PREFERRED) or ()
-    wanted += [(f"{own}.{_PREFERRED}[{index}].preference", term.get("preference") or {}) for index, term in enumerate(preferred)]
-    for at, term in wanted:
-        for index, expression in enumerate(term.get("matchExpressions") or ()):
-            if (key := expression.get("key", "")) in _OLD_LABELS:
-                yield f"{at}.matchExpressions[{index}].key: {key} is {_OLD_LABELS[key]}"
-    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
-        at, key = f"{path}.topologySpreadConstraints[{index}]", constraint.get("topologyKey", "")
+            yield f"{path}[{key}]: {_OLD_LABELS[key]}"
+
+
+def _node_affinity(affinity: Mapping[str, Any], path: str) -> Iterator[str]:
+    node, own = affinity.get("nodeAffinity") or {}, f"{path}.nodeAffinity"
+    for index, term in enumerate((node.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()):
+        yield from _node_term(term, f"{own}.{_REQUIRED}.nodeSelectorTerms[{index}]")
+    for index, weighted in enumerate(node.get(_PREFERRED) or ()):
+        yield from _node_term(weighted.get("preference") or {}, f"{own}.{_PREFERRED}[{index}].preference")
+
+
+def _node_term(term: Mapping[str, Any], path: str) -> Iterator[str]:
+    for index, expression in enumerate(term.get("matchExpressions") or ()):
+        if (key := expression.get("key", "")) in _OLD_LABELS:
+            yield f"{path}.matchExpressions[{index}].key: {key} is {_OLD_LABELS[key]}"
+
+
+def _spread(constraints: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+    for index, constraint in enumerate(constraints):
+        at, key = f"{path}[{index}]", constraint.get("topologyKey", "")
         if key in _OLD_LABELS:
             yield f"{at}.topologyKey: {key} is {_OLD_LABELS[key]}"
         if constraint.get("labelSelector") is None:
             yield f"{at}.labelSelector: {_MATCHES_NONE}"
 
 
-def _annotations(annotations: Mapping[str, str], path: str) -> Iterator[str]:
-    for key, text in _OLD_ANNOTATIONS.items():
-        if key in annotations:
-            yield f"{path}[{key}]: {text}"
+def _annotations(annotations: Mapping[str, str], path: str) -> list[str]:
+    if _OLD_ANNOTATIONS.keys().isdisjoint(annotations):
+        return []
+    return [f"{path}[{key}]: {text}" for key, text in _OLD_ANNOTATIONS.items() if key in annotations]
 
 
-def _repeated(spec: Mapping[str, Any], path: str) -> Iterator[str]:
-    for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
-        seen: set[str] = set()
-        for index, item in enumerate(spec.get(field) or ()):
-            value = item.get(key, "")
-            if value in seen:
-                yield f'{path}.{field}[{index}].{key}: duplicate {key} "{value}"'
-            seen.add(value)
-    for index, item in enumerate(spec.get("imagePullSecrets") or ()):
-        if not item.get("name"):
-            yield f'{path}.imagePullSecrets[{index}].name: invalid empty name ""'
+def _repeated(items: Sequence[Mapping[str, Any]], key: str, path: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        value = item.get(key, "")
+        if value in seen:
+            yield f'{path}[{index}].{key}: duplicate {key} "{value}"'
+        seen.add(value)
+
+
+def _secrets(secrets: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+    yield from _repeated(secrets, "name", path)
+    for index, secret in enumerate(secrets):
+        if not secret.get("name"):
+            yield f'{path}[{index}].name: invalid empty name ""'
 
 
 def _profiles(spec: Mapping[str, Any], annotations: Mapping[str, str], path: str) -> Iterator[str]:
@@ -130,10 +143,9 @@ def _profiles(spec: Mapping[str, Any], annotations: Mapping[str, str], path: str
             yield f"{path}[{key}]: {_NO_SECCOMP}"
 
 
-def _pod_terms(spec: Mapping[str, Any], path: str) -> Iterator[str]:
-    affinity = spec.get("affinity") or {}
+def _pod_affinity(affinity: Mapping[str, Any], path: str) -> Iterator[str]:
     for kind in ("podAffinity", "podAntiAffinity"):
-        rules, own = affinity.get(kind) or {}, f"{path}.affinity.{kind}"
+        rules, own = affinity.get(kind) or {}, f"{path}.{kind}"
         for index, term in enumerate(rules.get(_REQUIRED) or ()):
             if term.get("labelSelector") is None:
                 yield f"{own}.{_REQUIRED}[{index}].labelSelector: {_MATCHES_NONE}"
@@ -142,44 +154,77 @@ def _pod_terms(spec: Mapping[str, Any], path: str) -> Iterator[str]:
                 yield f"{own}.{_PREFERRED}[{index}].podAffinityTerm.labelSelector: {_MATCHES_NONE}"
 
 
-def _addresses(spec: Mapping[str, Any], path: str) -> Iterator[str]:
-    for index, server in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
-        yield from warn_of_address(server, f"{path}.dnsConfig.nameservers[{index}]")
-    for index, alias in enumerate(spec.get("hostAliases") or ()):
-        yield from warn_of_address(alias.get("ip", ""), f"{path}.hostAliases[{index}].ip")
+def _servers(config: Mapping[str, Any], path: str) -> Iterator[str]:
+    for index, server in enumerate(config.get("nameservers") or ()):
+        yield from warn_of_address(server, f"{path}.nameservers[{index}]")
 
 
-def _spec(spec: Mapping[str, Any], metadata: Mapping[str, Any], path: str) -> Iterator[str]:
+def _aliases(aliases: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+    for index, alias in enumerate(aliases):
+        yield from warn_of_address(alias.get("ip", ""), f"{path}[{index}].ip")
+
+
+def _overhead(amounts: Mapping[str, str], path: str) -> list[str]:
+    return warn_of_fractions(amounts, _BYTES, path)
+
+
+def _doubles(aliases: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+    return _repeated(aliases, "ip", path)
+
+
+_FIRST: Final = (("nodeSelector", _selector), ("affinity", _node_affinity), ("topologySpreadConstraints", _spread))
+_NEXT: Final = (
+    ("volumes", warn_of_volumes),
+    ("hostAliases", _doubles),
+    ("imagePullSecrets", _secrets),
+    ("overhead", _overhead),
+)
+_LAST: Final = (("affinity", _pod_affinity), ("dnsConfig", _servers), ("hostAliases", _aliases))
+
+
+def _spec(spec: Mapping[str, Any], metadata: Mapping[str, Any], path: str) -> list[str]:
     """Warnings about a spec, whose metadata stand beside it."""
-    annotations, notes = metadata.get("annotations") or {}, f"{path.removesuffix('spec')}metadata.annotations"
-    yield from _labels(spec, path)
-    yield from _annotations(annotations, notes)
-    yield from warn_of_volumes(spec.get("volumes") or (), f"{path}.volumes")
-    yield from _repeated(spec, path)
-    yield from warn_of_fractions(spec.get("overhead"), _BYTES, f"{path}.overhead")
-    yield from _profiles(spec, annotations, notes)
+    annotations, notes = metadata.get("annotations"), f"{path.removesuffix('spec')}metadata.annotations"
+    told = check_fields(spec, _FIRST, path)
+    if annotations:
+        told += _annotations(annotations, notes)
+    told += check_fields(spec, _NEXT, path)
+    if annotations and profiles_in(annotations):
+        told += _profiles(spec, annotations, notes)
     ports: list[tuple[str, Mapping[str, Any]]] = []
     for at, container in containers_of_pod(spec, path):
-        resources = container.get("resources") or {}
-        for name in _BYTES:
-            for kind in ("limits", "requests"):
-                yield from warn_of_fractions(resources.get(kind), (name,), f"{at}.resources.{kind}")
-        yield from _variables(container.get("env") or (), f"{at}.env")
-        ports += [(f"{at}.ports[{number}]", port) for number, port in enumerate(container.get("ports") or ())]
-    yield from _ports(ports)
+        if resources := container.get("resources"):
+            told += _amounts(resources, f"{at}.resources")
+        if variables := container.get("env"):
+            told += _variables(variables, f"{at}.env")
+        if listed := container.get("ports"):
+            ports += [(f"{at}.ports[{number}]", port) for number, port in enumerate(listed)]
+    if len(ports) > 1:
+        told += _ports(ports)
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
-        yield f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
-    yield from _pod_terms(spec, path)
-    yield from _addresses(spec, path)
+        told.append(f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1")
+    told += check_fields(spec, _LAST, path)
+    return told
+
+
+def _amounts(resources: Mapping[str, Any], path: str) -> list[str]:
+    told: list[str] = []
+    for name in _BYTES:
+        for kind in ("limits", "requests"):
+            amounts = resources.get(kind)
+            if amounts and name in amounts:
+                told += warn_of_fractions(amounts, (name,), f"{path}.{kind}")
+    return told
 
 
 def _variables(variables: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, variable in enumerate(variables):
         name = variable.get("name", "")
-        own, value = f"$({name})", variable.get("value") or ""
-        if name in seen and ("valueFrom" in variable or value == own or own not in value):
-            yield f'{path}[{index}]: hides previous definition of "{name}", which may be dropped when using apply'
+        if name in seen:
+            own, value = f"$({name})", variable.get("value") or ""
+            if "valueFrom" in variable or value == own or own not in value:
+                yield f'{path}[{index}]: hides previous definition of "{name}", which may be dropped when using apply'
         seen.add(name)
 
 

@@ -28,8 +28,9 @@ def quality_of_service(spec: Mapping[str, Any]) -> str:
         limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
         for name in ("cpu", "memory"):
             limit, request = limits.get(name), requests.get(name)
-            some = some or any(amount is not None and not _is_zero(amount) for amount in (limit, request))
-            if limit is None or _is_zero(limit) or request != limit:
+            has_limit = limit is not None and not _is_zero(limit)
+            some = some or has_limit or (request is not None and not _is_zero(request))
+            if not has_limit or request != limit:
                 guaranteed = False
     if not some:
         return "BestEffort"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.resources import quantity
@@ -11,7 +11,7 @@ from pyroclast.rules.podtemplates.environment import ENV_FIELDS
 from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required, unsupported
 
-from .checks import named
+from .checks import named, required_name
 from .paths import check_no_backsteps
 
 __all__ = ["check_env", "check_env_from", "check_pod_field", "check_resource_field"]
@@ -29,7 +29,6 @@ _HUGE: Final = ("limits.hugepages-", "requests.hugepages-")
 _SIZES: Final = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
 _WORDS: Final = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}
 _SUBSCRIPT: Final = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)
-_SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
 def _field_error(version: str, field: str) -> str:
@@ -50,12 +49,14 @@ def check_pod_field(reference: Mapping[str, Any], supported: Sequence[str], path
         return [required(f"{path}.apiVersion")]
     if not field:
         return [required(f"{path}.fieldPath")]
+    if version == "v1" and field in supported:
+        return []
     if why := _field_error(version, field):
         return [invalid(f"{path}.fieldPath", field, f"error converting fieldPath: {why}")]
     if subscripted := _SUBSCRIPT.fullmatch(field):
         key = subscripted[2].lower() if subscripted[1] == "metadata.annotations" else subscripted[2]
         return named(key, names.label_key, path)
-    return [] if field in supported else [unsupported(f"{path}.fieldPath", field, supported)]
+    return [unsupported(f"{path}.fieldPath", field, supported)]
 
 
 def check_resource_field(reference: Mapping[str, Any], path: str, *, of_volume: bool) -> list[FieldError]:
@@ -68,11 +69,12 @@ def check_resource_field(reference: Mapping[str, Any], path: str, *, of_volume: 
         errors.append(required(f"{path}.resource"))
     elif resource not in _RESOURCES and not resource.startswith(_HUGE):
         errors.append(unsupported(f"{path}.resource", resource, _RESOURCES))
-    return [*errors, *_check_divisor(resource, str(reference.get("divisor") or "0"), f"{path}.divisor")]
+    errors += _check_divisor(resource, str(reference.get("divisor") or "0"), f"{path}.divisor")
+    return errors
 
 
 def _check_divisor(resource: str, divisor: str, path: str) -> list[FieldError]:
-    if quantity.parse(divisor).is_zero:
+    if divisor == "0" or quantity.parse(divisor).is_zero:
         return []
     kind = resource.partition(".")[2]
     if resource in {"limits.cpu", "requests.cpu"}:
@@ -86,30 +88,34 @@ def _check_divisor(resource: str, divisor: str, path: str) -> list[FieldError]:
 
 def _check_key(reference: Mapping[str, Any], path: str) -> list[FieldError]:
     errors = named(reference.get("name", ""), names.dns_subdomain, f"{path}.name")
-    key = reference.get("key", "")
-    return [*errors, *(named(key, names.config_map_key, f"{path}.key") if key else [required(f"{path}.key")])]
+    errors += required_name(reference, "key", names.config_map_key, path)
+    return errors
 
 
 def _check_file(reference: Mapping[str, Any], path: str) -> list[FieldError]:
-    key, volume, file = (reference.get(name, "") for name in ("key", "volumeName", "path"))
-    errors = named(key, names.env_var_name, f"{path}.key") if key else [required(f"{path}.key")]
-    errors += named(volume, names.dns_label, f"{path}.volumeName") if volume else [required(f"{path}.volumeName")]
+    errors = required_name(reference, "key", names.env_var_name, path)
+    errors += required_name(reference, "volumeName", names.dns_label, path)
+    file = reference.get("path")
     return [*errors, *(check_no_backsteps(file, f"{path}.path") if file else [required(f"{path}.path")])]
+
+
+_SOURCES: Final[Sequence[tuple[str, Callable[[Mapping[str, Any], str], list[FieldError]]]]] = (
+    ("fieldRef", lambda reference, path: check_pod_field(reference, ENV_FIELDS, path)),
+    ("resourceFieldRef", lambda reference, path: check_resource_field(reference, path, of_volume=False)),
+    ("configMapKeyRef", _check_key),
+    ("secretKeyRef", _check_key),
+    ("fileKeyRef", _check_file),
+)
 
 
 def _check_source(variable: Mapping[str, Any], path: str) -> list[FieldError]:
     source = variable["valueFrom"]
     errors: list[FieldError] = []
-    if (reference := source.get("fieldRef")) is not None:
-        errors += check_pod_field(reference, ENV_FIELDS, f"{path}.fieldRef")
-    if (reference := source.get("resourceFieldRef")) is not None:
-        errors += check_resource_field(reference, f"{path}.resourceFieldRef", of_volume=False)
-    for kind in ("configMapKeyRef", "secretKeyRef"):
-        if (reference := source.get(kind)) is not None:
-            errors += _check_key(reference, f"{path}.{kind}")
-    if (reference := source.get("fileKeyRef")) is not None:
-        errors += _check_file(reference, f"{path}.fileKeyRef")
-    count = sum(name in source for name in _SOURCES)
+    count = 0
+    for kind, check in _SOURCES:
+        if kind in source:
+            errors += check(source[kind], f"{path}.{kind}")
+            count += 1
     if count == 0:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         errors.append(invalid(path, "", text))
@@ -124,11 +130,10 @@ def check_env(variables: Sequence[Mapping[str, Any]], path: str) -> list[FieldEr
     """What is wrong with the variables of a container."""
     errors: list[FieldError] = []
     for index, variable in enumerate(variables):
-        own = f"{path}[{index}]"
-        name = variable.get("name", "")
-        errors += named(name, names.env_var_name, f"{own}.name") if name else [required(f"{own}.name")]
-        if variable.get("valueFrom") is not None:
-            errors += _check_source(variable, f"{own}.valueFrom")
+        if names.env_var_name(variable.get("name", "")):
+            errors += required_name(variable, "name", names.env_var_name, f"{path}[{index}]")
+        if "valueFrom" in variable:
+            errors += _check_source(variable, f"{path}[{index}].valueFrom")
     return errors
 
 

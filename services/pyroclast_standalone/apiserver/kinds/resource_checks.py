@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from pyroclast.resources import quantity
@@ -16,6 +17,8 @@ from pyroclast_standalone.apiserver.documents.errors import (
     required,
     unsupported,
 )
+
+from .checks import named
 
 __all__ = [
     "STANDARD_RESOURCES",
@@ -31,6 +34,7 @@ __all__ = [
 ]
 
 _CONTAINER_RESOURCES: Final = {"cpu", "memory", "ephemeral-storage"}
+_SCHEDULED: Final = {"cpu", "memory"}
 _POD_RESOURCES: Final = ("cpu", "hugepages-", "memory")
 _HUGE: Final = ("hugepages-", "requests.hugepages-")
 _WHOLE_RESOURCES: Final = {
@@ -75,34 +79,43 @@ def overcommits(name: str) -> bool:
 
 def check_resource_name(name: str, path: str) -> list[FieldError]:
     """What is wrong with `name` as a resource of anything."""
-    errors = [invalid(path, name, sentence) for sentence in names.label_key(name)]
-    if not errors and "/" not in name and name not in STANDARD_RESOURCES and not name.startswith(_HUGE):
-        errors.append(invalid(path, name, "must be a standard resource type or fully qualified"))
-    return errors
+    return named(name, _resource_name, path)
 
 
 def check_container_name(name: str, path: str) -> list[FieldError]:
     """What is wrong with `name` as a resource of containers."""
-    errors = check_resource_name(name, path)
+    return named(name, _container_resource, path)
+
+
+def _resource_name(name: str) -> list[str]:
+    if wrong := names.label_key(name):
+        return wrong
+    is_known = "/" in name or name in STANDARD_RESOURCES or name.startswith(_HUGE)
+    return [] if is_known else ["must be a standard resource type or fully qualified"]
+
+
+@lru_cache(maxsize=1024)
+def _container_resource(name: str) -> list[str]:
+    wrong = _resource_name(name)
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not name.startswith("hugepages-"):
-            errors.append(invalid(path, name, "must be a standard resource for containers"))
+            return [*wrong, "must be a standard resource for containers"]
     elif not is_native(name) and not is_extended(name):
-        errors.append(invalid(path, name, "doesn't follow extended resource name standard"))
-    return errors
+        return [*wrong, "doesn't follow extended resource name standard"]
+    return wrong
 
 
 def _check_pod_name(name: str, path: str) -> list[FieldError]:
     if errors := check_resource_name(name, path):
         return errors
-    supported = name in {"cpu", "memory"} or name.startswith("hugepages-")
+    supported = name in _SCHEDULED or name.startswith("hugepages-")
     return [] if supported else [unsupported(path, name, _POD_RESOURCES)]
 
 
 def check_amount(name: str, amount: str, path: str) -> list[FieldError]:
     """What is wrong with `amount` of the resource `name`."""
     value = quantity.parse(amount)
-    if value < quantity.parse("0"):
+    if value.nanos < 0:
         return [invalid(path, amount, "must be greater than or equal to 0")]
     if (name in _WHOLE_RESOURCES or not is_native(name)) and value.millis % 1000:
         return [invalid(path, amount, "must be an integer")]
@@ -125,7 +138,7 @@ def _check_pages(name: str, amount: str, path: str) -> list[FieldError]:
 def _check_pair(name: str, amount: str, limit: str | None, path: str) -> list[FieldError]:
     if limit is None:
         return [] if overcommits(name) else [required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
-    requested, most = quantity.parse(amount), quantity.parse(limit)
+    requested, most = quantity.parse(amount).nanos, quantity.parse(limit).nanos
     if requested != most and not overcommits(name):
         return [invalid(f"{path}.requests", amount, f"must be equal to {name} limit of {limit}")]
     if requested > most:
@@ -159,22 +172,34 @@ def _check_claims(claims: Sequence[Mapping[str, Any]], known: Collection[str], p
     return errors
 
 
+def _is_plain(name: str, amount: str) -> bool:
+    """Whether this is what everybody may ask for."""
+    return name in _SCHEDULED and quantity.parse(amount).nanos >= 0
+
+
 def _check(
     resources: Mapping[str, Any], check_name: Callable[[str, str], list[FieldError]], claims: Collection[str], path: str
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for name, amount in limits.items():
-        own = f"{path}.limits[{name}]"
-        errors += [*check_name(name, own), *check_amount(name, amount, own), *_check_pages(name, amount, own)]
+        if not _is_plain(name, amount):
+            own = f"{path}.limits[{name}]"
+            errors += [*check_name(name, own), *check_amount(name, amount, own), *_check_pages(name, amount, own)]
     for name, amount in requests.items():
-        own = f"{path}.requests[{name}]"
-        errors += [*check_name(name, own), *check_amount(name, amount, own)]
-        errors += [*_check_pair(name, amount, limits.get(name), path), *_check_pages(name, amount, own)]
+        limit = limits.get(name)
+        unlike = [] if limit == amount else _check_pair(name, amount, limit, path)
+        if _is_plain(name, amount):
+            errors += unlike
+        else:
+            own = f"{path}.requests[{name}]"
+            errors += [*check_name(name, own), *check_amount(name, amount, own), *unlike, *_check_pages(name, amount, own)]
     given = {*limits, *requests}
-    if any(name.startswith("hugepages-") for name in given) and not given & {"cpu", "memory"}:
+    if given.isdisjoint(_SCHEDULED) and any(name.startswith("hugepages-") for name in given):
         errors.append(forbidden(path, "HugePages require cpu or memory"))
-    return [*errors, *_check_claims(resources.get("claims") or (), claims, f"{path}.claims")]
+    if listed := resources.get("claims"):
+        errors += _check_claims(listed, claims, f"{path}.claims")
+    return errors
 
 
 def check_resources(resources: Mapping[str, Any], path: str, claims: Collection[str] = ()) -> list[FieldError]:

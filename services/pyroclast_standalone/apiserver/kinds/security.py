@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents import names
@@ -28,6 +28,7 @@ _SYSCTL: Final = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_
 _SYSCTL_TEXT: Final = (
     r"must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 )
+_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 _PROFILES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
 _IPC_SYSCTLS: Final = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 _LONGEST_PROFILE: Final = 4095
@@ -49,15 +50,17 @@ _CONTEXT: Final = (
 
 def containers_of_pod(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every container of a pod with where it stands, in the order in which they start."""
-    for field in ("initContainers", "containers", "ephemeralContainers"):
+    for field in _CONTAINERS:
         for index, container in enumerate(spec.get(field) or ()):
             yield f"{path}.{field}[{index}]", container
 
 
-def _check_id(holder: Mapping[str, Any], field: str, path: str) -> list[FieldError]:
-    value = holder.get(field)
-    wrong = value is not None and not 0 <= value < 2**31
-    return [invalid(f"{path}.{field}", value, "must be between 0 and 2147483647, inclusive")] if wrong else []
+def _check_ids(holder: Mapping[str, Any], fields: Sequence[str], path: str) -> list[FieldError]:
+    return [
+        invalid(f"{path}.{field}", value, "must be between 0 and 2147483647, inclusive")
+        for field in fields
+        if (value := holder.get(field)) is not None and not 0 <= value < 2**31
+    ]
 
 
 def _check_seccomp(profile: Mapping[str, Any] | None, path: str) -> list[FieldError]:
@@ -126,8 +129,11 @@ def _check_sysctls(context: Mapping[str, Any], spec: Mapping[str, Any], path: st
 
 def check_pod_context(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     """What is wrong with the security context of a pod."""
-    context, own = spec.get("securityContext") or {}, f"{path}.securityContext"
-    errors = [error for field in ("fsGroup", "runAsUser", "runAsGroup") for error in _check_id(context, field, own)]
+    context = spec.get("securityContext") or {}
+    if not context and not spec.get("shareProcessNamespace"):
+        return []
+    own = f"{path}.securityContext"
+    errors = _check_ids(context, ("fsGroup", "runAsUser", "runAsGroup"), own)
     errors += [
         invalid(f"{own}.supplementalGroups[{index}]", group, "must be between 0 and 2147483647, inclusive")
         for index, group in enumerate(context.get("supplementalGroups") or ())
@@ -136,34 +142,34 @@ def check_pod_context(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.append(invalid(f"{own}.shareProcessNamespace", spec["shareProcessNamespace"], text))
-    errors += _check_sysctls(context, spec, own)
+    if "sysctls" in context:
+        errors += _check_sysctls(context, spec, own)
     errors += optional_choice(context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), own)
     errors += _check_seccomp(context.get("seccompProfile"), f"{own}.seccompProfile")
     errors += check_windows_options(context.get("windowsOptions"), f"{own}.windowsOptions")
     errors += _check_app_armor(context.get("appArmorProfile"), f"{own}.appArmorProfile")
     errors += optional_choice(context, "supplementalGroupsPolicy", ("Merge", "Strict"), own)
-    return [*errors, *optional_choice(context, "seLinuxChangePolicy", ("Recursive",), own)]
+    errors += optional_choice(context, "seLinuxChangePolicy", ("Recursive",), own)
+    return errors
 
 
-def check_context(context: Mapping[str, Any] | None, path: str, *, host_users: bool) -> list[FieldError]:
+def check_context(context: Mapping[str, Any], path: str, *, host_users: bool) -> list[FieldError]:
     """What is wrong with the security context of a container."""
-    if context is None:
-        return []
-    errors = [error for field in ("runAsUser", "runAsGroup") for error in _check_id(context, field, path)]
+    errors = _check_ids(context, ("runAsUser", "runAsGroup"), path)
     errors += optional_choice(context, "procMount", ("Default", "Unmasked"), path)
     if host_users and context.get("procMount") == "Unmasked":
         errors.append(invalid(f"{path}.procMount", "Unmasked", "`hostUsers` must be false to use `Unmasked`"))
     errors += _check_seccomp(context.get("seccompProfile"), f"{path}.seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
         text = "cannot set `allowPrivilegeEscalation` to false and "
-        shown = internal_form(context, _CONTEXT)
         if context.get("privileged"):
-            errors.append(invalid(path, shown, f"{text}`privileged` to true"))
+            errors.append(invalid(path, internal_form(context, _CONTEXT), f"{text}`privileged` to true"))
         added = (context.get("capabilities") or {}).get("add") or ()
         if "CAP_SYS_ADMIN" in added:
-            errors.append(invalid(path, shown, f"{text}`capabilities.Add` CAP_SYS_ADMIN"))
+            errors.append(invalid(path, internal_form(context, _CONTEXT), f"{text}`capabilities.Add` CAP_SYS_ADMIN"))
     errors += check_windows_options(context.get("windowsOptions"), f"{path}.windowsOptions")
-    return [*errors, *_check_app_armor(context.get("appArmorProfile"), f"{path}.appArmorProfile")]
+    errors += _check_app_armor(context.get("appArmorProfile"), f"{path}.appArmorProfile")
+    return errors
 
 
 def check_os(spec: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -189,7 +195,7 @@ def check_os(spec: Mapping[str, Any], path: str) -> list[FieldError]:
 
 def check_host_users(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     """Processes of a Windows host, and what a pod with users of its own may not have of its node."""
-    errors = check_windows_processes(spec, path, list(containers_of_pod(spec, path)))
+    errors = check_windows_processes(spec, path, list(containers_of_pod(spec, path))) if _names_windows(spec) else []
     if spec.get("hostUsers", True):
         return errors
     text = "when `hostUsers` is false"
@@ -202,11 +208,23 @@ def check_host_users(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     return errors
 
 
+def _names_windows(spec: Mapping[str, Any]) -> bool:
+    """Whether a pod or one of its containers has options for Windows."""
+    if "windowsOptions" in (spec.get("securityContext") or ()):
+        return True
+    for field in _CONTAINERS:
+        for container in spec.get(field) or ():
+            if "windowsOptions" in (container.get("securityContext") or ()):
+                return True
+    return False
+
+
 def check_host_name(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     """What is wrong with a host name that is not the pod's."""
-    name, own = spec.get("hostnameOverride"), f"{path}.hostnameOverride"
+    name = spec.get("hostnameOverride")
     if name is None:
         return []
+    own = f"{path}.hostnameOverride"
     errors = [
         forbidden(own, f"may not be specified when {field} is true")
         for field in ("setHostnameAsFQDN", "hostNetwork")

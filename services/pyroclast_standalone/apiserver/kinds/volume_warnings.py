@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.resources import quantity
@@ -20,64 +20,84 @@ _GONE: Final = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
+_WITH_ITEMS: Final = (("configMap", "name", "ConfigMap"), ("secret", "secretName", "Secret"), ("downwardAPI", "", "DownwardAPI"))
+_UNIT: Final = 10**9  # nanos
 _Path = tuple[str, str]  # and what it comes from
 
 
-def warn_of_fractions(resources: Mapping[str, str] | None, names: Iterable[str], path: str) -> Iterator[str]:
+def warn_of_fractions(resources: Mapping[str, str] | None, names: Iterable[str], path: str) -> list[str]:
     """Parts of a byte."""
-    for name in names:
-        amount = (resources or {}).get(name)
-        if amount is not None and quantity.parse(amount).millis % 1000:
-            yield f'{path}[{name}]: fractional byte value "{amount}" is invalid, must be an integer'
+    return [
+        f'{path}[{name}]: fractional byte value "{amount}" is invalid, must be an integer'
+        for name in names
+        if resources and (amount := resources.get(name)) is not None and _is_fraction(quantity.parse(amount))
+    ]
 
 
-def warn_of_volumes(volumes: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+def _is_fraction(amount: quantity.Quantity) -> bool:
+    return amount.nanos % _UNIT != 0 and amount.millis % 1000 != 0
+
+
+def warn_of_volumes(volumes: Sequence[Mapping[str, Any]], path: str) -> list[str]:
     """Warnings about the volumes of a pod."""
+    told: list[str] = []
     for index, volume in enumerate(volumes):
-        for kind, text in _GONE.items():
-            if kind in volume:
-                yield f"{path}[{index}].{kind}: {text}"
-        template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}
-        resources = (template.get("spec") or {}).get("resources") or {}
-        for kind in ("requests", "limits"):
-            own = f"{path}[{index}].ephemeral.volumeClaimTemplate.spec.resources.{kind}"
-            yield from warn_of_fractions(resources.get(kind), ("storage",), own)
+        if not _GONE.keys().isdisjoint(volume):
+            told += [f"{path}[{index}].{kind}: {text}" for kind, text in _GONE.items() if kind in volume]
+        if "ephemeral" in volume:
+            told += _claim(volume["ephemeral"].get("volumeClaimTemplate") or {}, f"{path}[{index}].ephemeral.volumeClaimTemplate")
     for volume in volumes:
-        yield from _overlaps(volume)
+        told += _overlaps(volume)
+    return told
 
 
-def _overlaps(volume: Mapping[str, Any]) -> Iterator[str]:
+def _claim(template: Mapping[str, Any], path: str) -> list[str]:
+    resources, own = (template.get("spec") or {}).get("resources") or {}, f"{path}.spec.resources"
+    return [
+        text for kind in ("requests", "limits") for text in warn_of_fractions(resources.get(kind), ("storage",), f"{own}.{kind}")
+    ]
+
+
+def _overlaps(volume: Mapping[str, Any]) -> list[str]:
     name = volume.get("name", "")
-    for kind, field, word in (("configMap", "name", "ConfigMap"), ("secret", "secretName", "Secret"), ("downwardAPI", "", "")):
-        if source := volume.get(kind):
-            shown = f'{word} "{source.get(field, "")}"' if word else "DownwardAPI"
-            for text in _colliding([(item.get("path", ""), "") for item in source.get("items") or ()]):
-                yield f'volume "{name}" ({shown}): overlapping paths: {text}'
+    told: list[str] = []
+    for kind, field, word in _WITH_ITEMS:
+        source = volume.get(kind)
+        if source and (items := source.get("items")):
+            shown = f'{word} "{source.get(field, "")}"' if field else word
+            overlaps = _colliding([(item.get("path", ""), "") for item in items])
+            told += [f'volume "{name}" ({shown}): overlapping paths: {text}' for text in overlaps]
     if projected := volume.get("projected"):
         paths: list[_Path] = []
         for source in projected.get("sources") or ():
             if not source:
-                yield f'volume "{name}" (Projected) has no sources provided'
+                told.append(f'volume "{name}" (Projected) has no sources provided')
             paths += _projected(source)
-        for text in _colliding(paths):
-            yield f'volume "{name}" (Projected): overlapping paths: {text}'
+        told += [f'volume "{name}" (Projected): overlapping paths: {text}' for text in _colliding(paths)]
+    return told
 
 
 def _projected(source: Mapping[str, Any]) -> list[_Path]:
-    for kind, word in (("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")):
-        if items := (source.get(kind) or {}).get("items"):
-            shown = word if kind == "downwardAPI" else f'{word} "{source[kind].get("name", "")}"'
+    for kind, field, word in _WITH_ITEMS:
+        part = source.get(kind)
+        if part and (items := part.get("items")):
+            shown = f'{word} "{part.get("name", "")}"' if field else word
             return [(item.get("path", ""), shown) for item in items]
     token = source.get("serviceAccountToken")
     return [(token.get("path", ""), "ServiceAccountToken")] if token else []
 
 
-def _colliding(paths: Iterable[_Path]) -> Iterator[str]:
+def _colliding(paths: Sequence[_Path]) -> list[str]:
+    names = {target for target, _ in paths}
+    if len(names) == len(paths) and "/" not in "".join(names):
+        return []
+    told: list[str] = []
     seen: list[_Path] = []
     for target, source in paths:
         own = (target.rstrip("/"), source)
-        yield from (f"{_shown(own)} with {_shown(other)}" for other in seen if _collide(own[0], other[0]))
+        told += [f"{_shown(own)} with {_shown(other)}" for other in seen if _collide(own[0], other[0])]
         seen.append(own)
+    return told
 
 
 def _collide(one: str, other: str) -> bool:

@@ -17,7 +17,7 @@ from pyroclast_standalone.apiserver.documents.errors import (
     unsupported,
 )
 
-from .checks import named
+from .checks import required_name
 from .claims import check_claim_template
 from .paths import check_local, check_mode
 from .references import check_pod_field, check_resource_field
@@ -31,6 +31,7 @@ Volumes = Mapping[str, Mapping[str, Any]]
 _REPORTED_AS: Final = {"gcePersistentDisk": "persistentDisk"}
 _FIELDS: Final = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+_ORDER: Final = {kind: position for position, kind in enumerate(VOLUME_KINDS)}
 _CONFLICT: Final = "conflicting duplicate paths"
 
 
@@ -38,18 +39,22 @@ def _check_items(source: Mapping[str, Any], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, item in enumerate(source.get("items") or ()):
         own = f"{path}.items[{index}]"
-        errors += [*needs(item, own, "key", "path"), *check_local(item.get("path", ""), f"{own}.path")]
-        errors += check_mode(item.get("mode"), f"{own}.mode")
+        errors += needs(item, own, "key", "path")
+        errors += check_local(item, "path", own)
+        errors += check_mode(item, "mode", own)
     return errors
 
 
 def _check_keys(source: Mapping[str, Any], path: str, name: str) -> list[FieldError]:
-    errors = [*needs(source, path, name), *check_mode(source.get("defaultMode"), f"{path}.defaultMode")]
-    return [*errors, *_check_items(source, path)]
+    errors = [*needs(source, path, name), *check_mode(source, "defaultMode", path)]
+    if "items" in source:
+        errors += _check_items(source, path)
+    return errors
 
 
 def _check_file(file: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors = [*needs(file, path, "path"), *check_local(file.get("path", ""), f"{path}.path")]
+    errors = [] if file.get("path") else [required(f"{path}.path")]
+    errors += check_local(file, "path", path)
     field, resource = file.get("fieldRef"), file.get("resourceFieldRef")
     if field is not None:
         errors += check_pod_field(field, _FIELDS, f"{path}.fieldRef")
@@ -59,50 +64,60 @@ def _check_file(file: Mapping[str, Any], path: str) -> list[FieldError]:
         errors += check_resource_field(resource, f"{path}.resourceFieldRef", of_volume=True)
     else:
         errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
-    return [*errors, *check_mode(file.get("mode"), f"{path}.mode")]
+    errors += check_mode(file, "mode", path)
+    return errors
 
 
 def _check_downward(source: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors = check_mode(source.get("defaultMode"), f"{path}.defaultMode")
+    errors = check_mode(source, "defaultMode", path)
     return [*errors, *(error for file in source.get("items") or () for error in _check_file(file, path))]
 
 
 def _check_token(token: Mapping[str, Any], path: str, volume: str) -> list[FieldError]:
-    seconds, target = token.get("expirationSeconds", 0), token.get("path", "")
+    seconds = token.get("expirationSeconds", 0)
     errors: list[FieldError] = []
     if seconds < 600:
         errors.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
     if seconds > 2**32:
         errors.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
-    return [*errors, *(check_local(target, f"{volume}.path") if target else [required(f"{volume}.path")])]
+    if not token.get("path"):
+        errors.append(required(f"{volume}.path"))
+    errors += check_local(token, "path", volume)
+    return errors
 
 
 def _check_projected(projected: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors = check_mode(projected.get("defaultMode"), f"{path}.defaultMode")
+    errors = check_mode(projected, "defaultMode", path)
     taken: set[str] = set()
-
-    def take(target: str, shown: str) -> None:
-        if target in taken:
-            errors.append(invalid(path, shown, _CONFLICT))
-        elif target:
-            taken.add(target)
-
     for index, source in enumerate(projected.get("sources") or ()):
         own = f"{path}.sources[{index}]"
         for kind in ("secret", "configMap"):
             if (each := source.get(kind)) is not None:
-                errors += [*needs(each, f"{own}.{kind}", "name"), *_check_items(each, f"{own}.{kind}")]
+                inner = f"{own}.{kind}"
+                if not each.get("name"):
+                    errors.append(required(f"{inner}.name"))
+                errors += _check_items(each, inner)
                 for item in each.get("items") or ():
-                    take(item.get("path", ""), each.get("name", ""))
+                    errors += _take(item.get("path", ""), taken, path, each.get("name", ""))
         if (downward := source.get("downwardAPI")) is not None:
             for file in downward.get("items") or ():
                 errors += _check_file(file, f"{own}.downwardAPI")
-                take(file.get("path", ""), file.get("path", ""))
+                target = file.get("path", "")
+                errors += _take(target, taken, path, target)
         if (token := source.get("serviceAccountToken")) is not None:
             errors += _check_token(token, f"{own}.serviceAccountToken", path)
         if len(source) > 1:
             errors.append(forbidden(own, "may not specify more than 1 volume type per source"))
     return errors
+
+
+def _take(target: str, taken: set[str], path: str, shown: str) -> list[FieldError]:
+    """A path belongs to one item."""
+    if target in taken:
+        return [invalid(path, shown, _CONFLICT)]
+    if target:
+        taken.add(target)
+    return []
 
 
 def _check_image(image: Mapping[str, Any], path: str, *, of_pod: bool) -> list[FieldError]:
@@ -121,7 +136,9 @@ def _check_ephemeral(source: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def _check_source(volume: Mapping[str, Any], path: str, pod_name: str | None) -> list[FieldError]:
-    kinds = [kind for kind in VOLUME_KINDS if kind in volume]
+    kinds = [kind for kind in volume if kind in _ORDER]
+    if len(kinds) > 1:
+        kinds.sort(key=_ORDER.__getitem__)
     if not kinds:
         return [required(path, "must specify a volume type")]
     kind = kinds[0]
@@ -129,7 +146,7 @@ def _check_source(volume: Mapping[str, Any], path: str, pod_name: str | None) ->
     match kind:
         case "emptyDir":
             limit = source.get("sizeLimit")
-            too_small = limit is not None and quantity.parse(limit) < quantity.parse("0")
+            too_small = limit is not None and quantity.parse(limit) < quantity.ZERO
             errors = [forbidden(f"{own}.sizeLimit", "SizeLimit field must be a valid resource quantity")] if too_small else []
         case "secret":
             errors = _check_keys(source, own, "secretName")
@@ -150,7 +167,9 @@ def _check_source(volume: Mapping[str, Any], path: str, pod_name: str | None) ->
             errors = _check_image(source, own, of_pod=pod_name is not None)
         case _:
             errors = SOURCES[kind](source, own)
-    return [*errors, *(forbidden(f"{path}.{extra}", "may not specify more than 1 volume type") for extra in kinds[1:])]
+    if len(kinds) > 1:
+        errors += [forbidden(f"{path}.{extra}", "may not specify more than 1 volume type") for extra in kinds[1:]]
+    return errors
 
 
 def check_volumes(
@@ -159,20 +178,19 @@ def check_volumes(
     """The volumes that are right by name, and what is wrong with the others; templates have no `pod_name`."""
     errors: list[FieldError] = []
     right: dict[str, dict[str, Any]] = {}
-    made = {f"{pod_name}-{each.get('name')}" for each in volumes if "ephemeral" in each} if pod_name else set()
+    made = {f"{pod_name}-{each.get('name')}" for each in volumes if "ephemeral" in each} if pod_name else ()
     for index, volume in enumerate(volumes):
         own = f"{path}[{index}]"
         name = volume.get("name", "")
         wrong = _check_source(volume, own, pod_name)
-        wrong += named(name, names.dns_label, f"{own}.name") if name else [required(f"{own}.name")]
+        wrong += required_name(volume, "name", names.dns_label, own)
         if name in right:
             wrong.append(duplicate(f"{own}.name", name))
         if wrong:
             errors += wrong
         else:
             right[name] = volume
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        if claim in made:
+        if made and (claim := (volume.get("persistentVolumeClaim") or {}).get("claimName")) in made:
             text = "must not reference a PVC that gets created for an ephemeral volume"
             errors.append(invalid(f"{own}.persistentVolumeClaim.claimName", claim, text))
     return right, errors
