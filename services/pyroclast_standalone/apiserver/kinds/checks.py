@@ -62,7 +62,7 @@ def check_fields(
     """What the check of each field says of its value, where there is one."""
     told: list[_Told] = []
     for field, check in checks:
-        if value := holder.get(field):
+        if field in holder and (value := holder[field]):
             told += check(value, f"{path}.{field}")
     return told
 

@@ -173,7 +173,7 @@ def _check_claims(claims: Sequence[Mapping[str, Any]], known: Collection[str], p
 
 
 def _is_plain(name: str, amount: str) -> bool:
-    """Whether this is what everybody may ask for."""
+    """Whether this is what everybody may ask for, with a limit or without."""
     return name in _SCHEDULED and quantity.parse(amount).nanos >= 0
 
 
@@ -187,13 +187,14 @@ def _check(
             own = f"{path}.limits[{name}]"
             errors += [*check_name(name, own), *check_amount(name, amount, own), *_check_pages(name, amount, own)]
     for name, amount in requests.items():
-        limit = limits.get(name)
-        unlike = [] if limit == amount else _check_pair(name, amount, limit, path)
-        if _is_plain(name, amount):
-            errors += unlike
-        else:
-            own = f"{path}.requests[{name}]"
-            errors += [*check_name(name, own), *check_amount(name, amount, own), *unlike, *_check_pages(name, amount, own)]
+        limit, is_plain = limits.get(name), _is_plain(name, amount)
+        if is_plain and (limit is None or limit == amount):
+            continue
+        own = f"{path}.requests[{name}]"
+        if not is_plain:
+            errors += [*check_name(name, own), *check_amount(name, amount, own)]
+        errors += _check_pair(name, amount, limit, path)
+        errors += _check_pages(name, amount, own)
     given = {*limits, *requests}
     if given.isdisjoint(_SCHEDULED) and any(name.startswith("hugepages-") for name in given):
         errors.append(forbidden(path, "HugePages require cpu or memory"))

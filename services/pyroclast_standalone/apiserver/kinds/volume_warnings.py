@@ -62,14 +62,13 @@ def _overlaps(volume: Mapping[str, Any]) -> list[str]:
     name = volume.get("name", "")
     told: list[str] = []
     for kind, field, word in _WITH_ITEMS:
-        source = volume.get(kind)
-        if source and (items := source.get("items")):
-            shown = f'{word} "{source.get(field, "")}"' if field else word
+        if kind in volume and (items := volume[kind].get("items")):
+            shown = f'{word} "{volume[kind].get(field, "")}"' if field else word
             overlaps = _colliding([(item.get("path", ""), "") for item in items])
             told += [f'volume "{name}" ({shown}): overlapping paths: {text}' for text in overlaps]
-    if projected := volume.get("projected"):
+    if "projected" in volume:
         paths: list[_Path] = []
-        for source in projected.get("sources") or ():
+        for source in volume["projected"].get("sources") or ():
             if not source:
                 told.append(f'volume "{name}" (Projected) has no sources provided')
             paths += _projected(source)
@@ -79,9 +78,8 @@ def _overlaps(volume: Mapping[str, Any]) -> list[str]:
 
 def _projected(source: Mapping[str, Any]) -> list[_Path]:
     for kind, field, word in _WITH_ITEMS:
-        part = source.get(kind)
-        if part and (items := part.get("items")):
-            shown = f'{word} "{part.get("name", "")}"' if field else word
+        if kind in source and (items := source[kind].get("items")):
+            shown = f'{word} "{source[kind].get("name", "")}"' if field else word
             return [(item.get("path", ""), shown) for item in items]
     token = source.get("serviceAccountToken")
     return [(token.get("path", ""), "ServiceAccountToken")] if token else []

@@ -39,7 +39,8 @@ def _check_items(source: Mapping[str, Any], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, item in enumerate(source.get("items") or ()):
         own = f"{path}.items[{index}]"
-        errors += needs(item, own, "key", "path")
+        if not (item.get("key") and item.get("path")):
+            errors += needs(item, own, "key", "path")
         errors += check_local(item, "path", own)
         errors += check_mode(item, "mode", own)
     return errors
@@ -92,20 +93,20 @@ def _check_projected(projected: Mapping[str, Any], path: str) -> list[FieldError
     for index, source in enumerate(projected.get("sources") or ()):
         own = f"{path}.sources[{index}]"
         for kind in ("secret", "configMap"):
-            if (each := source.get(kind)) is not None:
-                inner = f"{own}.{kind}"
+            if kind in source:
+                each, inner = source[kind], f"{own}.{kind}"
                 if not each.get("name"):
                     errors.append(required(f"{inner}.name"))
                 errors += _check_items(each, inner)
                 for item in each.get("items") or ():
                     errors += _take(item.get("path", ""), taken, path, each.get("name", ""))
-        if (downward := source.get("downwardAPI")) is not None:
-            for file in downward.get("items") or ():
+        if "downwardAPI" in source:
+            for file in source["downwardAPI"].get("items") or ():
                 errors += _check_file(file, f"{own}.downwardAPI")
                 target = file.get("path", "")
                 errors += _take(target, taken, path, target)
-        if (token := source.get("serviceAccountToken")) is not None:
-            errors += _check_token(token, f"{own}.serviceAccountToken", path)
+        if "serviceAccountToken" in source:
+            errors += _check_token(source["serviceAccountToken"], f"{own}.serviceAccountToken", path)
         if len(source) > 1:
             errors.append(forbidden(own, "may not specify more than 1 volume type per source"))
     return errors
