@@ -26,9 +26,15 @@ import rich
 """
 
 LOADED = """
-import gc, json, sys
+import atexit, gc, json, os, sys
+
+def tell():  # the last to be asked at the end, as the first to want to be
+    threads = len(os.listdir("/proc/self/task")) if os.path.exists("/proc/self/task") else 1
+    print(json.dumps([modules, gc.get_threshold(), collections, gc.get_freeze_count(), threads]))
+
+atexit.register(tell)
 import {program}.__main__
-print(json.dumps([sorted(sys.modules), gc.get_threshold(), [each["collections"] for each in gc.get_stats()]]))
+modules, collections = sorted(sys.modules), [each["collections"] for each in gc.get_stats()]
 """
 
 EVERYWHERE = ("cryptography", "google.protobuf", "kubernetes_asyncio", "opentelemetry", "rich", "uvloop")
@@ -56,8 +62,10 @@ def test_authorities_of_the_system_are_read_when_they_are_needed() -> None:
 
 @pytest.mark.parametrize("program", BESIDES)
 def test_a_program_loads_what_it_needs_and_seldom_collects_meanwhile(program: str) -> None:
-    modules, thresholds, (young, _, full) = json.loads(run(LOADED.format(program=program)))
+    modules, thresholds, (young, _, full), frozen, threads = json.loads(run(LOADED.format(program=program)))
     assert set(modules).isdisjoint({*EVERYWHERE, *BESIDES[program]})
     assert tuple(thresholds) == COLLECTIONS
     assert young < 60  # more than a hundred, and a full one in most programs, when Python's thresholds hold
     assert full == 0
+    assert frozen > 10_000  # all that there is when the process ends
+    assert threads == 1
