@@ -21,10 +21,10 @@ from pyroclast_standalone.apiserver.documents.selectors import from_label_select
 from .checks import named, non_negative
 from .internals import internal_form
 from .job_indexes import count_indexes
-from .label_selectors import check_selector
+from .label_selectors import check_selector, shown_selector, sorted_labels
 from .pod_checks import check_template
 
-__all__ = ["check_job", "check_job_spec", "check_job_update", "check_prefixed_path", "sorted_labels"]
+__all__ = ["check_job", "check_job_spec", "check_job_update", "check_prefixed_path"]
 
 _COUNTS: Final = (
     "parallelism",
@@ -43,11 +43,6 @@ _FIXED: Final = ("backoffLimitPerIndex", "managedBy")
 _GENERATED: Final = ("controller-uid", "job-name")
 _PREFIX: Final = "batch.kubernetes.io/"
 _SCHEDULING: Final = ("nodeSelector", "tolerations", "schedulingGates")
-
-
-def sorted_labels(labels: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Labels in the order in which messages show them."""
-    return dict(sorted(labels.items())) if labels else None
 
 
 def _check_mode(spec: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -245,15 +240,12 @@ def check_job_spec(spec: Mapping[str, Any], path: str) -> list[FieldError]:
 def _check_own_spec(spec: Mapping[str, Any]) -> list[FieldError]:
     errors = check_job_spec(spec, "spec")
     selector = spec.get("selector")
-    if selector is None:
-        errors.append(required("spec.selector"))
-    else:
-        errors += check_selector(selector, "spec.selector")
+    faults = [required("spec.selector")] if selector is None else check_selector(selector, "spec.selector")
     labels = spec["template"]["metadata"].get("labels")
-    if selector is None or not from_label_selector(selector).matches(labels or {}):
+    if selector is None or (not faults and not from_label_selector(selector).matches(labels or {})):
         text = "`selector` does not match template `labels`"
-        errors.append(invalid("spec.template.metadata.labels", sorted_labels(labels), text))
-    return errors
+        faults.append(invalid("spec.template.metadata.labels", sorted_labels(labels), text))
+    return [*errors, *faults]
 
 
 def _check_generated(document: Mapping[str, Any]) -> list[FieldError]:
@@ -271,9 +263,8 @@ def _check_generated(document: Mapping[str, Any]) -> list[FieldError]:
             errors.append(required(f"{own}[{key}]", f"must be '{value}'"))
         elif labels[key] != value:
             errors.append(invalid(f"{own}[{key}]", sorted_labels(labels), f"must be '{value}'"))
-    if not from_label_selector(selector).matches(expected):
-        shown = {**selector, "matchLabels": sorted_labels(selector.get("matchLabels"))} if "matchLabels" in selector else selector
-        errors.append(invalid("spec.selector", shown, "`selector` not auto-generated"))
+    if not check_selector(selector, "spec.selector") and not from_label_selector(selector).matches(expected):
+        errors.append(invalid("spec.selector", shown_selector(selector), "`selector` not auto-generated"))
     return errors
 
 

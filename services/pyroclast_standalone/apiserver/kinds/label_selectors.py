@@ -9,7 +9,18 @@ from pyroclast_standalone.apiserver.documents import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required
 from pyroclast_standalone.apiserver.documents.metadata import check_labels
 
-__all__ = ["check_selector"]
+__all__ = ["check_selector", "shown_selector", "sorted_labels"]
+
+
+def sorted_labels(labels: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Labels in the order in which messages show them."""
+    return dict(sorted(labels.items())) if labels else None
+
+
+def shown_selector(selector: Mapping[str, Any]) -> dict[str, Any]:
+    """A LabelSelector as messages show it."""
+    shown = {**selector, "matchLabels": sorted_labels(selector.get("matchLabels"))}
+    return {field: shown[field] for field in ("matchLabels", "matchExpressions") if shown.get(field)}
 
 
 def check_selector(selector: Mapping[str, Any], path: str) -> list[FieldError]:

@@ -152,8 +152,9 @@ def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
         for index, container in enumerate(mine.get(field) or ())
         if not container.get("image")
     ]
-    errors += _check_deadline(mine, theirs)
-    if errors and mine.get("activeDeadlineSeconds") is not None and errors[-1].path == "spec.activeDeadlineSeconds":
+    deadline = _check_deadline(mine, theirs)
+    errors += deadline
+    if deadline and mine.get("activeDeadlineSeconds") is not None:
         return errors  # nothing more is looked at
     errors += _check_tolerations(mine, theirs)
     errors += _check_gates(mine, theirs)

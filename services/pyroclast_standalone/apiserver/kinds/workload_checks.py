@@ -14,8 +14,7 @@ from .amounts import check_amount, check_at_most_all, is_zero
 from .checks import named, non_negative, optional_choice
 from .claims import check_claim_spec
 from .internals import internal_form
-from .job_checks import sorted_labels
-from .label_selectors import check_selector
+from .label_selectors import check_selector, shown_selector, sorted_labels
 from .pod_checks import check_template
 
 __all__ = [
@@ -38,7 +37,7 @@ def _check_selector(spec: Mapping[str, Any], kind: str, invalid_text: str) -> li
         return [required("spec.selector")]
     errors = check_selector(selector, "spec.selector")
     if errors:
-        return [*errors, invalid("spec.selector", selector, invalid_text)]
+        return [*errors, invalid("spec.selector", shown_selector(selector), invalid_text)]
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         return [invalid("spec.selector", selector, f"empty selector is invalid for {kind}")]
     return []
