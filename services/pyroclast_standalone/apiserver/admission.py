@@ -7,8 +7,9 @@ what they count cannot change before the commit.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import msgspec
 
 from .context import Context
 from .registry import Resource
@@ -16,8 +17,7 @@ from .registry import Resource
 __all__ = ["Admission", "Guard", "Review", "Step"]
 
 
-@dataclass(slots=True)
-class Review:
+class Review(msgspec.Struct):
     """One write under review. `body` is None for a deletion, `old` for a creation."""
 
     operation: str  # CREATE, UPDATE, DELETE, CONNECT
@@ -29,7 +29,7 @@ class Review:
     old: dict[str, Any] | None
     context: Context
     dry_run: bool = False
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = {}
     kind: tuple[str, str, str] | None = None  # when the body is of another kind than the resource: Scale, Binding, Eviction
     show: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # makes of the object what is reviewed instead: its Scale
 

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from . import status
 from .documents.errors import FieldError, invalid, too_long, unsupported
 from .negotiate import Wanted
@@ -38,8 +40,7 @@ ADMIN: Final = User("kubernetes-admin", ("system:masters", "system:authenticated
 ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 
 
-@dataclass(slots=True)
-class Context:
+class Context(msgspec.Struct):
     """One request. Handlers add `warnings`, which become headers, and `created_name` and `annotations` of the audit event."""
 
     info: RequestInfo
@@ -49,9 +50,9 @@ class Context:
     user: User
     wanted: Wanted
     now: float  # seconds since the epoch
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = []
     created_name: str = ""
-    annotations: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = {}
     impersonator: User | None = None
 
     def warn(self, text: str) -> None:
@@ -141,14 +142,13 @@ _LONGEST_MANAGER: Final = 128  # bytes
 _OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions", "delete": "DeleteOptions"}
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(msgspec.Struct):
     """What goes back: a finished body, or an object still to be shown in the form that was asked for."""
 
     code: int
     body: bytes
     content_type: str = "application/json"
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = {}
 
 
 @dataclass(slots=True)

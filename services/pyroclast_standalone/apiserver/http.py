@@ -30,6 +30,7 @@ __all__ = ["Faults", "Front"]
 
 _log = logging.getLogger(__name__)
 _METHODS_WITH_BODY: Final = {"POST", "PUT", "PATCH", "DELETE"}
+_WANTED: Final = Wanted()
 _FAILED: Final = 400  # answers from here on are Statuses
 _NOT_KEPT: Final = "Cache-Control: no-cache, private\r\n"
 
@@ -67,7 +68,7 @@ class Front:
         """Answer one request; whatever goes wrong becomes a Status."""
         query = Query(dict(reversed(list(request.query.items())))) if request.query_string else Query({})
         info = resolve(request.method, request.rel_url.raw_path, query)
-        context = Context(info, query, request.headers, b"", ANONYMOUS, Wanted(), self._now())
+        context = Context(info, query, request.headers, b"", ANONYMOUS, _WANTED, self._now())
         try:
             answer = await self._answer(request, context)
         except status.StatusError as error:

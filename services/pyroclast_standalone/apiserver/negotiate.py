@@ -5,10 +5,11 @@ Separate because `Accept` is read in one place and obeyed in several.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from . import status
 
@@ -30,8 +31,7 @@ class Form(StrEnum):
     METADATA_LIST = "PartialObjectMetadataList"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """The chosen clause of an `Accept` header."""
 
     media_type: str = JSON

@@ -6,9 +6,10 @@ Separate because the authorizer, the audit log and the dispatcher must all see t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
+
+import msgspec
 
 from .status import StatusError
 
@@ -54,8 +55,7 @@ class Query:
             raise StatusError(400, "BadRequest", f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
 
 
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
+class RequestInfo(msgspec.Struct, frozen=True):
     """A request as the API sees it. `resource` is empty for paths that are no resources (`/version`, `/openapi/v3`)."""
 
     verb: str

@@ -281,7 +281,7 @@ class Store:
         self._journal = journal
         self._collections: dict[str, Collection] = {}
         self._unwritten: list[tuple[Collection, Change]] = []
-        self._written = asyncio.Event()  # set when the changes that are unwritten now are in the journal, or lost
+        self._waiting: list[asyncio.Future[None]] = []  # for the changes that are unwritten now
 
     def collection(self, name: str) -> Collection:
         """The collection of that name, made when it is new."""
@@ -325,7 +325,6 @@ class Store:
             self._publish(collection, change)
             return
         if not self._unwritten:
-            self._written = asyncio.Event()
             asyncio.get_running_loop().call_soon(self.flush)
         self._unwritten.append((collection, change))
 
@@ -336,16 +335,16 @@ class Store:
             Exception: what the journal failed with.
         """
         if self._unwritten:
-            await self._written.wait()
-            if self.failure is not None:
-                raise self.failure
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
 
     def flush(self) -> None:
         """Write what is unwritten as one transaction, then tell watchers and waiting callers."""
-        batch, written = self._unwritten, self._written
+        batch, waiting = self._unwritten, [each for each in self._waiting if not each.done()]
         if not batch or self._journal is None:
             return
-        self._unwritten = []
+        self._unwritten, self._waiting = [], []
         try:
             self._journal.write(
                 (collection.name, change.current.key, change.revision, None if change.kind is DELETED else change.current.data)
@@ -354,11 +353,13 @@ class Store:
         except Exception as error:  # noqa: BLE001 - whoever waits gets it, and the server stops
             self.failure = error
             self.broken.set()
-            written.set()
+            for waiter in waiting:
+                waiter.set_exception(error)
             return
         for collection, change in batch:
             self._publish(collection, change)
-        written.set()
+        for waiter in waiting:
+            waiter.set_result(None)
 
     def _publish(self, collection: Collection, change: Change) -> None:
         for subscription in collection.subscriptions:

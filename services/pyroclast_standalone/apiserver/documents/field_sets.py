@@ -120,21 +120,14 @@ def _compare(old: Json, new: Json, node: Node) -> tuple[FieldSet, FieldSet, Fiel
     before, after = _parts(old, node), _parts(new, node)
     if before is None or after is None:
         return None
-    if not before:
-        return _members(new, after, node), {}, {}
-    added: FieldSet = {}
-    removed: FieldSet = {}
+    added = _members(new, {name: child for name, child in after.items() if name not in before}, node)
+    removed = _members(old, {name: child for name, child in before.items() if name not in after}, node)
     modified: FieldSet = {}
-    is_list = isinstance(new, list)
-    for name, child in after.items():
-        if name not in before:
-            key, inner = (name, node.item) if is_list else node.step(name)
-            added[key] = _whole(child, inner)
-            continue
-        was = before[name]
+    for name, was in before.items():
+        child = after.get(name, was)
         if was is child or was == child:
             continue
-        key, inner = (name, node.item) if is_list else node.step(name)
+        key, inner = (name, node.item) if isinstance(new, list) else node.step(name)
         below = _compare(was, child, inner)
         if below is None:
             modified[key] = {}
@@ -142,11 +135,6 @@ def _compare(old: Json, new: Json, node: Node) -> tuple[FieldSet, FieldSet, Fiel
         for target, part in zip((added, removed, modified), below, strict=True):
             if part:
                 target[key] = part
-    is_list = isinstance(old, list)
-    for name, child in before.items():
-        if name not in after:
-            key, inner = (name, node.item) if is_list else node.step(name)
-            removed[key] = _whole(child, inner)
     return added, removed, modified
 
 

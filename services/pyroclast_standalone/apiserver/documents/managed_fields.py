@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from . import field_sets
 from .field_sets import FieldSet
@@ -32,8 +33,7 @@ _SYSTEM: Final = (
 _SYSTEM_METADATA: Final = frozenset(path[1] for path in _SYSTEM if len(path) == 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """An entry of managedFields; `time` is RFC 3339 or None."""
 
     manager: str

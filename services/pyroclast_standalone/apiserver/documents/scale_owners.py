@@ -6,8 +6,9 @@ counts as taken over by each scaling, even one that changes nothing; and of two 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from .field_sets import FieldSet
 from .managed_fields import Owner, decode, encode
