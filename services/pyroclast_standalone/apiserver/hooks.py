@@ -56,7 +56,7 @@ class Hooks:
         self._namespaces = store.collection("namespaces")
         self._registry = registry
         self._hooks: list[Hook] | None = None
-        self._by_request: dict[tuple[str, str, str, str, str], tuple[Matched, ...]] = {}
+        self._by_request: dict[tuple[str, Resource, str], tuple[Matched, ...]] = {}
         self._generation = -1
         store.listeners.append(self._on_change)
 
@@ -78,8 +78,7 @@ class Hooks:
         if self._generation != self._registry.generation:
             self._by_request.clear()
             self._generation = self._registry.generation
-        resource = review.resource
-        key = (review.operation, resource.group, resource.version, resource.plural, review.subresource)
+        key = (review.operation, review.resource, review.subresource)
         found = self._by_request.get(key)
         if found is None:
             found = self._by_request[key] = tuple(self._find(review))

@@ -116,6 +116,8 @@ class Front:
     def _impersonate(self, request: web.BaseRequest, context: Context) -> None:
         """Let a user who may act as the one whom the headers name."""
         headers = request.headers
+        if not any(name[:1] in "Ii" and name.lower().startswith("impersonate-") for name in headers):
+            return
         user = impersonated(headers, lambda name: list(headers.getall(name, [])))
         if user is None:
             return
@@ -151,8 +153,9 @@ async def _body(request: web.BaseRequest) -> bytes:
     length = request.content_length
     if length is not None and length > MAX_BODY:
         raise _too_large()
+    content = request.content
     try:
-        body = await request.read()
+        body = content.read_nowait() if content.is_eof() else await request.read()  # most came with the head
     except web.HTTPRequestEntityTooLarge:
         raise _too_large() from None
     except HttpProcessingError as error:

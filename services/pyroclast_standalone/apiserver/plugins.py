@@ -10,13 +10,12 @@ from typing import Any, Final
 
 from . import objectmeta, status
 from .admission import Guard, Review
+from .kinds.token_volume import TOKEN_PATH, token_projection
 from .registry import Registry
 from .store import Change, Collection, Store
 
 __all__ = ["Plugins"]
 
-_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
-_TOKEN_SECONDS: Final = 3607
 _TOLERATION_SECONDS: Final = 300
 _NO_EXECUTE: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _MIRROR: Final = "kubernetes.io/config.mirror"
@@ -106,7 +105,7 @@ class Plugins:
         without = [
             each
             for each in containers
-            if not any(mount.get("mountPath") == _TOKEN_PATH for mount in each.get("volumeMounts") or ())
+            if not any(mount.get("mountPath") == TOKEN_PATH for mount in each.get("volumeMounts") or ())
         ]
         if not without:
             return
@@ -114,10 +113,10 @@ class Plugins:
         name = next((each["name"] for each in volumes if each["name"].startswith("kube-api-access-")), "")
         if not name:
             name = objectmeta.generate_name("kube-api-access-", self._rng)
-            volumes = [*volumes, {"name": name, "projected": _token_projection()}]
+            volumes = [*volumes, {"name": name, "projected": token_projection()}]
         for container in without:
             mounts = container.get("volumeMounts") or []
-            container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": _TOKEN_PATH}]
+            container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": TOKEN_PATH}]
         spec["volumes"] = volumes
 
     def _priority(self, name: str, spec: dict[str, Any]) -> None:
@@ -198,18 +197,3 @@ def _default_tolerations(spec: dict[str, Any]) -> None:
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS},
             ]
     spec["tolerations"] = tolerations
-
-
-def _token_projection() -> dict[str, Any]:
-    return {
-        "sources": [
-            {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
-            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-            {
-                "downwardAPI": {
-                    "items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]
-                }
-            },
-        ],
-        "defaultMode": 420,
-    }

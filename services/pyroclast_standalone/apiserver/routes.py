@@ -6,6 +6,7 @@ Separate because the authorizer, the audit log and the dispatcher must all see t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -76,6 +77,15 @@ class RequestInfo(msgspec.Struct, frozen=True):
 
 def resolve(method: str, path: str, query: Query) -> RequestInfo:
     """Read `path` (still percent-encoded) as the API server's own resolver does."""
+    return _resolve(method, path, query) if query.values else _resolve_plain(method, path)
+
+
+@lru_cache(maxsize=1024)
+def _resolve_plain(method: str, path: str) -> RequestInfo:
+    return _resolve(method, path, Query({}))
+
+
+def _resolve(method: str, path: str, query: Query) -> RequestInfo:
     parts = [part for part in path.split("/") if part]
     if "%" in path:
         parts = list(map(unquote, parts))

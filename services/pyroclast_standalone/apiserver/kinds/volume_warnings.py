@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from pyroclast.resources import quantity
 
+from .token_volume import TOKEN_PROJECTION
+
 __all__ = ["warn_of_fractions", "warn_of_volumes"]
 
 _GONE: Final = {
@@ -66,7 +68,7 @@ def _overlaps(volume: Mapping[str, Any]) -> list[str]:
             shown = f'{word} "{volume[kind].get(field, "")}"' if field else word
             overlaps = _colliding([(item.get("path", ""), "") for item in items])
             told += [f'volume "{name}" ({shown}): overlapping paths: {text}' for text in overlaps]
-    if "projected" in volume:
+    if "projected" in volume and volume["projected"] != TOKEN_PROJECTION:
         paths: list[_Path] = []
         for source in volume["projected"].get("sources") or ():
             if not source:

@@ -21,6 +21,7 @@ from .checks import required_name
 from .claims import check_claim_template
 from .paths import check_local, check_mode
 from .references import check_pod_field, check_resource_field
+from .token_volume import TOKEN_PROJECTION
 from .volume_sources import SOURCES, needs
 
 __all__ = ["Volumes", "check_volumes"]
@@ -88,6 +89,8 @@ def _check_token(token: Mapping[str, Any], path: str, volume: str) -> list[Field
 
 
 def _check_projected(projected: Mapping[str, Any], path: str) -> list[FieldError]:
+    if projected == TOKEN_PROJECTION:
+        return []
     errors = check_mode(projected, "defaultMode", path)
     taken: set[str] = set()
     for index, source in enumerate(projected.get("sources") or ()):
