@@ -1,21 +1,29 @@
-"""The time zones that this machine knows: their names are looked for in hundreds of files, when the first CronJob names one."""
+"""The time zones that this machine knows: a name is looked up when the first CronJob gives it, as there are hundreds of files."""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
+from typing import Final
 
 __all__ = ["TimeZones"]
+
+_OTHER_FORMS: Final = ("posix/", "right/", "posixrules")
+"""Zones once more, under names that nobody gives them."""
 
 
 class TimeZones:
     """Their names, as a container."""
 
     def __contains__(self, name: object) -> bool:
-        return name in _names()
+        return isinstance(name, str) and _is_known(name)
 
 
-@cache
-def _names() -> frozenset[str]:
-    import zoneinfo  # noqa: PLC0415 - see above
+@lru_cache(maxsize=1024)
+def _is_known(name: str) -> bool:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - see above
 
-    return frozenset(zoneinfo.available_timezones())
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # no such file, no name of one, or a folder
+        return False
+    return not name.startswith(_OTHER_FORMS)
