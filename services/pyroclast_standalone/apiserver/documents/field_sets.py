@@ -85,15 +85,16 @@ class _Several(list[Json]):
 def _whole(value: Json, node: Node) -> FieldSet:
     """Everything in `value`, the value itself included."""
     parts = _parts(value, node)
-    return {_SELF: {}, **_members(value, parts, node)} if parts else {}
+    return _with_members({_SELF: {}}, value, parts, node) if parts else {}
 
 
-def _members(value: Json, parts: Mapping[str, Json], node: Node) -> FieldSet:
-    """Everything in the `parts` of `value`."""
+def _with_members(fields: FieldSet, value: Json, parts: Mapping[str, Json], node: Node) -> FieldSet:
+    """`fields`, and everything in the `parts` of `value`."""
     if value.__class__ is list:
         item = node.item
-        return {key: _whole(each, item) for key, each in parts.items()}
-    fields: FieldSet = {}
+        for key, each in parts.items():
+            fields[key] = _whole(each, item)
+        return fields
     known = node.steps
     for name, child in parts.items():
         key, inner = known.get(name) or node.step(name)
@@ -120,8 +121,10 @@ def _compare(old: Json, new: Json, node: Node) -> tuple[FieldSet, FieldSet, Fiel
     before, after = _parts(old, node), _parts(new, node)
     if before is None or after is None:
         return None
-    added = _members(new, {name: child for name, child in after.items() if name not in before}, node)
-    removed = _members(old, {name: child for name, child in before.items() if name not in after}, node)
+    if not before:
+        return _with_members({}, new, after, node), {}, {}
+    added = _with_members({}, new, {name: child for name, child in after.items() if name not in before}, node)
+    removed = _with_members({}, old, {name: child for name, child in before.items() if name not in after}, node)
     modified: FieldSet = {}
     for name, was in before.items():
         child = after.get(name, was)
