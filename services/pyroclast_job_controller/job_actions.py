@@ -34,15 +34,7 @@ from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.memory import JobMemory
 from pyroclast_job_controller.plugin_actions import PluginActions
 from pyroclast_job_controller.pod_actions import PodActions
-from pyroclast_job_controller.refusal import (
-    Hindrance,
-    NamespaceGoing,
-    Refusal,
-    Trouble,
-    is_broken,
-    is_terminating_namespace,
-    is_transient,
-)
+from pyroclast_job_controller.refusal import Hindrance, explained
 
 __all__ = ["JobActions"]
 
@@ -110,14 +102,14 @@ class JobActions:
         except AlreadyExists:
             answer = await self._client.get(POD_GROUPS, key)
         except ApiError as error:
-            raise _explained(error, JobEventReason.POD_GROUP_ERROR, "Failed to create PodGroup, err: ") from error
+            raise explained(error, JobEventReason.POD_GROUP_ERROR, "Failed to create PodGroup, err: ") from error
         self._caches.groups.put(_decode(answer, PodGroup))
 
     async def _patch_group(self, key: Key, patch: dict[str, Any]) -> None:
         try:
             answer = await self._client.patch(POD_GROUPS, key, patch, PatchKind.MERGE)
         except ApiError as error:
-            raise _explained(error, JobEventReason.POD_GROUP_ERROR, "Failed to create PodGroup, err: ") from error
+            raise explained(error, JobEventReason.POD_GROUP_ERROR, "Failed to create PodGroup, err: ") from error
         self._caches.groups.put(_decode(answer, PodGroup))
 
     async def _delete_group(self, key: Key, uid: str) -> None:
@@ -139,7 +131,7 @@ class JobActions:
         try:
             self._keep_job(await self._client.patch(JOBS, job.key, patch, PatchKind.JSON))
         except ApiError as error:
-            raise _explained(error, JobEventReason.PVC_ERROR, "Failed to create PVC, err: ") from error
+            raise explained(error, JobEventReason.PVC_ERROR, "Failed to create PVC, err: ") from error
 
     async def _create_claim(self, job: Job, position: int) -> None:
         manifest = volumes.claim_manifest(job, position)
@@ -148,20 +140,11 @@ class JobActions:
         except AlreadyExists:
             answer = await self._client.get(PERSISTENT_VOLUME_CLAIMS, Key(job.metadata.namespace, manifest["metadata"]["name"]))
         except ApiError as error:
-            raise _explained(error, JobEventReason.PVC_ERROR, "Failed to create PVC, err: ") from error
+            raise explained(error, JobEventReason.PVC_ERROR, "Failed to create PVC, err: ") from error
         self._caches.claims.put(_decode(answer, PersistentVolumeClaim))
 
     def _keep_job(self, answer: dict[str, Any]) -> None:
         self._caches.jobs.put(_decode(answer, Job))
-
-
-def _explained(error: ApiError, reason: JobEventReason, prefix: str) -> Exception:
-    """`error` as what it means for the Job."""
-    if is_terminating_namespace(error):
-        return NamespaceGoing()
-    if is_broken(error):
-        return Trouble(reason, prefix + error.message)
-    return error if is_transient(error) else Refusal(reason, prefix + error.message)
 
 
 def _decode(answer: dict[str, Any], record: type[R]) -> R:

@@ -19,15 +19,7 @@ from pyroclast_job_controller.batches import at_once
 from pyroclast_job_controller.memory import JobMemory
 from pyroclast_job_controller.plugins.base import PluginObject
 from pyroclast_job_controller.plugins.registry import UnknownPlugin, plugins_of
-from pyroclast_job_controller.refusal import (
-    Hindrance,
-    NamespaceGoing,
-    Refusal,
-    Trouble,
-    is_broken,
-    is_terminating_namespace,
-    is_transient,
-)
+from pyroclast_job_controller.refusal import Hindrance, Refusal, explained
 
 __all__ = ["PluginActions"]
 
@@ -55,13 +47,7 @@ class PluginActions:
             try:
                 await self._ensure(job, memory, item, look_first=known)
             except ApiError as error:
-                if is_terminating_namespace(error):
-                    raise NamespaceGoing from error
-                if is_broken(error):
-                    raise Trouble(JobEventReason.PLUGIN_ERROR, _FAILED + error.message) from error
-                if is_transient(error):
-                    raise
-                raise Refusal(JobEventReason.PLUGIN_ERROR, _FAILED + error.message) from error
+                raise explained(error, JobEventReason.PLUGIN_ERROR, _FAILED) from error
         memory.prepared, memory.removed = job.metadata.generation, False
 
     async def remove(self, job: Job, memory: JobMemory) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pyroclast.api.enums import JobEventReason
 from pyroclast.kube.errors import ApiError, Conflict, Expired, KubeError, NotFound, ServerError, TooManyRequests, Unauthorized
 
-__all__ = ["Hindrance", "NamespaceGoing", "Refusal", "Trouble", "is_broken", "is_terminating_namespace", "is_transient"]
+__all__ = [
+    "Hindrance",
+    "NamespaceGoing",
+    "Refusal",
+    "Trouble",
+    "explained",
+    "is_broken",
+    "is_terminating_namespace",
+    "is_transient",
+]
 
 _TRANSIENT = (Conflict, Expired, NotFound, ServerError, TooManyRequests, Unauthorized)
 
@@ -49,3 +58,12 @@ def is_terminating_namespace(error: KubeError) -> bool:
     """Whether the namespace is being deleted, so that nothing can be created in it any more."""
     causes = error.details.get("causes") if isinstance(error, ApiError) else None
     return any(isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes or ())
+
+
+def explained(error: ApiError, reason: JobEventReason, prefix: str) -> Exception:
+    """`error` as what it means for the Job; `reason` and `prefix` are for the Event, where there is one."""
+    if is_terminating_namespace(error):
+        return NamespaceGoing()
+    if is_broken(error):
+        return Trouble(reason, prefix + error.message)
+    return error if is_transient(error) else Refusal(reason, prefix + error.message)
