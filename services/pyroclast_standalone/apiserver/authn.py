@@ -46,7 +46,6 @@ class Authenticator:
         self._signer = signer
         self._now = now
         self._read: dict[str, dict[str, Any]] = {}
-        self._certified: dict[bytes, User] = {}
         self._peers: WeakKeyDictionary[Peer, User | None] = WeakKeyDictionary()  # None: without a certificate
 
     def user(self, authorization: str, tls: Peer | None) -> User:
@@ -73,10 +72,7 @@ class Authenticator:
         except KeyError:
             pass
         certificate = tls.getpeercert(binary_form=True)
-        found = self._certified.get(certificate) if certificate else None
-        if found is None and certificate:
-            found = self._certified[certificate] = _of_certificate(tls.getpeercert() or {}, certificate)
-        self._peers[tls] = found
+        found = self._peers[tls] = _of_certificate(tls.getpeercert() or {}, certificate) if certificate else None
         return found
 
     def of_token(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> User | None:
@@ -134,6 +130,8 @@ def impersonated(headers: Mapping[str, str], all_values: Callable[[str], list[st
     Raises:
         StatusError: groups or others without a user.
     """
+    if not any(name.lower().startswith("impersonate-") for name in headers):
+        return None
     name = headers.get("Impersonate-User", "")
     groups = all_values("Impersonate-Group")
     prefix = "impersonate-extra-"

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 _METHODS_WITH_BODY: Final = {"POST", "PUT", "PATCH", "DELETE"}
 _WANTED: Final = Wanted()
 _FAILED: Final = 400  # answers from here on are Statuses
-_NOT_KEPT: Final = "Cache-Control: no-cache, private\r\n"
+_CACHING: Final = "no-cache, private"
 
 
 class Faults(Protocol):
@@ -87,7 +87,7 @@ class Front:
             self._audit.record(request, context, answer.code, self._now(), failure=failure)
         is_plain = bool(answer.content_type) and not answer.headers and not context.warnings
         if is_plain and WholeResponse.fits(request, answer.body):
-            return WholeResponse(answer.code, answer.content_type, answer.body, _NOT_KEPT)
+            return WholeResponse(answer.code, answer.content_type, answer.body, f"Cache-Control: {_CACHING}\r\n")
         return _response(context, answer, with_body=request.method != "HEAD")
 
     async def _answer(self, request: web.BaseRequest, context: Context) -> Answer | Streamed:
@@ -116,8 +116,6 @@ class Front:
     def _impersonate(self, request: web.BaseRequest, context: Context) -> None:
         """Let a user who may act as the one whom the headers name."""
         headers = request.headers
-        if not any(name[:1] in "Ii" and name.lower().startswith("impersonate-") for name in headers):
-            return
         user = impersonated(headers, lambda name: list(headers.getall(name, [])))
         if user is None:
             return
@@ -127,7 +125,7 @@ class Front:
         context.impersonator, context.user = context.user, user
 
     async def _stream(self, request: web.BaseRequest, context: Context, answer: Streamed) -> web.StreamResponse:
-        headers = {"Content-Type": answer.content_type, "Cache-Control": "no-cache, private"}
+        headers = {"Content-Type": answer.content_type, "Cache-Control": _CACHING}
         response = web.StreamResponse(status=answer.code, headers=headers)
         for text in context.warnings:
             response.headers.add("Warning", _warning(text))
@@ -197,7 +195,7 @@ def _failure(context: Context, error: status.StatusError) -> Answer:
 
 
 def _response(context: Context, answer: Answer, *, with_body: bool) -> web.Response:
-    headers = {"Cache-Control": "no-cache, private", **answer.headers}
+    headers = {"Cache-Control": _CACHING, **answer.headers}
     if answer.content_type:
         headers["Content-Type"] = answer.content_type
     response = web.Response(status=answer.code, body=answer.body if with_body else b"", headers=headers)

@@ -17,7 +17,7 @@ from pyroclast_standalone.apiserver.documents.errors import (
     unsupported,
 )
 
-from .checks import choice, required_name
+from .checks import check_fields, choice, required_name
 from .handlers import PROBES, check_lifecycle, check_probe
 from .mounts import check_devices, check_mounts
 from .references import check_env, check_env_from
@@ -92,17 +92,15 @@ def _check_resizing(policies: Sequence[Mapping[str, Any]], path: str, restart_po
     return errors
 
 
+_LISTS: Final = (("ports", _check_ports), ("env", check_env), ("envFrom", check_env_from))
+
+
 def _check_common(container: Mapping[str, Any], parts: PodParts, path: str) -> list[FieldError]:
     errors = required_name(container, "name", names.dns_label, path)
     if not container.get("image"):
         errors.append(required(f"{path}.image"))
     errors += choice(container, "terminationMessagePolicy", _MESSAGE_POLICIES, path)
-    if ports := container.get("ports"):
-        errors += _check_ports(ports, f"{path}.ports")
-    if env := container.get("env"):
-        errors += check_env(env, f"{path}.env")
-    if sources := container.get("envFrom"):
-        errors += check_env_from(sources, f"{path}.envFrom")
+    errors += check_fields(container, _LISTS, path)
     if container.get("volumeMounts"):
         errors += check_mounts(container, parts.volumes, f"{path}.volumeMounts")
     if container.get("volumeDevices"):
