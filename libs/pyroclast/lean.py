@@ -14,10 +14,10 @@ import ssl
 import sys
 from typing import Any, Final
 
-__all__ = ["COLLECTIONS", "TrustsWhenUsed", "load_aiohttp", "load_structlog"]
+__all__ = ["COLLECTIONS", "TrustsWhenUsed", "load_aiohttp", "load_structlog", "prepare"]
 
 COLLECTIONS: Final = (20_000, 20, 50)
-"""Objects before a young collection, young ones before a middle one, middle ones before a full one; in force once this is loaded.
+"""Objects before a young collection, young ones before a middle one, middle ones before a full one.
 
 What our processes hold for long, records and documents, is in no cycle, nor is what a request makes and drops.
 """
@@ -66,5 +66,13 @@ def load_aiohttp() -> None:
         del ssl.SSLContext.set_default_verify_paths  # what it inherits
 
 
-gc.set_threshold(*COLLECTIONS)
-atexit.register(gc.freeze)  # Python collects at the end, but not what is frozen
+def prepare(*, logs: bool = True) -> None:
+    """Make this process lean: for the first lines of a program, before it loads anything else. `logs`: it will load structlog.
+
+    What is changed belongs to the whole process, so no library does this.
+    """
+    gc.set_threshold(*COLLECTIONS)
+    atexit.register(gc.freeze)  # Python collects at the end, but not what is frozen
+    if logs:
+        load_structlog()
+    load_aiohttp()

@@ -8,6 +8,7 @@ from pyroclast.api import (
     colocationconfigurations,
     commands,
     cronjobs,
+    hyperjobs,
     hypernodes,
     jobflows,
     jobs,
@@ -34,6 +35,7 @@ KINDS: Final[tuple[CustomKind, ...]] = (
     numatopologies.KIND,
     nodeshards.KIND,
     colocationconfigurations.KIND,
+    hyperjobs.KIND,
 )
 
 

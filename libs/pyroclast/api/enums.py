@@ -13,7 +13,9 @@ __all__ = [
     "ClaimPhase",
     "ConcurrencyPolicy",
     "DequeueStrategy",
+    "EntryPhase",
     "FlowPhase",
+    "FlowReason",
     "Iteration",
     "JobEventReason",
     "JobPhase",
@@ -220,6 +222,38 @@ class FlowPhase(StrEnum):
     FAILED = "Failed"
     RUNNING = "Running"
     PENDING = "Pending"
+
+
+class EntryPhase(StrEnum):
+    """Phases of an entry of a flow that its Job cannot be in: `status.conditions[].phase`."""
+
+    WAITING = "Waiting"
+    SKIPPED = "Skipped"
+    RETRYING = "Retrying"
+
+
+class FlowReason(StrEnum):
+    """Why an entry of a flow waits, was skipped, or is where it is: `status.conditions[].reason`."""
+
+    DEPENDENCIES = "DependenciesNotMet"
+    CHOICE_OPEN = "ChoiceNotMade"
+    UNKNOWN_TARGET = "UnknownTarget"
+    CYCLE = "Cycle"
+    TEMPLATE_NOT_FOUND = "TemplateNotFound"
+    JOB_NAME_TAKEN = "JobNameTaken"
+    PATCH_INVALID = "PatchInvalid"
+    JOB_REFUSED = "JobRefused"
+    EXPRESSION_FAILED = "ExpressionFailed"
+    STARTING = "Starting"
+    JOB_DELETED = "JobDeleted"
+    FLOW_FAILED = "FlowFailed"
+    BACKOFF = "Backoff"
+    LOOP = "Loop"
+    CHOICE_MADE = "ChoiceMade"
+    NOT_CHOSEN = "NotChosen"
+    CONDITION_FALSE = "ConditionFalse"
+    TARGETS_SKIPPED = "TargetsSkipped"
+    TARGET_FAILED = "TargetFailed"
 
 
 class RetainPolicy(StrEnum):

@@ -1,17 +1,19 @@
-"""HyperJob: a Job spread over several clusters. The API knows the kind; nothing serves it yet, so there is no CRD."""
+"""HyperJob: Jobs that belong together and are spread over several domains: clusters, or namespaces of one."""
 
 from __future__ import annotations
 
+from pyroclast.api import types
 from pyroclast.api.enums import SplitMode
 from pyroclast.api.jobs import JobSpec, JobState
+from pyroclast.api.kinds import AGE, Column, CustomKind
 from pyroclast.api.shared import Condition
 from pyroclast.api.wire import ApiObject, Count, Int32, Int64, WireModel
 
-__all__ = ["HyperJob", "HyperJobSpec", "HyperJobStatus", "ReplicatedJob", "ReplicatedJobStatus", "SplitPolicy"]
+__all__ = ["KIND", "HyperJob", "HyperJobSpec", "HyperJobStatus", "ReplicatedJob", "ReplicatedJobStatus", "SplitPolicy"]
 
 
 class SplitPolicy(WireModel):
-    """How a replicated Job is divided over clusters."""
+    """How a replicated Job is divided over domains."""
 
     mode: SplitMode | None = None
     """Whether the division is given (static) or found (auto)."""
@@ -29,11 +31,11 @@ class ReplicatedJob(WireModel):
     template_spec: JobSpec
     """What each Job should be."""
     split_policy: SplitPolicy | None = None
-    """How it is divided over clusters."""
+    """How it is divided over domains."""
     replicas: Int32 = 1
     """How many Jobs there are."""
     cluster_names: list[str] | None = None
-    """The clusters that may be used."""
+    """The domains that may be used: namespaces of this cluster that take Jobs from here; the own one when absent."""
 
 
 class HyperJobSpec(WireModel):
@@ -42,9 +44,9 @@ class HyperJobSpec(WireModel):
     replicated_jobs: list[ReplicatedJob] | None = None
     """The Jobs."""
     min_available: Int32 | None = None
-    """How many Jobs must be placeable before any starts."""
+    """How many Jobs must run or be done for the whole to be available; all when absent."""
     max_domains: Int32 | None = None
-    """How many clusters may be used."""
+    """How many domains may be used."""
     plugins: dict[str, list[str]] | None = None
     """Plugins by name, with their arguments."""
 
@@ -78,15 +80,23 @@ class HyperJobStatus(WireModel):
     replicated_jobs_status: list[ReplicatedJobStatus] | None = None
     """How the Jobs are."""
     split_count: Int32 | None = None
-    """Into how many parts it was divided."""
+    """How many Jobs have been made."""
     observed_generation: Int64 | None = None
     """The generation of the spec that was acted on last."""
 
 
 class HyperJob(ApiObject):
-    """A HyperJob is a set of Jobs that run in several clusters."""
+    """A HyperJob is a set of Jobs that run in several domains."""
 
     spec: HyperJobSpec | None = None
     """What it should be."""
     status: HyperJobStatus | None = None
     """What it is."""
+
+
+KIND = CustomKind(
+    types.HYPER_JOBS,
+    HyperJob,
+    ("hj",),
+    (Column("Jobs", "integer", ".status.splitCount"), AGE),
+)

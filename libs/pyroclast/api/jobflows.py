@@ -224,6 +224,10 @@ class JobStatus(WireModel):
     """The phases that the Job was in."""
     pod_failure_ratio: str | None = None
     """Failed pods by pods that ever started, with two decimals."""
+    retries: Count | None = None
+    """How often the Job was made anew because it had failed."""
+    exit_code: Int32 | None = None
+    """How the Job ended, where a switch or an expression asks for it."""
 
 
 class Condition(WireModel):
@@ -239,6 +243,8 @@ class Condition(WireModel):
     """Number of pods by task and phase."""
     completion_time: Time | None = None
     """When the Job ended."""
+    reason: str | None = None
+    """Why, as one word."""
     message: str | None = None
     """Why, for people."""
 

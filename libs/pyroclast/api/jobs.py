@@ -17,6 +17,7 @@ from pyroclast.api.wire import (
     Count,
     Duration,
     Extra,
+    Int32,
     Int64,
     Name,
     PodTemplate,
@@ -151,6 +152,29 @@ class JobCondition(WireModel):
     """When the Job came into it."""
 
 
+class DelayedAction(WireModel):
+    """An action of a policy with a timeout whose time runs: it is carried out then unless what caused it passes."""
+
+    action: str | None = None
+    """What will be done."""
+    event: str | None = None
+    """What happened."""
+    at: Time | None = None
+    """When it happened, by the clock of the API server."""
+    task: str | None = None
+    """The task that it happened to."""
+    pod: str | None = None
+    """The pod that it happened to."""
+    uid: str | None = None
+    """The uid of that pod."""
+    partition: str | None = None
+    """The partition of that pod."""
+    version: Count | None = None
+    """The version of the Job then."""
+    exit_code: Int32 | None = None
+    """How the pod ended."""
+
+
 class JobStatus(WireModel):
     """What a Job is."""
 
@@ -184,6 +208,10 @@ class JobStatus(WireModel):
     """The phases that the Job was in, the latest last."""
     observed_generation: Int64 | None = None
     """The generation of the spec that was acted on last."""
+    terminating_by_controller: Count | None = None
+    """How many of the pods that are going away were deleted by the controller itself."""
+    delayed_actions: list[DelayedAction] | None = None
+    """What policies with a timeout will do, so that a restart of the controller neither forgets nor repeats it."""
 
 
 class Job(ApiObject):

@@ -25,6 +25,8 @@ __all__ = [
     "DEVICES_TO_ALLOCATE",
     "DISRUPTION_MAX_UNAVAILABLE",
     "DISRUPTION_MIN_AVAILABLE",
+    "FLOW_FINALIZER",
+    "FLOW_RETRY",
     "FORCE_DELETE",
     "FORWARD_CLUSTER",
     "GPU_INDEX",
@@ -36,6 +38,9 @@ __all__ = [
     "GROUP_NAME",
     "HIERARCHY",
     "HIERARCHY_WEIGHTS",
+    "HYPER_JOB",
+    "HYPER_JOBS_FROM",
+    "HYPER_JOB_UID",
     "JOB_ALLOCATED_HYPER_NODE",
     "JOB_FORWARDING",
     "JOB_NAME",
@@ -64,11 +69,13 @@ __all__ = [
     "QUEUE_NAME",
     "QUOTA_BURST_ENABLED",
     "QUOTA_BURST_TIME",
+    "RESERVATION",
     "RESERVATION_TARGET",
     "RESOURCE_GROUP",
     "RESOURCE_STRATEGY_SCORING_TYPE",
     "RESOURCE_STRATEGY_WEIGHT",
     "REVOCABLE_ZONE",
+    "RUNNING_ESTIMATE",
     "SCHEDULING_GROUP_NAME",
     "SCHEDULING_QUEUE_NAME",
     "SLA_WAITING_TIME",
@@ -117,8 +124,15 @@ CREATED_BY_JOB_FLOW: Final = "volcano.sh/createdByJobFlow"
 JOB_FORWARDING: Final = "volcano.sh/job-forwarding"
 FORWARD_CLUSTER: Final = "volcano.sh/forward-cluster"
 
+# Jobs of HyperJobs, and the namespaces that take them; ours alone
+HYPER_JOB: Final = "training.volcano.sh/hyperjob"
+HYPER_JOB_UID: Final = "training.volcano.sh/hyperjob-uid"
+HYPER_JOBS_FROM: Final = "training.volcano.sh/hyperjobs-from"
+
 # JobFlows and JobTemplates
 FORCE_DELETE: Final = "flow.volcano.sh/force-delete"
+FLOW_FINALIZER: Final = "flow.volcano.sh/jobs"  # on a flow until its Jobs are gone
+FLOW_RETRY: Final = "flow.volcano.sh/retry"  # on a Job of a flow: how often it was made anew after a failure
 
 # Pods and their owners: group and queue
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
@@ -147,6 +161,8 @@ TASK_TOPOLOGY_TASK_ORDER: Final = "volcano.sh/task-topology-task-order"
 RESOURCE_STRATEGY_SCORING_TYPE: Final = "volcano.sh/resource-strategy-scoring-type"
 RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 RESERVATION_TARGET: Final = "scheduling.volcano.sh/reservation-target"
+RESERVATION: Final = "scheduling.volcano.sh/reservation"
+RUNNING_ESTIMATE: Final = "scheduling.volcano.sh/running-estimate"
 
 # Queues, and nodes in groups
 HIERARCHY: Final = "volcano.sh/hierarchy"

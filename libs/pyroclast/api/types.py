@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 __all__ = [
+    "BATCH_JOBS",
     "CLUSTER_ROLES",
     "CLUSTER_ROLE_BINDINGS",
     "COLOCATION_CONFIGURATIONS",
@@ -16,7 +17,13 @@ __all__ = [
     "CONFIG_MAPS",
     "CRDS",
     "CRON_JOBS",
+    "CSI_DRIVERS",
+    "CSI_NODES",
+    "CSI_STORAGE_CAPACITIES",
+    "DAEMON_SETS",
+    "DEVICE_CLASSES",
     "EVENTS",
+    "HYPER_JOBS",
     "HYPER_NODES",
     "JOBS",
     "JOB_FLOWS",
@@ -31,15 +38,21 @@ __all__ = [
     "PERSISTENT_VOLUMES",
     "PERSISTENT_VOLUME_CLAIMS",
     "PODS",
+    "POD_DISRUPTION_BUDGETS",
     "POD_GROUPS",
     "PRIORITY_CLASSES",
     "QUEUES",
+    "REPLICA_SETS",
+    "RESOURCE_CLAIMS",
     "RESOURCE_QUOTAS",
+    "RESOURCE_SLICES",
     "ROLES",
     "ROLE_BINDINGS",
     "SECRETS",
     "SERVICES",
     "SERVICE_ACCOUNTS",
+    "STATEFUL_SETS",
+    "STORAGE_CLASSES",
     "VALIDATING_WEBHOOKS",
     "Key",
     "ResourceType",
@@ -114,9 +127,21 @@ SERVICE_ACCOUNTS: Final = _core("serviceaccounts", "ServiceAccount")
 EVENTS: Final = _core("events", "Event")
 PERSISTENT_VOLUME_CLAIMS: Final = _core("persistentvolumeclaims", "PersistentVolumeClaim")
 PERSISTENT_VOLUMES: Final = _core("persistentvolumes", "PersistentVolume", namespaced=False)
+POD_DISRUPTION_BUDGETS: Final = ResourceType("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 RESOURCE_QUOTAS: Final = _core("resourcequotas", "ResourceQuota")
 LEASES: Final = ResourceType("coordination.k8s.io", "v1", "leases", "Lease")
+REPLICA_SETS: Final = ResourceType("apps", "v1", "replicasets", "ReplicaSet")
+STATEFUL_SETS: Final = ResourceType("apps", "v1", "statefulsets", "StatefulSet")
+DAEMON_SETS: Final = ResourceType("apps", "v1", "daemonsets", "DaemonSet")
+BATCH_JOBS: Final = ResourceType("batch", "v1", "jobs", "Job")
 PRIORITY_CLASSES: Final = _cluster("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass")
+STORAGE_CLASSES: Final = _cluster("storage.k8s.io", "v1", "storageclasses", "StorageClass")
+CSI_NODES: Final = _cluster("storage.k8s.io", "v1", "csinodes", "CSINode")
+CSI_DRIVERS: Final = _cluster("storage.k8s.io", "v1", "csidrivers", "CSIDriver")
+CSI_STORAGE_CAPACITIES: Final = ResourceType("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
+RESOURCE_CLAIMS: Final = ResourceType("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+RESOURCE_SLICES: Final = _cluster("resource.k8s.io", "v1", "resourceslices", "ResourceSlice")
+DEVICE_CLASSES: Final = _cluster("resource.k8s.io", "v1", "deviceclasses", "DeviceClass")
 NETWORK_POLICIES: Final = ResourceType("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 ROLES: Final = ResourceType("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS: Final = ResourceType("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
@@ -137,6 +162,7 @@ POD_GROUPS: Final = ResourceType("scheduling.volcano.sh", "v1beta1", "podgroups"
 QUEUES: Final = _cluster("scheduling.volcano.sh", "v1beta1", "queues", "Queue")
 JOB_FLOWS: Final = ResourceType("flow.volcano.sh", "v1alpha1", "jobflows", "JobFlow")
 JOB_TEMPLATES: Final = ResourceType("flow.volcano.sh", "v1alpha1", "jobtemplates", "JobTemplate")
+HYPER_JOBS: Final = ResourceType("training.volcano.sh", "v1alpha1", "hyperjobs", "HyperJob")
 HYPER_NODES: Final = _cluster("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode")
 NUMATOPOLOGIES: Final = _cluster("nodeinfo.volcano.sh", "v1alpha1", "numatopologies", "Numatopology")
 NODE_SHARDS: Final = _cluster("shard.volcano.sh", "v1alpha1", "nodeshards", "NodeShard")

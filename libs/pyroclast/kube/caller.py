@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,8 @@ import aiohttp
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.config import ClusterConfig
 from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import AlreadyExists, ApiError, ConnectionFailed, KubeError
+from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, ServerError
+from pyroclast.kube.fence import closed_because
 from pyroclast.kube.lines import LineSplitter
 from pyroclast.kube.observer import Observer
 from pyroclast.kube.ratelimit import TokenBucket
@@ -49,25 +51,34 @@ class Caller:
     """Carries out calls for a client."""
 
     def __init__(
-        self, config: ClusterConfig, observer: Observer, *, max_in_flight: int, qps: float, burst: int, user_agent: str
+        self,
+        config: ClusterConfig,
+        observer: Observer,
+        *,
+        max_in_flight: int,
+        qps: float,
+        burst: int,
+        user_agent: str,
+        on_warning: Callable[[str], None] | None = None,
     ) -> None:
-        self.transport = Transport(config, user_agent)
+        self.transport = Transport(config, user_agent, on_warning)
         self._observer = observer
+        self._most = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
         self._bucket = TokenBucket(qps, max(burst, 1)) if qps > 0 else None
 
     async def call(self, call: Call, deadline: Deadline | None = None) -> bytes:
-        """The body of the answer, after as many attempts as are allowed and fit before `deadline`."""
+        """The body of the answer, after as many attempts as are allowed and fit before `deadline`, all waiting included."""
         deadline = deadline or Deadline.after(CALL_SECONDS)
         backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         lost = False
         while True:
             try:
-                return await self._attempt(call, min(call.seconds, max(deadline.left(), 0.001)))
+                return await self._attempt(call, deadline)
             except KubeError as error:
-                lost = lost or (isinstance(error, ConnectionFailed) and error.sent)
-                if isinstance(error, AlreadyExists):
+                if isinstance(error, NotFound):
                     error.after_lost_answer = lost
+                lost = lost or isinstance(error, ServerError) or (isinstance(error, ConnectionFailed) and error.sent)
                 pause = pause_before_retry(error, call.repeat, backoff)
                 if pause is None or pause >= deadline.left() or backoff.failures >= MAX_ATTEMPTS:
                     raise
@@ -98,17 +109,40 @@ class Caller:
         finally:
             self._observer.request("watch", resource, status, loop.time() - began)
 
-    async def _attempt(self, call: Call, seconds: float) -> bytes:
-        if self._bucket is not None:
-            await self._bucket.wait()
+    async def _attempt(self, call: Call, deadline: Deadline) -> bytes:
+        await self._wait_for_slot(call, deadline)
+        try:
+            if call.request.method != "GET" and (closed := closed_because()):
+                raise _not_sent(call, closed)
+            return await self._send(call, min(call.seconds, max(deadline.left(), 0.001)))
+        finally:
+            self._slots.release()
+
+    async def _wait_for_slot(self, call: Call, deadline: Deadline) -> None:
+        """Wait until a request may be sent, but no longer than `deadline`: who waited in vain has sent nothing."""
+        if self._bucket is not None and not await self._bucket.wait(deadline.left()):
+            raise _not_sent(call, f"the limit of {self._bucket.rate:g} requests per second leaves no room for it in time")
+        try:
+            async with asyncio.timeout_at(deadline.at) if self._slots.locked() else _no_limit:
+                await self._slots.acquire()
+        except TimeoutError:
+            raise _not_sent(call, f"{self._most} requests were under way and none ended in time") from None
+
+    async def _send(self, call: Call, seconds: float) -> bytes:
         loop = asyncio.get_running_loop()
-        async with self._slots:
-            began, status = loop.time(), 0
-            try:
-                status, answer = await self.transport.send(call.request, seconds)
-            except ApiError as error:
-                status = error.status
-                raise
-            finally:
-                self._observer.request(call.verb, call.resource, status, loop.time() - began)
-            return answer
+        began, status = loop.time(), 0
+        try:
+            status, answer = await self.transport.send(call.request, seconds)
+        except ApiError as error:
+            status = error.status
+            raise
+        finally:
+            self._observer.request(call.verb, call.resource, status, loop.time() - began)
+        return answer
+
+
+def _not_sent(call: Call, why: str) -> ConnectionFailed:
+    return ConnectionFailed(f"not sent: {why}", sent=False, verb=call.request.method, path=call.request.path)
+
+
+_no_limit: Final = nullcontext()

@@ -6,7 +6,7 @@ Here are the verbs of the API; how a call is made is in `caller`, how one HTTP e
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from enum import StrEnum
 from typing import Any, Final, Self, TypeAlias
@@ -51,7 +51,8 @@ class Client:
     """An async context manager; all methods raise `pyroclast.kube.errors`.
 
     A call is tried again after connection errors, 5xx, and 429 with Retry-After, until its `deadline` (30 seconds from now by
-    default), unless doing it twice could do harm. Bodies may contain msgspec structs and raw JSON.
+    default), unless doing it twice could do harm. Waiting for one's turn is part of that time. A write under a Lease that may
+    have been lost does not begin (`pyroclast.kube.fence`). Bodies may contain msgspec structs and raw JSON.
 
     Args:
         config: where and who.
@@ -59,6 +60,7 @@ class Client:
         qps: requests per second, 0 for no limit; `burst` of them at once.
         user_agent: who we are, for the server's logs.
         observer: told of each request.
+        on_warning: told each text that the server warns of, once; by default it is logged.
     """
 
     def __init__(
@@ -70,10 +72,20 @@ class Client:
         burst: int = 0,
         user_agent: str = "pyroclast",
         observer: Observer = SILENT,
+        on_warning: Callable[[str], None] | None = None,
     ) -> None:
         self.config = config
         self.observer = observer
-        self._caller = Caller(config, observer, max_in_flight=max_in_flight, qps=qps, burst=burst, user_agent=user_agent)
+        self._user_agent = user_agent
+        self._caller = Caller(
+            config,
+            observer,
+            max_in_flight=max_in_flight,
+            qps=qps,
+            burst=burst,
+            user_agent=user_agent,
+            on_warning=on_warning,
+        )
 
     async def __aenter__(self) -> Self:
         await self._caller.transport.open()
@@ -81,6 +93,14 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self._caller.transport.close()
+
+    def apart(self) -> Client:
+        """Another client of the same API server, with connections and slots of its own and no limit: for what must not wait."""
+        return Client(self.config, user_agent=self._user_agent, observer=self.observer)
+
+    def now(self) -> float:
+        """Seconds since the epoch by the clock of the API server."""
+        return self._caller.transport.clock.now()
 
     async def get(self, kind: ResourceType, key: Key, *, subresource: str = "", deadline: Deadline | None = None) -> Json:
         """Read one object."""
@@ -113,17 +133,20 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
         field_manager: str = "",
+        strict: bool = False,
         deadline: Deadline | None = None,
     ) -> Json:
-        """Create an object, or post to a subresource of `name`.
+        """Create an object, or post to a subresource of `name`. `strict`: have unknown and doubled fields refused, not dropped.
 
-        A create with a name whose answer is lost is sent again; the AlreadyExists that may follow has `after_lost_answer` set.
+        A create with a name whose answer is lost is sent again; the AlreadyExists that may follow can mean our own object.
         One with generateName is never sent again unless it certainly did not reach the server.
         """
         metadata = body.get("metadata") or {}
         query = {"dryRun": "All"} if dry_run else {}
         if field_manager:
             query["fieldManager"] = field_manager
+        if strict:
+            query["fieldValidation"] = "Strict"
         path = kind.path(namespace or str(metadata.get("namespace") or ""), name, subresource)
         repeat = Repeat.HARMLESS if metadata.get("name") or name else Repeat.DOUBLES
         call = Call(_request("POST", path, query, encode(body)), "create", _label(kind, subresource), repeat)
@@ -174,6 +197,8 @@ class Client:
     ) -> Json:
         """Delete an object, if it still is the one of `uid` and `resource_version` where given (else Conflict).
 
+        When an answer is lost it is sent again; the NotFound that may follow has `after_lost_answer` set.
+
         `grace_seconds` is how long its processes may take to stop, None for what the object says; `propagation` is Background,
         Foreground or Orphan.
         """
@@ -196,11 +221,15 @@ class Client:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         content_type: str = JSON_TYPE,
+        once: bool = False,
         deadline: Deadline | None = None,
     ) -> bytes:
-        """Any request; the answer's body. A POST is not sent again unless it certainly did not reach the server."""
+        """Any request; the answer's body.
+
+        It is not sent again if `once`; a POST only if it certainly did not reach the server.
+        """
         request = _request(method, path, query, body, content_type=content_type, headers=headers)
-        repeat = Repeat.DOUBLES if method == "POST" else Repeat.HARMLESS
+        repeat = Repeat.NEVER if once else Repeat.DOUBLES if method == "POST" else Repeat.HARMLESS
         return await self._caller.call(Call(request, VERBS[method], repeat=repeat), deadline)
 
     async def stream(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[bytes]:

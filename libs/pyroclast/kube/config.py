@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import os
 import ssl
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pyroclast.kube.certificates import NO_PEM, Pem, load_identity
+from pyroclast.kube.certificates import NO_PEM, Identity, Pem, load_identity
 from pyroclast.kube.credentials import Anonymous, Credentials, Fixed, TokenFile
 
 __all__ = ["ClusterConfig", "ConfigError", "load_config"]
@@ -50,6 +49,11 @@ class ClusterConfig:
     namespace: str = "default"
     proxy: str = ""
 
+    @property
+    def stamp(self) -> tuple[object, ...]:
+        """Something that is another after certificates were replaced on disk, or the credentials brought another one."""
+        return (self.authority.stamp, self.certificate.stamp, self.key.stamp, self.credentials.identity)
+
     def ssl_context(self) -> ssl.SSLContext | None:
         """A new client context with the certificates as they are now; None when `server` is not https.
 
@@ -65,20 +69,14 @@ class ClusterConfig:
         else:
             context = self._verifying_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if self.certificate:
+        given = self.credentials.identity
+        if given is not None or self.certificate:
             try:
-                load_identity(context, self.certificate.read(), self.key.read())
+                identity = given or Identity(self.certificate.read(), self.key.read())
+                load_identity(context, identity.certificate, identity.key)
             except (OSError, ssl.SSLError) as error:
                 raise ConfigError(f"client certificate for {self.server}: {_why(error)}") from error
         return context
-
-    def renew(self, context: ssl.SSLContext) -> None:
-        """Take up certificates that were replaced on disk; what is unusable just now is left for the next time."""
-        with contextlib.suppress(OSError, ValueError):  # SSLError is an OSError
-            if self.authority.path is not None:
-                context.load_verify_locations(cadata=self.authority.read().decode("ascii"))
-            if self.certificate.path is not None:
-                load_identity(context, self.certificate.read(), self.key.read())
 
     def _verifying_context(self) -> ssl.SSLContext:
         if not self.authority:

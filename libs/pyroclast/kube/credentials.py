@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
+from pyroclast.kube.certificates import Identity
 from pyroclast.kube.errors import ConnectionFailed
 
 __all__ = ["Anonymous", "Credentials", "Fixed", "TokenFile"]
@@ -18,17 +19,23 @@ TOKEN_FILE_CHECK_SECONDS: Final = 10.0  # a projected token is replaced minutes 
 class Credentials(Protocol):
     """A source of Authorization headers."""
 
-    async def authorization(self, *, refresh: bool = False) -> str:
-        """The value of the header, empty for none; `refresh` says that the server has just refused the last one."""
+    @property
+    def identity(self) -> Identity | None:
+        """The client certificate that comes with the last header; None: that of the configuration, if any."""
+
+    async def authorization(self, *, refused: str | None = None) -> str:
+        """The value of the header, empty for none; `refused` is the one that the server has just refused."""
 
 
 class Fixed:
     """A header that never changes."""
 
+    identity: Identity | None = None
+
     def __init__(self, header: str) -> None:
         self._header = header
 
-    async def authorization(self, *, refresh: bool = False) -> str:  # noqa: ARG002 - there is no other
+    async def authorization(self, *, refused: str | None = None) -> str:  # noqa: ARG002 - there is no other
         """The header."""
         return self._header
 
@@ -53,6 +60,8 @@ class Anonymous(Fixed):
 class TokenFile:
     """A bearer token in a file that is replaced from time to time."""
 
+    identity: Identity | None = None
+
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._clock = clock
@@ -60,10 +69,10 @@ class TokenFile:
         self._modified = 0
         self._header = ""
 
-    async def authorization(self, *, refresh: bool = False) -> str:
+    async def authorization(self, *, refused: str | None = None) -> str:
         """The header of the token in the file now, or of the last one read if the file cannot be read just now."""
         now = self._clock()
-        if refresh or now - self._checked >= TOKEN_FILE_CHECK_SECONDS:
+        if refused is not None or now - self._checked >= TOKEN_FILE_CHECK_SECONDS:
             self._checked = now
             self._read()
         return self._header

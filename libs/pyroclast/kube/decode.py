@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -9,10 +10,18 @@ import msgspec
 
 from pyroclast.api.records.meta import Meta, Record, Wire
 from pyroclast.api.types import Key
+from pyroclast.kube.compact import Compactor
 from pyroclast.kube.errors import ApiError, ConnectionFailed
 from pyroclast.kube.paging import Page
+from pyroclast.kube.scan import elements, members
 
-__all__ = ["Bookmark", "Change", "Decoder", "Undecodable"]
+__all__ = ["UNREADABLE", "Bookmark", "Change", "Decoder", "Undecodable"]
+
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises: not JSON, not of that type, not UTF-8, nested too deeply."""
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+"""The annotation of the bookmark that ends a list that comes as a watch."""
 
 T = TypeVar("T", bound=Record)
 A = TypeVar("A")
@@ -33,9 +42,10 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A watch event that only tells how far the server's history is."""
+    """A watch event that only tells how far the server's history is; `ends_list`: all that was there has been sent."""
 
     resource_version: str
+    ends_list: bool = False
 
 
 class Change(Wire, Generic[A], frozen=True, kw_only=True):
@@ -60,8 +70,8 @@ class _Bare(Wire, frozen=True, kw_only=True):
 
 
 _ABOUT_OBJECTS: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
-_RAW_CHANGE: Final = msgspec.json.Decoder(Change[msgspec.Raw])
-_RAW_LIST: Final = msgspec.json.Decoder(_List[msgspec.Raw])
+_LIST_META: Final = msgspec.json.Decoder(_ListMeta)
+_TEXT: Final = msgspec.json.Decoder(str)
 _BARE: Final = msgspec.json.Decoder(_Bare)
 _ANY: Final = msgspec.json.Decoder(dict[str, Any])
 
@@ -69,23 +79,30 @@ _ANY: Final = msgspec.json.Decoder(dict[str, Any])
 class Decoder(Generic[T]):
     """Decodes for one type of record.
 
-    All is decoded in one pass; only when that fails is it taken apart, to find the object at fault.
+    All is decoded in one pass; only when that fails is it taken apart, to find the object at fault. Records come out small
+    (`pyroclast.kube.compact`) and hold on to nothing of what they were decoded from.
     """
 
     def __init__(self, record: type[T]) -> None:
         self._object = msgspec.json.Decoder(record)
         self._change = msgspec.json.Decoder(Change[record])  # type: ignore[valid-type]
         self._list = msgspec.json.Decoder(_List[record])  # type: ignore[valid-type]
+        self._compact: Callable[[Any], None] = Compactor(record)
 
     def page(self, body: bytes) -> Page[T | Undecodable]:
-        """A page of a list."""
+        """A page of a list.
+
+        Raises:
+            ConnectionFailed: not a list.
+        """
         try:
             whole = self._list.decode(body)
-        except msgspec.ValidationError:
+        except UNREADABLE:
             return self._page_by_object(body)
-        except msgspec.DecodeError as error:
-            raise ConnectionFailed(f"the list is not JSON: {error}") from error
-        return Page(whole.items or (), whole.metadata.resource_version, whole.metadata.rest or "")
+        items = whole.items or ()
+        for item in items:
+            self._compact(item)
+        return Page(items, whole.metadata.resource_version, whole.metadata.rest or "", len(body))
 
     def change(self, line: bytes) -> Change[T | Undecodable] | Bookmark:
         """A line of a watch.
@@ -96,52 +113,68 @@ class Decoder(Generic[T]):
         """
         try:
             change: Change[T | Undecodable] = self._change.decode(line)
-        except msgspec.ValidationError:
+        except UNREADABLE:
             return self._change_by_part(line)
-        except msgspec.DecodeError as error:
-            raise ConnectionFailed(f"the watch event is not JSON: {error}") from error
-        return change if change.type in _ABOUT_OBJECTS else self._change_by_part(line)
+        if change.type not in _ABOUT_OBJECTS:
+            return self._change_by_part(line)
+        self._compact(change.object)
+        return change
 
     def _page_by_object(self, body: bytes) -> Page[T | Undecodable]:
         try:
-            whole = _RAW_LIST.decode(body)
-        except msgspec.ValidationError as error:
+            parts = dict(members(body))
+            meta = _LIST_META.decode(parts.get("metadata", b"{}"))
+            items = parts.get("items", b"null")
+            found = [self._one(item) for item in elements(items)] if items != b"null" else []
+        except (ValueError, *UNREADABLE) as error:
             raise ConnectionFailed(f"not a list: {error}") from error
-        items = [self._one(raw) for raw in whole.items or ()]
-        return Page(items, whole.metadata.resource_version, whole.metadata.rest or "")
+        return Page(found, meta.resource_version, meta.rest or "", len(body))
 
     def _change_by_part(self, line: bytes) -> Change[T | Undecodable] | Bookmark:
         try:
-            change = _RAW_CHANGE.decode(line)
-        except msgspec.ValidationError as error:
-            raise ConnectionFailed(f"not a watch event: {error}") from error
-        match change.type:
-            case "ADDED" | "MODIFIED" | "DELETED":
-                return Change(type=change.type, object=self._one(change.object))
-            case "BOOKMARK":
-                return Bookmark(_meta(change.object).resource_version)
-            case "ERROR":
-                status = _ANY.decode(change.object)
-                raise ApiError.from_status(int(status.get("code") or 500), status, verb="watch")
-        raise ConnectionFailed(f'a watch event of the unknown type "{change.type}"')
+            parts = dict(members(line))
+            type_, raw = _TEXT.decode(parts["type"]), parts["object"]
+            match type_:
+                case "ADDED" | "MODIFIED" | "DELETED":
+                    return Change(type=type_, object=self._one(raw))
+                case "BOOKMARK":
+                    meta = _meta(raw)
+                    return Bookmark(meta.resource_version, meta.annotations.get(INITIAL_EVENTS_END) == "true")
+                case "ERROR":
+                    status = _ANY.decode(raw)
+                    raise ApiError.from_status(int(status.get("code") or 500), status, verb="watch")
+        except (KeyError, ValueError, *UNREADABLE) as error:
+            raise ConnectionFailed(f"not a watch event: {error!r}") from error
+        raise ConnectionFailed(f'a watch event of the unknown type "{type_}"')
 
-    def _one(self, raw: msgspec.Raw) -> T | Undecodable:
+    def _one(self, raw: bytes) -> T | Undecodable:
         try:
-            return self._object.decode(raw)
-        except msgspec.ValidationError as error:
+            record = self._object.decode(raw)
+        except RecursionError:
+            return Undecodable(_meta(raw), "it is nested too deeply to be read")
+        except UNREADABLE as error:
             return Undecodable(_meta(raw), str(error))
+        self._compact(record)
+        return record
 
 
-def _meta(raw: msgspec.Raw) -> Meta:
-    """The metadata of an object whose rest may be at fault; if it is at fault itself, what names the object."""
+def _meta(raw: bytes) -> Meta:
+    """The metadata of an object whose rest may be at fault; if it is at fault itself, what names the object.
+
+    Raises:
+        ValueError: it is not even JSON.
+    """
     try:
         return _BARE.decode(raw).metadata
-    except msgspec.ValidationError:
-        metadata = _ANY.decode(raw).get("metadata")
-        if not isinstance(metadata, dict):
-            return Meta()
-        text = {field: metadata[wire] for field, wire in _NAMES if isinstance(metadata.get(wire), str)}
-        return Meta(**text)
+    except UNREADABLE:
+        text = dict.fromkeys(_NAMES, "")
+        for name, value in members(raw):
+            if name == "metadata" and value.startswith(b"{"):
+                for wire, part in members(value):
+                    if wire in text and part.startswith(b'"'):
+                        text[wire] = part[1:-1].decode("utf-8", "replace")
+                break  # what comes after it may be long
+        return Meta(name=text["name"], namespace=text["namespace"], uid=text["uid"], resource_version=text["resourceVersion"])
 
 
-_NAMES: Final = (("name", "name"), ("namespace", "namespace"), ("uid", "uid"), ("resource_version", "resourceVersion"))
+_NAMES: Final = ("name", "namespace", "uid", "resourceVersion")

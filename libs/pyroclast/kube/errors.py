@@ -17,9 +17,10 @@ KubeError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 __all__ = [
+    "LONGEST_RETRY_AFTER",
     "AlreadyExists",
     "ApiError",
     "Conflict",
@@ -32,7 +33,14 @@ __all__ = [
     "ServerError",
     "TooManyRequests",
     "Unauthorized",
+    "is_broken",
+    "is_terminating_namespace",
+    "is_transient",
 ]
+
+
+LONGEST_RETRY_AFTER: Final = 60.0
+"""Seconds: a server that asks to be left alone for longer is asked again sooner, since nobody would notice that it is well."""
 
 
 class KubeError(Exception):
@@ -60,7 +68,7 @@ class ConnectionFailed(KubeError):
 
 
 class ApiError(KubeError):
-    """The server's Status. `retry_after` is in seconds, None when the server did not say."""
+    """The server's Status. `retry_after` is in seconds, at most `LONGEST_RETRY_AFTER`; None when the server did not say."""
 
     def __init__(
         self,
@@ -92,6 +100,8 @@ class ApiError(KubeError):
         details = body.get("details")
         if retry_after is None and isinstance(details, dict) and isinstance(details.get("retryAfterSeconds"), int):
             retry_after = float(details["retryAfterSeconds"])
+        if retry_after is not None:
+            retry_after = min(retry_after, LONGEST_RETRY_AFTER)
         return kind(
             status,
             reason,
@@ -112,7 +122,12 @@ class Forbidden(ApiError):
 
 
 class NotFound(ApiError):
-    """The object or type does not exist."""
+    """The object or type does not exist.
+
+    `after_lost_answer` tells that an earlier attempt of the same delete got no answer, so it may well be the one that did it.
+    """
+
+    after_lost_answer: bool = False
 
 
 class Conflict(ApiError):
@@ -122,11 +137,8 @@ class Conflict(ApiError):
 class AlreadyExists(Conflict):
     """An object of that name is there already.
 
-    `after_lost_answer` tells that an earlier attempt of the same create got no answer, so the object may well be the one asked
-    for: the caller knows its own by reading it (owner, labels).
+    It may be the one asked for, made by an attempt whose answer was lost: the caller knows its own by reading it (owner, labels).
     """
-
-    after_lost_answer: bool = False
 
 
 class Expired(ApiError):
@@ -154,3 +166,21 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     422: Invalid,
     429: TooManyRequests,
 }
+
+_TRANSIENT = (Conflict, Expired, NotFound, ServerError, TooManyRequests, Unauthorized)
+
+
+def is_transient(error: KubeError) -> bool:
+    """Whether `error` says nothing about the object: the same request may well succeed later."""
+    return not isinstance(error, ApiError) or isinstance(error, _TRANSIENT)
+
+
+def is_broken(error: KubeError) -> bool:
+    """Whether the API server could not ask what it has to ask: the words are for users, as nobody else may notice."""
+    return isinstance(error, ServerError) and error.reason == "InternalError"
+
+
+def is_terminating_namespace(error: KubeError) -> bool:
+    """Whether the namespace is being deleted, so that nothing can be created in it any more."""
+    causes = error.details.get("causes") if isinstance(error, ApiError) else None
+    return any(isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes or ())

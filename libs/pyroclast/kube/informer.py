@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import structlog
 
-from pyroclast.api.records.meta import Record
+from pyroclast.api.records.meta import Meta, Record
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client, selectors
 from pyroclast.kube.decode import Bookmark, Decoder, Undecodable
 from pyroclast.kube.errors import ApiError, ConnectionFailed, Expired, KubeError
-from pyroclast.kube.paging import Page, read_pages
+from pyroclast.kube.listing import Listing
 from pyroclast.kube.store import Handler, Indexer, Store
 
 __all__ = ["Informer", "Timing"]
@@ -27,7 +28,10 @@ log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)
 
-PAGE: Final = 500  # objects: decoded in a few milliseconds, so that the loop is never held up
+TURN_SECONDS: Final = 0.01
+"""For how long objects are taken in at one go; then others have a turn."""
+
+FaultHandler = Callable[[Meta, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,8 @@ class Timing:
     Attributes:
         watch: the server is asked to end each watch after a random time between these, so that a dead one is noticed.
         slack: how much later than that the watch is given up from our side.
-        list_timeout: how long a page of the list may take, attempts and all.
-        short: a watch that ended sooner and brought nothing counts as a failure.
+        list_timeout: how long a part of the list may take, attempts and all.
+        settled: a watch that ended sooner counts as a failure, whatever it brought.
         first_pause: before trying again after a failure; doubles up to `longest_pause`.
         longest_pause: see there.
     """
@@ -46,7 +50,7 @@ class Timing:
     watch: tuple[float, float] = (120.0, 240.0)
     slack: float = 15.0
     list_timeout: float = 30.0
-    short: float = 1.0
+    settled: float = 5.0
     first_pause: float = 0.2
     longest_pause: float = 30.0
 
@@ -85,8 +89,10 @@ class Informer(Generic[T]):
         self._namespace = namespace
         self._selectors = selectors(label_selector, field_selector)
         self._decoder = Decoder(record)
-        self._store: Store[T] = Store(indexers or {}, on_error=lambda: self._incident("handler_error"))
         self._timing = timing or Timing()
+        self._listing = Listing(client, kind, namespace, self._selectors, self._decoder, patience=self._timing.list_timeout)
+        self._store: Store[T] = Store(indexers or {}, on_error=lambda: self._incident("handler_error"))
+        self._fault_handlers: list[FaultHandler] = []
         self._synced = asyncio.Event()
         self._version = ""  # where in the server's history we are; empty: the list must be read (anew)
         self._number = -1  # the same as a number, for servers that count
@@ -116,6 +122,10 @@ class Informer(Generic[T]):
         Called synchronously, in the order of the server's history; at once for what is here already. It should only note keys.
         """
         self._store.on_change(handler)
+
+    def on_fault(self, handler: FaultHandler) -> None:
+        """Call `handler(metadata, why)` for each object that cannot be decoded, once per fault."""
+        self._fault_handlers.append(handler)
 
     @property
     def has_synced(self) -> bool:
@@ -155,7 +165,6 @@ class Informer(Generic[T]):
                 await self._check_history()
             if not self._version:
                 await self._list()
-                backoff.reset()
                 self._accepted()
             return 0.0 if await self._watch(backoff) else backoff.next()
         except Expired:
@@ -163,36 +172,43 @@ class Informer(Generic[T]):
             self._version = ""
         except ApiError as error:
             self._refused(error)
-            return max(backoff.next(), error.retry_after or 0.0)
+            return max(backoff.next(), min(error.retry_after or 0.0, self._timing.longest_pause))
         except (ConnectionFailed, TimeoutError) as error:
             self._incident("stall" if isinstance(error, TimeoutError) else "reconnect")
             self._doubtful = bool(self._version)
         return backoff.next()
 
     async def _list(self) -> None:
-        async def fetch(query: dict[str, str]) -> Page[T | Undecodable]:
-            self._expect_within(self._timing.list_timeout)
-            return self._decoder.page(await self._client.list_page(self.kind, self._namespace, query))
-
-        items, version = await read_pages(fetch, self._selectors, PAGE)
-        records: dict[Key, T] = {}
+        """Become what the list says, as it comes in: it is never in memory as a whole."""
+        refill = self._store.refill()
         faults: dict[Key, Undecodable] = {}
-        for item in items:
-            if isinstance(item, Undecodable):
-                faults[item.key] = item
-            else:
-                records[item.key] = item
+        turns = _Turns()
+        self._expect_within(self._timing.list_timeout)
+        async with aclosing(self._listing.parts()) as parts:
+            async for part in parts:
+                if part.begins:
+                    refill.restart()
+                    faults.clear()
+                turns.begin()
+                for item in part.items:
+                    if isinstance(item, Undecodable):
+                        faults[item.key] = item
+                    else:
+                        refill.take(item)
+                    if turns.is_over:
+                        await turns.next()
+                self._expect_within(self._timing.list_timeout)
+        for _ in refill.finish():
+            await turns.next()
         for key in self._faults.keys() - faults.keys():
             del self._faults[key]
         for fault in faults.values():
             self._leave_out(fault)
-        for _ in self._store.replace(records):
-            await asyncio.sleep(0)
-        self._version, self._number = version, _number(version)
+        self._version, self._number = self._listing.version, _number(self._listing.version)
         self._synced.set()
 
     async def _watch(self, backoff: Backoff) -> bool:
-        """Follow one watch to its end; whether it was of any use."""
+        """Follow one watch to its end; whether it lived long enough to be of use."""
         seconds = random.uniform(*self._timing.watch)  # noqa: S311 - not a secret
         query = {
             **self._selectors,
@@ -201,23 +217,29 @@ class Informer(Generic[T]):
             "timeoutSeconds": str(math.ceil(seconds)),
         }
         loop = asyncio.get_running_loop()
-        began, useful = loop.time(), False
+        began = loop.time()
         limit = seconds + self._timing.slack
-        async with (
-            asyncio.timeout(limit),
-            aclosing(self._client.watch(self.kind, self._namespace, query, silence=limit)) as batches,
-        ):
-            self._expect_within(limit)
-            async for lines in batches:
-                if not lines:
-                    self._accepted()
-                    continue
-                for line in lines:
-                    self._take(line)
-                self._client.observer.events(self.kind.qualified, len(lines))
-                useful = True
+        turns = _Turns()
+        try:
+            async with (
+                asyncio.timeout(limit),
+                aclosing(self._client.watch(self.kind, self._namespace, query, silence=limit)) as batches,
+            ):
+                self._expect_within(limit)
+                async for lines in batches:
+                    if not lines:
+                        self._accepted()
+                    turns.begin()
+                    for line in lines:
+                        self._take(line)
+                        if turns.is_over:
+                            await turns.next()
+                    self._client.observer.events(self.kind.qualified, len(lines))
+        finally:
+            settled = loop.time() - began >= self._timing.settled
+            if settled:
                 backoff.reset()
-        return useful or loop.time() - began >= self._timing.short
+        return settled
 
     def _take(self, line: bytes) -> None:
         change = self._decoder.change(line)
@@ -264,7 +286,7 @@ class Informer(Generic[T]):
         A watch from a version that the server has not reached would stay silent for ever.
         """
         self._expect_within(self._timing.list_timeout)
-        page = self._decoder.page(await self._client.list_page(self.kind, self._namespace, {**self._selectors, "limit": "1"}))
+        page = await self._listing.page({"limit": "1"})
         if 0 <= _number(page.resource_version) < self._number:
             self._incident("relist")
             self._version = ""
@@ -275,6 +297,8 @@ class Informer(Generic[T]):
             self._faults[fault.key] = fault.error
             self._incident("undecodable")
             log.error("informer.undecodable", kind=self.kind.kind, key=str(fault.key), error=fault.error)
+            for handler in self._fault_handlers:
+                handler(fault.metadata, fault.error)
 
     def _refused(self, error: KubeError) -> None:
         """Say why nothing comes, once per reason."""
@@ -293,6 +317,28 @@ class Informer(Generic[T]):
 
     def _expect_within(self, seconds: float) -> None:
         self._overdue_at = asyncio.get_running_loop().time() + seconds
+
+
+class _Turns:
+    """Bounds for how long the event loop is kept."""
+
+    def __init__(self) -> None:
+        self._clock = time.monotonic  # of the real time that the work takes, whatever the loop counts
+        self.begin()
+
+    def begin(self) -> None:
+        """A turn begins now: until here somebody else had it."""
+        self._until = self._clock() + TURN_SECONDS
+
+    @property
+    def is_over(self) -> bool:
+        """Whether others should have a turn."""
+        return self._clock() >= self._until
+
+    async def next(self) -> None:
+        """Let them, and begin another."""
+        await asyncio.sleep(0)
+        self.begin()
 
 
 def _number(version: str) -> int:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import structlog
 
 from pyroclast.api.types import LEASES, Key
-from pyroclast.kube.client import Client
+from pyroclast.kube.client import Client, Json
 from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.errors import Conflict, ConnectionFailed, KubeError, NotFound
 from pyroclast.kube.lease_record import LeaseView, Watcher, asked_for, held_by, released
 
 __all__ = ["HandedOver", "Lease", "LeaseLost", "LeaseTiming"]
@@ -92,19 +93,30 @@ class Lease:
         """
         pause = self._timing.retry_period
         while True:
-            await asyncio.sleep(pause)
-            if self._left() <= 0:  # the process was stopped for a while: what happened meanwhile is unknown
+            await asyncio.sleep(min(pause, max(self._left(), 0.0)))
+            if self._left() <= 0:  # or the process was stopped for a while: what happened meanwhile is unknown
                 raise self._lost(f"not renewed for {self._timing.renew_deadline:g} s")
             renewed = await self._renew(may_hand_over)
             pause = self._timing.retry_period if renewed else self._timing.retry_period / HURRY
+
+    def closed_because(self) -> str | None:
+        """Why no write may begin under this Lease; None while it is surely ours. A `Fence`."""
+        if self._left() > 0:
+            return None
+        return f"lease {self.key} was not renewed for {self._timing.renew_deadline:g} s, another may lead"
 
     async def release(self) -> None:
         """Give the Lease back, so that another replica need not wait until it expires; best effort."""
         if self._left() <= 0:
             return
+        self._renewed = float("-inf")
         try:
-            body = released(self._lease, self._now(), self._handed_to)
-            await self._client.update(LEASES, body, deadline=Deadline.after(RELEASE_SECONDS))
+            try:
+                await self._update(released(self._lease, self._now(), self._handed_to), RELEASE_SECONDS)
+            except Conflict:  # somebody has just asked for it
+                self._lease = await self._read()
+                if self._lease.holder == self._identity:
+                    await self._update(released(self._lease, self._now(), self._handed_to), RELEASE_SECONDS)
         except KubeError as error:
             log.warning("lease.not_released", lease=str(self.key), error=str(error))
 
@@ -115,7 +127,7 @@ class Lease:
             self.observed = lease.holder
             if not self._watcher.is_free(lease, self._identity, _time()):
                 if lease.holder and not lease.wanted_by and should_ask():
-                    await self._client.update(LEASES, asked_for(lease, self._identity), deadline=self._patience())
+                    await self._update(asked_for(lease, self._identity), self._patience())
                 return False
             await self._write(lease)
         except Conflict:
@@ -165,27 +177,45 @@ class Lease:
 
     async def _read(self) -> LeaseView:
         try:
-            return LeaseView.of(await self._client.get(LEASES, self.key, deadline=self._patience()))
+            return LeaseView.of(await _within(self._patience(), partial(self._client.get, LEASES, self.key)))
         except NotFound:
             return LeaseView({}, "", 0.0, 0, "")
 
     async def _write(self, lease: LeaseView) -> None:
-        body = held_by(lease, self._identity, self._timing.duration, self._now())
+        body = held_by(lease, self._identity, self._timing.duration, self._now(), self._handed_to)
         if lease.resource_version:
-            answer = await self._client.update(LEASES, body, deadline=self._patience())
+            answer = await self._update(body, self._patience())
         else:
             body |= {"apiVersion": LEASES.api_version, "kind": LEASES.kind}
             body["metadata"] = {"namespace": self.key.namespace, "name": self.key.name}
-            answer = await self._client.create(LEASES, body, deadline=self._patience())
+            answer = await _within(self._patience(), partial(self._client.create, LEASES, body))
         self._lease = LeaseView.of(answer)
         self.observed = self._lease.holder
 
-    def _patience(self) -> Deadline:
-        return Deadline.after(self._timing.renew_deadline / ATTEMPTS_PER_DEADLINE)
+    async def _update(self, body: Json, seconds: float) -> Json:
+        return await _within(seconds, partial(self._client.update, LEASES, body))
+
+    def _patience(self) -> float:
+        """Seconds for one request: some must fit before the deadline, and none goes on after it."""
+        one, left = self._timing.renew_deadline / ATTEMPTS_PER_DEADLINE, self._left()
+        return min(one, left) if left > 0 else one
 
     def _left(self) -> float:
         """Seconds until we must stop by ourselves."""
         return self._renewed + self._timing.renew_deadline - _time()
+
+
+async def _within(seconds: float, request: Callable[..., Awaitable[Json]]) -> Json:
+    """The answer to `request` within so many seconds, whatever in this process or on the way holds it up.
+
+    Raises:
+        KubeError: ConnectionFailed when there is none by then.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await request(deadline=Deadline.after(seconds))
+    except TimeoutError:
+        raise ConnectionFailed(f"no answer within {seconds:.1f} s") from None
 
 
 def _time() -> float:

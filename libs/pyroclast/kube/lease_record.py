@@ -67,8 +67,8 @@ class Watcher:
         return now - self._since >= max(lease.duration, self.least)
 
 
-def held_by(lease: LeaseView, identity: str, duration: float, now: datetime) -> dict[str, Any]:
-    """The Lease as `identity` writes it to take or to renew it."""
+def held_by(lease: LeaseView, identity: str, duration: float, now: datetime, wanted_by: str = "") -> dict[str, Any]:
+    """The Lease as `identity` writes it to take or to renew it, perhaps only until its work for `wanted_by` has ended."""
     stamp = micro_time(now)
     spec = {
         **(lease.body.get("spec") or {}),
@@ -78,7 +78,7 @@ def held_by(lease: LeaseView, identity: str, duration: float, now: datetime) -> 
     }
     if lease.holder != identity:
         spec |= {"acquireTime": stamp, "leaseTransitions": lease.transitions + 1 if lease.resource_version else 0}
-    return {**_wanted(lease.body, ""), "spec": spec}
+    return {**_wanted(lease.body, wanted_by), "spec": spec}
 
 
 def released(lease: LeaseView, now: datetime, wanted_by: str = "") -> dict[str, Any]:

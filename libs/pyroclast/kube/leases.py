@@ -12,6 +12,7 @@ import structlog
 from pyroclast.api.types import LEASES, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.fence import fenced
 from pyroclast.kube.lease import HandedOver, Lease, LeaseLost, LeaseTiming
 from pyroclast.kube.shards import shard_of
 
@@ -99,20 +100,22 @@ class ShardLeases:
         self._held.add(shard)
         log.info("lease.acquired", lease=str(lease.key), identity=self.identity)
         self._tell(lease, "became leader")
-        handed_over = False
+        keeping = _Keeping(lease, self._may_hand_over)
         try:
             async with asyncio.TaskGroup() as group:
-                keeping = group.create_task(lease.keep(self._may_hand_over))
-                await lead(shard)
-                keeping.cancel()
-        except* HandedOver:
-            handed_over = True
+                leading = group.create_task(_fenced(lease, lead(shard)))
+                renewing = group.create_task(keeping.run(leading))
+                try:
+                    await asyncio.wait([leading])
+                finally:
+                    await _ended(leading)  # the Lease is renewed until then
+                    renewing.cancel()
         finally:
             self._held.discard(shard)
             log.info("lease.given_up", lease=str(lease.key), identity=self.identity)
             self._tell(lease, "stopped leading")
             await lease.release()
-        return handed_over
+        return keeping.handed_over
 
     def _should_ask(self, shard: int) -> bool:
         """Whether the holder of `shard` has so much more than we that it should hand over this one: its first, if it has most."""
@@ -128,6 +131,37 @@ class ShardLeases:
         if self._recorder is not None:
             about = Reference(LEASES.api_version, LEASES.kind, lease.key.namespace, lease.key.name, lease.uid)
             self._recorder.event(about, "Normal", "LeaderElection", f"{self.identity} {what}")
+
+
+class _Keeping:
+    """Renews a Lease as long as there is work under it, also while that comes to its end because another wants the Lease."""
+
+    def __init__(self, lease: Lease, may_hand_over: Callable[[str], bool]) -> None:
+        self._lease = lease
+        self._may_hand_over = may_hand_over
+        self.handed_over = False
+
+    async def run(self, leading: asyncio.Task[None]) -> None:
+        """Renew until cancelled; LeaseLost as of `Lease.keep`."""
+        try:
+            await self._lease.keep(self._may_hand_over)
+        except HandedOver:
+            self.handed_over = True
+            leading.cancel()
+            await self._lease.keep(lambda _: False)
+
+
+async def _fenced(lease: Lease, work: Awaitable[object]) -> None:
+    with fenced(lease):
+        await work
+
+
+async def _ended(work: asyncio.Task[None]) -> None:
+    """Have `work` end, if it has not: it is asked once and waited for."""
+    if not work.done():
+        if not work.cancelling():
+            work.cancel()
+        await asyncio.wait([work])
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

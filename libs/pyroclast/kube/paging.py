@@ -2,41 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pyroclast.kube.errors import Expired
 
-__all__ = ["Page", "read_pages"]
+__all__ = ["Page", "each_page", "read_pages"]
 
 T = TypeVar("T")
+
+PAGE_BYTES: Final = 2_000_000
+"""How long pages should be: one is read and decoded in some milliseconds."""
+
+MOST_ON_A_PAGE: Final = 5_000
+GROWTH: Final = 4
+"""By how much longer pages are after a list that took too long, so that fewer are needed."""
+
+TRIES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page; `rest` is the continue token, empty on the last one."""
+    """One page; `rest` is the continue token, empty on the last one; `size` is in bytes, 0 when nobody counted."""
 
     items: Sequence[T]
     resource_version: str
     rest: str = ""
+    size: int = 0
+
+
+async def each_page(
+    fetch: Callable[[dict[str, str]], Awaitable[Page[T]]], query: Mapping[str, str], limit: int
+) -> AsyncGenerator[tuple[Page[T], bool]]:
+    """The pages of a consistent list, and whether the list begins (anew) with that page.
+
+    It is begun anew, in longer pages, when its continue token expires on the way: the server keeps old states for some minutes.
+
+    Args:
+        fetch: reads the page of a query.
+        query: selects what to list.
+        limit: items of the first page; 0 for all of them. The others are as many as make `PAGE_BYTES`.
+
+    Raises:
+        Expired: the token expired each time.
+    """
+    for attempt in range(TRIES):
+        most = limit
+        rest = ""
+        try:
+            while True:
+                asked = {**query, "limit": str(most)} if most > 0 else dict(query)
+                page = await fetch({**asked, "continue": rest} if rest else asked)
+                yield page, not rest
+                rest = page.rest
+                if not rest:
+                    return
+                most = next_limit(most, page, PAGE_BYTES * GROWTH**attempt)
+        except Expired:
+            if not rest or attempt == TRIES - 1:
+                raise
+
+
+def next_limit(limit: int, page: Page[T], size: int) -> int:
+    """How many items to ask for after `page`, so that a page is about `size` bytes."""
+    if not page.size or not page.items:
+        return limit
+    return max(1, min(size * len(page.items) // page.size, MOST_ON_A_PAGE))
 
 
 async def read_pages(
     fetch: Callable[[dict[str, str]], Awaitable[Page[T]]], query: Mapping[str, str], limit: int
 ) -> tuple[list[T], str]:
-    """All items of a consistent list and its resourceVersion.
-
-    When the continue token expires on the way (the server keeps old states for some minutes), the list is read anew in one piece.
-    """
-    first = {**query, "limit": str(limit)} if limit > 0 else dict(query)
-    page = await fetch(first)
-    items = list(page.items)
-    try:
-        while page.rest:
-            page = await fetch({**first, "continue": page.rest})
+    """All items of a consistent list and its resourceVersion, as of `each_page`."""
+    items: list[T] = []
+    version = ""
+    async with aclosing(each_page(fetch, query, limit)) as pages:
+        async for page, begins in pages:
+            if begins:
+                items.clear()
             items += page.items
-    except Expired:
-        page = await fetch(dict(query))
-        items = list(page.items)
-    return items, page.resource_version
+            version = page.resource_version
+    return items, version

@@ -7,13 +7,16 @@ import heapq
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pyroclast.kube.observer import SILENT, QueueObserver
 
 __all__ = ["QueueClosed", "WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
+
+FEW: Final = 64
+"""Timers that were overtaken by an earlier one may stay, so many besides as many as count: then they are cleared away."""
 
 
 class QueueClosed(Exception):
@@ -101,6 +104,9 @@ class WorkQueue(Generic[K]):
         self._due[key] = due
         self._sequence += 1
         heapq.heappush(self._timers, (due, self._sequence, key))
+        if len(self._timers) > 2 * len(self._due) + FEW:
+            self._timers = [timer for timer in self._timers if self._due.get(timer[2]) == timer[0]]
+            heapq.heapify(self._timers)
         self._set_alarm()
 
     def add_at(self, key: K, when: float) -> None:

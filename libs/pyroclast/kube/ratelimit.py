@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, field
 
 __all__ = ["TokenBucket"]
@@ -34,11 +35,24 @@ class TokenBucket:
         self._tokens -= 1.0
         return 0.0 if self._tokens >= 0.0 else -self._tokens / self.rate
 
-    async def wait(self) -> None:
-        """Take a token, waiting for it in turn."""
+    def give_back(self) -> None:
+        """Undo a `reserve` whose token was not used."""
+        self._tokens += 1.0
+
+    async def wait(self, at_most: float = math.inf) -> bool:
+        """Take a token, waiting for it in turn; False, at once, when that would take longer than `at_most` seconds."""
         delay = self.reserve(asyncio.get_running_loop().time())
-        if delay > 0.0:
+        if delay <= 0.0:
+            return True
+        if delay > at_most:
+            self.give_back()
+            return False
+        try:
             await asyncio.sleep(delay)
+        except asyncio.CancelledError:
+            self.give_back()  # else those who gave up would slow down those who come after them
+            raise
+        return True
 
     def _fill(self, now: float) -> None:
         self._tokens = min(self.burst, self._tokens + max(0.0, now - self._at) * self.rate)

@@ -15,12 +15,14 @@ LONGEST_ASKED: Final = 5.0  # seconds: a server that refuses many at once asks a
 
 
 class Repeat(Enum):
-    """What sending a request twice would do."""
+    """What sending a request twice would do, or that it must not be."""
 
     HARMLESS = "harmless"
     """The same as sending it once, or an error that tells the caller (AlreadyExists, NotFound, Conflict)."""
     DOUBLES = "doubles"
     """It would be done twice: a create with generateName, a JSON patch that appends."""
+    NEVER = "never"
+    """It is sent once: the caller wants to know at once how it went."""
 
 
 def pause_before_retry(error: KubeError, repeat: Repeat, backoff: Backoff) -> float | None:
@@ -28,6 +30,8 @@ def pause_before_retry(error: KubeError, repeat: Repeat, backoff: Backoff) -> fl
 
     Who was told how long to wait comes some time after that, since all others who were told the same come then.
     """
+    if repeat is Repeat.NEVER:
+        return None
     match error:
         case TooManyRequests():
             # Without Retry-After the server means no, not later: an eviction that a disruption budget forbids.

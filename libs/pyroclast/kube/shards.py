@@ -1,12 +1,13 @@
-"""Which shard a key belongs to: pure."""
+"""Which shard a key belongs to, and which of them are ours."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pyroclast.api.types import Key
 
-__all__ = ["shard_of"]
+__all__ = ["Shards", "shard_of"]
 
 FNV_OFFSET: Final = 2166136261
 FNV_PRIME: Final = 16777619
@@ -20,3 +21,37 @@ def shard_of(key: Key, shards: int) -> int:
     for byte in f"{key.namespace}/{key.name}".encode():
         digest = (digest ^ byte) * FNV_PRIME & 0xFFFFFFFF
     return digest % shards
+
+
+class Shards:
+    """The shards that are led here, of `total`."""
+
+    def __init__(self, total: int = 1) -> None:
+        self.total = total
+        self._led: set[int] = set()
+        self._on_give: list[Callable[[Callable[[Key], bool]], None]] = []
+
+    def shard_of(self, key: Key) -> int:
+        """The shard that the object of that key belongs to."""
+        return shard_of(key, self.total)
+
+    def owns(self, key: Key) -> bool:
+        """Whether the object of that key is for us to look after."""
+        return self.shard_of(key) in self._led
+
+    def on_give(self, forget: Callable[[Callable[[Key], bool]], None]) -> None:
+        """Call `forget(selected)` when a shard is given up; `selected` holds for its keys.
+
+        What was remembered of them is out of date when the shard comes back.
+        """
+        self._on_give.append(forget)
+
+    def take(self, shard: int) -> None:
+        """The Lease of `shard` is ours."""
+        self._led.add(shard)
+
+    def give(self, shard: int) -> None:
+        """It no longer is."""
+        self._led.discard(shard)
+        for forget in self._on_give:
+            forget(lambda key: self.shard_of(key) == shard)

@@ -23,7 +23,7 @@ Indexer = Callable[[T], Iterable[str]]
 
 
 class Store(Generic[T]):
-    """Records of one kind. Every change goes through `put`, `drop` or `replace`, which keep the indexes and tell the handlers."""
+    """Records of one kind. Every change goes through `put` and `drop`, which keep the indexes and tell the handlers."""
 
     def __init__(self, indexers: Mapping[str, Indexer[T]], on_error: Callable[[], None]) -> None:
         self._records: dict[Key, T] = {}
@@ -74,22 +74,9 @@ class Store(Generic[T]):
             self._reindex(key, old, None)
         self._tell(last or old, None)
 
-    def replace(self, records: Mapping[Key, T]) -> Iterator[None]:
-        """Become exactly `records`; handlers are told of the differences, deletions first.
-
-        Yields now and then, so that the caller can let others run; it must go on to the end, and change nothing meanwhile.
-        """
-        gone = [key for key in self._records if key not in records]
-        for done, key in enumerate(gone):
-            self.drop(key)
-            if done % BATCH == BATCH - 1:
-                yield
-        for done, (key, record) in enumerate(records.items()):
-            if done % BATCH == BATCH - 1:
-                yield
-            old = self._records.get(key)
-            if old is None or _identity(old) != _identity(record):
-                self.put(record)
+    def refill(self) -> Refill[T]:
+        """Begin to become exactly what a list says."""
+        return Refill(self, self._records)
 
     def _reindex(self, key: Key, old: T | None, new: T | None) -> None:
         for name, indexer in self._indexers.items():
@@ -125,6 +112,39 @@ class Store(Generic[T]):
         except Exception:  # a handler that cannot cope with one object must not stop the others
             log.exception("informer.handler_failed", key=str((new or old).key) if new or old else "")  # type: ignore[union-attr]
             self._on_error()
+
+
+class Refill(Generic[T]):
+    """Makes a store hold what a list says, object by object as they come, so that the list need not be in memory as a whole.
+
+    Nothing else may change the store meanwhile. One that is not finished leaves the store somewhere in between.
+    """
+
+    def __init__(self, store: Store[T], records: Mapping[Key, T]) -> None:
+        self._store = store
+        self._records = records
+        self._listed: set[int] = set()  # by identity: it costs a tenth of the keys
+
+    def take(self, record: T) -> None:
+        """The list has `record`."""
+        key = record.key
+        held = self._records.get(key)
+        if held is None or _identity(held) != _identity(record):
+            self._store.put(record)
+            held = record
+        self._listed.add(id(held))
+
+    def restart(self) -> None:
+        """The list begins anew."""
+        self._listed.clear()
+
+    def finish(self) -> Iterator[None]:
+        """Drop what the list did not have. Yields now and then, so that the caller can let others run; to be run to its end."""
+        gone = [key for key, record in self._records.items() if id(record) not in self._listed]
+        for done, key in enumerate(gone):
+            self._store.drop(key)
+            if done % BATCH == BATCH - 1:
+                yield
 
 
 def _identity(record: Record) -> tuple[str, str]:

@@ -110,10 +110,14 @@ class MarkPods:
 
 @dataclass(frozen=True, slots=True)
 class DeletePods:
-    """Delete pods; `in_order` one after the other, else at the same time."""
+    """Delete pods; `in_order` one after the other, else at the same time.
+
+    `gives_back`: their places are left to others for a while.
+    """
 
     victims: tuple[Victim, ...]
     in_order: bool = False
+    gives_back: bool = False
 
 
 Effect: TypeAlias = (

@@ -1,33 +1,26 @@
-"""What users are told of a Job in Events, beside what an answer itself says."""
+"""What users are told of an object, as an Event on it: the result of a decision, recorded by whoever carries it out."""
 
 from __future__ import annotations
 
-from pyroclast.api.enums import JobEventReason, PodGroupConditionType
-from pyroclast.api.records import Job, PodGroup
-from pyroclast.lifecycle.policies import Response
-from pyroclast.lifecycle.times import format_duration
-from pyroclast.lifecycle.views import Notice
+from dataclasses import dataclass
 
-__all__ = ["armed", "unscheduled"]
+__all__ = ["Notice", "normal", "warning"]
 
 
-def armed(response: Response) -> Notice:
-    """That an action will be carried out unless what caused it passes."""
-    after = format_duration(response.delay)
-    return Notice("Normal", JobEventReason.EXECUTE_ACTION, f"Execute action {response.action} after {after}")
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An Event: its type (Normal or Warning), its reason in one word, its message."""
+
+    type: str
+    reason: str
+    message: str
 
 
-def unscheduled(job: Job, group: PodGroup | None) -> Notice | None:
-    """Why the gang is not placed: its PodGroup is still going, or what the newest condition of that says; None when it is
-    placed, or nothing is said.
-    """
-    if group is not None and group.metadata.is_terminating and group.metadata.finalizers and not job.metadata.is_terminating:
-        held = ", ".join(group.metadata.finalizers)
-        message = f"PodGroup {group.key} is being deleted and waits for its finalizers: {held}"
-        return Notice("Warning", JobEventReason.POD_GROUP_PENDING, message)
-    conditions = [condition for condition in group.status.conditions if condition.status == "True"] if group else []
-    newest = max(conditions, key=lambda condition: condition.last_transition_time or "", default=None)
-    if newest is None or newest.type == PodGroupConditionType.SCHEDULED:
-        return None
-    message = f"PodGroup {job.metadata.namespace}:{job.metadata.name} {newest.type.lower()}, reason: {newest.message}"
-    return Notice("Warning", JobEventReason.POD_GROUP_PENDING, message)
+def normal(reason: str, message: str) -> Notice:
+    """What goes as it should."""
+    return Notice("Normal", reason, message)
+
+
+def warning(reason: str, message: str) -> Notice:
+    """What somebody may have to look after."""
+    return Notice("Warning", reason, message)

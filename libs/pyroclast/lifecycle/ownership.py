@@ -1,27 +1,22 @@
-"""Who owns what a Job's controller makes."""
+"""How an object names its controller: the owner that it goes with."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyroclast.api.records import Job, Meta
-from pyroclast.api.types import JOBS
+from pyroclast.api.records import Meta
+from pyroclast.api.types import ResourceType
 
-__all__ = ["is_ours", "owner_reference"]
+__all__ = ["controller_reference"]
 
 
-def owner_reference(job: Job) -> dict[str, Any]:
-    """The one owner reference that everything made for `job` carries."""
+def controller_reference(kind: ResourceType, meta: Meta) -> dict[str, Any]:
+    """The owner reference that makes the object of that kind and metadata the one controller of another."""
     return {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
-        "name": job.metadata.name,
-        "uid": job.metadata.uid,
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": meta.name,
+        "uid": meta.uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }
-
-
-def is_ours(job: Job, meta: Meta) -> bool:
-    """Whether the object with `meta` belongs to `job`, that very one, and not to a namesake or a stranger."""
-    return any(owner.uid == job.metadata.uid for owner in meta.owner_references)

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from pyroclast.api import keys
-from pyroclast.api.enums import NetworkTopologyMode
-from pyroclast.api.records import OwnerReference, Pod
+from pyroclast.api.enums import NetworkTopologyMode, PodPhase
+from pyroclast.api.records import BatchJob, OwnerReference, Pod, PodGroup, ReplicaSet, StatefulSet
 from pyroclast.api.types import POD_GROUPS, PODS
-from pyroclast.lifecycle import usage
+from pyroclast.lifecycle.gang import usage
+from pyroclast.lifecycle.merging import merge_patch
+from pyroclast.lifecycle.ownership import controller_reference
 
-__all__ = ["INHERITED_FROM", "group_name", "manifest", "merged", "wants_group"]
+__all__ = [
+    "INHERITED_FROM",
+    "Workload",
+    "group_name",
+    "is_in_own_group",
+    "manifest",
+    "merged",
+    "patch",
+    "speaks_for",
+    "wants_group",
+    "workload_group",
+]
+
+Workload: TypeAlias = ReplicaSet | StatefulSet | BatchJob
+"""What makes pods and shares one PodGroup among them."""
 
 INHERITED_FROM: Final = frozenset(
     {("apps/v1", "ReplicaSet"), ("apps/v1", "DaemonSet"), ("apps/v1", "StatefulSet"), ("batch/v1", "Job")}
@@ -23,6 +39,7 @@ INHERITED_FROM: Final = frozenset(
 _PREFIX: Final = "volcano.sh/"
 _ANNOTATIONS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME, keys.REVOCABLE_ZONE)
 _LABELS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME)
+_REVISION: Final = "controller-revision-hash"
 
 
 def wants_group(pod: Pod, schedulers: Iterable[str]) -> bool:
@@ -34,6 +51,25 @@ def group_name(pod: Pod) -> str:
     """The group of `pod`: that of its controller if it has one, so that siblings share it."""
     owner = pod.metadata.controller
     return f"podgroup-{owner.uid if owner else pod.metadata.uid}"
+
+
+def is_in_own_group(pod: Pod, schedulers: Iterable[str]) -> bool:
+    """Whether `pod` was put into the group that we make for it, and still needs it."""
+    has_ended = pod.metadata.is_terminating or pod.status.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+    in_ours = pod.metadata.annotations.get(keys.GROUP_NAME) == group_name(pod)
+    return in_ours and not has_ended and pod.spec.scheduler_name in schedulers
+
+
+def workload_group(workload: Workload) -> str:
+    """The name of the group that the pods of `workload` share."""
+    return f"podgroup-{workload.metadata.uid}"
+
+
+def speaks_for(pod: Pod, workload: Workload) -> bool:
+    """Whether the group follows what `pod` says: in a rolling update of a StatefulSet only pods of the new revision do."""
+    if not isinstance(workload, StatefulSet) or not workload.status.update_revision:
+        return True
+    return pod.metadata.labels.get(_REVISION) == workload.status.update_revision
 
 
 def merged(owners: Iterable[Mapping[str, str]]) -> dict[str, str]:
@@ -77,6 +113,31 @@ def manifest(pod: Pod, inherited: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def patch(group: PodGroup, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that makes `group` what the pod asks for (a result of `manifest`); empty when it is.
+
+    A queue that nobody asks for stays, and so do labels and annotations that others have put there.
+    """
+    there: dict[str, Any] = {
+        "minMember": group.spec.min_member,
+        "minResources": {name: str(amount) for name, amount in (group.spec.min_resources or {}).items()},
+    }
+    if group.spec.priority_class_name:
+        there["priorityClassName"] = group.spec.priority_class_name
+    if "queue" in wanted["spec"]:
+        there["queue"] = group.spec.queue
+    if limit := group.spec.network_topology:
+        tier = {"highestTierAllowed": limit.highest_tier_allowed} if limit.highest_tier_allowed is not None else {}
+        there["networkTopology"] = {"mode": limit.mode.value, **tier}
+    spec, meta = merge_patch(there, wanted["spec"]), group.metadata
+    marks = {
+        field: changed
+        for field, before in (("labels", meta.labels), ("annotations", meta.annotations))
+        if (changed := {key: value for key, value in wanted["metadata"][field].items() if before.get(key) != value})
+    }
+    return {**({"metadata": marks} if marks else {}), **({"spec": spec} if spec else {})}
+
+
 def _count(text: str | None) -> int:
     """How many members make the gang; one, if nobody says so in a way that can be read."""
     return int(text) if text is not None and text.isascii() and text.isdecimal() else 1
@@ -86,8 +147,7 @@ def _owners(pod: Pod) -> list[dict[str, Any]]:
     if pod.metadata.controller:
         return [_written(owner) for owner in pod.metadata.owner_references]
     meta = pod.metadata
-    own = {"apiVersion": PODS.api_version, "kind": PODS.kind, "name": meta.name, "uid": meta.uid}
-    return [{**own, "controller": True, "blockOwnerDeletion": True}]
+    return [controller_reference(PODS, meta)]
 
 
 def _written(owner: OwnerReference) -> dict[str, Any]:

@@ -17,6 +17,7 @@ __all__ = [
     "Operation",
     "Step",
     "children_to_order",
+    "meaningless",
     "order_from_parent",
     "parent_of",
     "refusal_to_open",
@@ -86,6 +87,16 @@ def step(state: QueueState, action: str, *, pod_groups: int) -> Step:
     row = _TABLE[state]
     operation, to = row.get(action, row[Action.SYNC_QUEUE])
     return Step(operation, to or (QueueState.CLOSING if pod_groups else QueueState.CLOSED))
+
+
+def meaningless(state: QueueState, action: str) -> str:
+    """Why `action` changes nothing on a queue in `state`; empty when it does."""
+    known = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE)
+    if action == Action.SYNC_QUEUE:
+        return ""
+    if action not in known:
+        return f"that is no action of a Queue, which are {' and '.join(known)}"
+    return f"the queue is {state} already" if _TABLE[state][action][0] is Operation.SYNC else ""
 
 
 def state_of(queue: Queue) -> QueueState:

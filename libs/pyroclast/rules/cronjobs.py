@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Any
 
-from pyroclast.rules.cron import CronError, Fields, parse
+from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.resources.cron import CronError, Fields, parse
 from pyroclast.rules.errors import invalid, required
 from pyroclast.rules.jobs import check_template_spec
 from pyroclast.rules.names import qualified_name
@@ -22,13 +23,13 @@ _ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 _LOCAL = "timeZone can't be Local, and must be defined in https://www.iana.org/time-zones"
 
 
-def validate(cron_job: Mapping[str, Any], zones: Container[str]) -> Verdict:
-    """The verdict on a new or changed CronJob; `zones` are the names of the time zones that there are."""
+def validate(cron_job: Mapping[str, Any], zones: Container[str], *, plugins: Collection[str] = BUILT_IN) -> Verdict:
+    """The verdict on a new or changed CronJob; `zones` and `plugins` are the names of those that there are."""
     spec = mapping(cron_job.get("spec"))
     name = text(mapping(cron_job.get("metadata")).get("name"))
     findings, in_name = list(_check_spec(spec, zones)), list(_check_name(name))
     said = "".join(finding.sentence for finding in findings).strip()
-    verdict = verdict_of([*findings, *in_name], warnings=tuple(_warnings(spec, name)))
+    verdict = verdict_of([*findings, *in_name], warnings=tuple(_warnings(spec, name, plugins)))
     message = "; ".join(filter(None, [said, *(finding.sentence for finding in in_name)]))
     return Verdict(message, verdict.causes, verdict.warnings)
 
@@ -82,15 +83,16 @@ def _check_name(name: str) -> Iterator[Finding]:
         yield found(sentence, invalid(path, name, sentence))
 
 
-def _warnings(spec: Mapping[str, Any], name: str) -> Iterator[str]:
+def _warnings(spec: Mapping[str, Any], name: str, plugins: Collection[str]) -> Iterator[str]:
     try:
-        fields = parse(text(spec.get("schedule")))
+        schedule = parse(text(spec.get("schedule")))
     except CronError:
-        fields = 0
-    if isinstance(fields, Fields) and not fields.can_fire:
+        schedule = None
+    if isinstance(schedule, Fields) and not schedule.can_fire:
         yield f"spec.schedule: {text(spec.get('schedule'))} never fires"
     template = mapping(mapping(spec.get("jobTemplate")).get("spec"))
     path = "spec.jobTemplate.spec"
-    problems = [error for finding in check_template_spec(template, path, name=name) for error in finding.errors]
+    findings = check_template_spec(template, path, name=name, plugins=plugins)
+    problems = [error for finding in findings for error in finding.errors]
     for error in problems[:SHOWN_PROBLEMS]:
         yield f"{error}; its jobs will be refused"

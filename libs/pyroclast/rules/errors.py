@@ -5,12 +5,11 @@ Separate from the rules because every rule, and whoever shows its findings, spea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
-
-import orjson
 
 from pyroclast.resources.go_text import go_quote
 from pyroclast.rules.values import Json
@@ -21,19 +20,21 @@ __all__ = [
     "FieldError",
     "duplicate",
     "forbidden",
+    "internal",
     "invalid",
     "invalid_for",
     "not_found",
     "required",
     "too_long",
     "too_many",
+    "type_invalid",
     "unsupported",
 ]
 
 MISSING: Final = object()
 """The value of an error that shows none."""
 
-MAX_SHOWN = 512
+MAX_SHOWN = 4096
 """Characters of a value that an error shows: enough to recognise it, not enough to flood a terminal."""
 
 
@@ -47,7 +48,11 @@ class ErrorType(Enum):
     NOT_FOUND = ("Not found", "FieldValueNotFound")
     FORBIDDEN = ("Forbidden", "FieldValueForbidden")
     TOO_LONG = ("Too long", "FieldValueTooLong")
+    TOO_SHORT = ("Too short", "FieldValueTooShort")
     TOO_MANY = ("Too many", "FieldValueTooMany")
+    TOO_FEW = ("Too few", "FieldValueTooFew")
+    TYPE_INVALID = ("Invalid value", "FieldValueTypeInvalid")
+    INTERNAL = ("Internal error", "InternalError")
 
     def __init__(self, text: str, reason: str) -> None:
         self.text = text
@@ -100,10 +105,15 @@ def invalid_for(path: str, value: Json, problems: Iterable[str]) -> list[FieldEr
     return [invalid(path, value, problem) for problem in problems]
 
 
-def unsupported(path: str, value: Json, supported: tuple[str, ...]) -> FieldError:
+def type_invalid(path: str, value: Json, detail: str) -> FieldError:
+    """The value is of another type than the schema's."""
+    return FieldError(path, ErrorType.TYPE_INVALID, detail, value)
+
+
+def unsupported(path: str, value: Json, supported: Sequence[Json]) -> FieldError:
     """The value is none of `supported`, which are shown in their order."""
-    names = ", ".join(go_quote(name) for name in supported)
-    return FieldError(path, ErrorType.UNSUPPORTED, f"supported values: {names}", value)
+    names = ", ".join(go_quote(str(name)) for name in supported)
+    return FieldError(path, ErrorType.UNSUPPORTED, f"supported values: {names}" if supported else "", value)
 
 
 def duplicate(path: str, value: Json) -> FieldError:
@@ -122,21 +132,32 @@ def forbidden(path: str, detail: str) -> FieldError:
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """The text has more than `limit` bytes."""
-    return FieldError(path, ErrorType.TOO_LONG, f"may not be more than {limit} bytes")
+    """The text has more than `limit` bytes; a negative limit is not told."""
+    detail = f"may not be more than {limit} {'byte' if limit == 1 else 'bytes'}" if limit >= 0 else "value is too long"
+    return FieldError(path, ErrorType.TOO_LONG, detail)
 
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
-    """The list has `count` items, more than `limit`."""
-    return FieldError(path, ErrorType.TOO_MANY, f"must have at most {limit} items", count)
+    """The list or map has `count` entries, more than `limit`; negative numbers are not told."""
+    detail = f"must have at most {limit} {'item' if limit == 1 else 'items'}" if limit >= 0 else "has too many items"
+    return FieldError(path, ErrorType.TOO_MANY, detail, count if count >= 0 else MISSING)
+
+
+def internal(path: str, detail: str) -> FieldError:
+    """The check itself could not be made."""
+    return FieldError(path, ErrorType.INTERNAL, detail)
 
 
 def _shown(value: Json) -> str:
+    """A value as Go prints it as JSON, cut where it gets long."""
     if isinstance(value, str):
         shown = go_quote(value)
+    elif isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        shown = str(int(value))
     else:
         try:
-            shown = orjson.dumps(value).decode()
-        except orjson.JSONEncodeError:  # deeper than a value can be that somebody means
+            shown = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):  # deeper than a value can be that somebody means
             shown = f"<{type(value).__name__}>"
+        shown = shown.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e") if shown[:1] != "<" else shown
     return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}…"

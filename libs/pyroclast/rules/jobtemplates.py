@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.keys import FORCE_DELETE
 from pyroclast.rules.jobs import check_template_spec
 from pyroclast.rules.jobs.defaults import DEFAULT_QUEUE
@@ -19,11 +20,17 @@ __all__ = ["validate", "validate_delete"]
 SHOWN_FLOWS = 3
 
 
-def validate(template: Mapping[str, Any], queues: QueueLookup, *, pod_level_resources: bool = True) -> Verdict:
+def validate(
+    template: Mapping[str, Any],
+    queues: QueueLookup,
+    *,
+    pod_level_resources: bool = True,
+    plugins: Collection[str] = BUILT_IN,
+) -> Verdict:
     """The verdict on a new or changed JobTemplate. A queue that is missing or closed is a warning: it may open by then."""
     spec = mapping(template.get("spec"))
     name = text(mapping(template.get("metadata")).get("name"))
-    findings = check_template_spec(spec, "spec", name=name, pod_level_resources=pod_level_resources)
+    findings = check_template_spec(spec, "spec", name=name, pod_level_resources=pod_level_resources, plugins=plugins)
     queue_name = text(spec.get("queue")) or DEFAULT_QUEUE
     queue = queues.get(queue_name)
     warnings = list(spec_warnings(spec, "spec", queue))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
 from pyroclast.rules.amounts import amount
@@ -12,7 +12,10 @@ from pyroclast.rules.values import mapping, text
 
 __all__ = [
     "COMPLETE_PHASES",
+    "DEFAULT_QUEUE",
+    "NOTHING_KNOWN",
     "ROOT_QUEUE",
+    "FlowKnowledge",
     "FlowLookup",
     "FlowView",
     "QueueLookup",
@@ -21,6 +24,7 @@ __all__ = [
 ]
 
 ROOT_QUEUE = "root"
+DEFAULT_QUEUE = "default"
 
 COMPLETE_PHASES = ("Succeed", "Failed")
 """Phases in which a JobFlow starts nothing any more."""
@@ -94,6 +98,34 @@ class FlowLookup(Protocol):
     def using(self, namespace: str, template: str) -> Sequence[FlowView]:
         """The JobFlows of the namespace with an entry of that name."""
         ...
+
+
+class FlowKnowledge(Protocol):
+    """What rules of flows must know of templates and expressions."""
+
+    def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The spec of the Job of an entry; None when its template is not there (yet).
+
+        Raises:
+            ValueError: the patch of the entry does not fit.
+        """
+        ...
+
+    def expression_fault(self, source: str, *, in_loop: bool) -> str:
+        """What is wrong with an expression; empty when nothing is."""
+        ...
+
+
+class _NothingKnown:
+    def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - the protocol's
+        return None
+
+    def expression_fault(self, source: str, *, in_loop: bool) -> str:  # noqa: ARG002 - the protocol's
+        return ""
+
+
+NOTHING_KNOWN: Final[FlowKnowledge] = _NothingKnown()
+"""For checks without a cluster: no template is there."""
 
 
 def queue_not_found(name: str) -> str:

@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
-__all__ = ["dns_label", "dns_subdomain", "label_value", "port_name", "qualified_name"]
+__all__ = [
+    "NameRule",
+    "config_map_key",
+    "dns_label",
+    "dns_service_label",
+    "dns_subdomain",
+    "env_var_name",
+    "label_value",
+    "path_segment",
+    "port_name",
+    "qualified_name",
+    "regex_sentence",
+]
+
+NameRule: TypeAlias = Callable[[str], Sequence[str]]
+"""Takes a name, gives what is wrong with it as sentences; nothing when it is right."""
 
 LABEL_LIMIT = 63
 SUBDOMAIN_LIMIT = 253
@@ -40,6 +57,33 @@ _BAD_SUBDOMAIN = (
 )
 
 
+_LONG, _LONG_PREFIX = (f"must be no more than {SUBDOMAIN_LIMIT} {unit}" for unit in ("characters", "bytes"))
+_SERVICE_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_PRINTABLE = re.compile(r"[ -~]+")
+
+
+def regex_sentence(text: str, pattern: str, *examples: str) -> str:
+    """`text` with the examples and the pattern, as Kubernetes words a value that does not match."""
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return (
+        f"{text} (e.g. {shown}regex used for validation is '{pattern}')"
+        if shown
+        else f"{text} (regex used for validation is '{pattern}')"
+    )
+
+
+_BAD_SERVICE_LABEL = regex_sentence(
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+    "start with an alphabetic character, and end with an alphanumeric character",
+    _SERVICE_LABEL.pattern, "my-name", "abc-123",
+)  # fmt: skip
+_BAD_CONFIG_KEY = regex_sentence(
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    _CONFIG_KEY.pattern, "key.name", "KEY_NAME", "key-name",
+)  # fmt: skip
+
+
 @lru_cache(_CACHED)
 def qualified_name(value: str) -> tuple[str, ...]:
     """Against `value` as a label key: `name` or `prefix/name`."""
@@ -51,7 +95,7 @@ def qualified_name(value: str) -> tuple[str, ...]:
         if not parts[0]:
             problems.append("prefix part must be non-empty")
         else:
-            problems += [f"prefix part {problem}" for problem in dns_subdomain(parts[0])]
+            problems += [f"prefix part {problem.replace(_LONG, _LONG_PREFIX)}" for problem in dns_subdomain(parts[0])]
     name = parts[-1]
     if not name:
         problems.append("name part must be non-empty")
@@ -110,6 +154,42 @@ def port_name(value: str) -> tuple[str, ...]:
     if value.startswith("-") or value.endswith("-"):
         problems.append("must not begin or end with a hyphen")
     return tuple(problems)
+
+
+def dns_service_label(value: str) -> tuple[str, ...]:
+    """Against `value` as a DNS-1035 label, the name of a Service."""
+    long = (f"must be no more than {LABEL_LIMIT} characters",) if _bytes(value) > LABEL_LIMIT else ()
+    return long if _SERVICE_LABEL.fullmatch(value) else (*long, _BAD_SERVICE_LABEL)
+
+
+def path_segment(value: str) -> tuple[str, ...]:
+    """Against `value` as a segment of a path (names of RBAC objects)."""
+    if value in {".", ".."}:
+        return (f"may not be '{value}'",)
+    return tuple(f"may not contain '{each}'" for each in ("/", "%") if each in value)
+
+
+@lru_cache(_CACHED)
+def config_map_key(value: str) -> tuple[str, ...]:
+    """Against `value` as a key of a ConfigMap or Secret."""
+    problems = [_LONG] if _bytes(value) > SUBDOMAIN_LIMIT else []
+    if not _CONFIG_KEY.fullmatch(value):
+        problems.append(_BAD_CONFIG_KEY)
+    if value in {".", ".."}:
+        problems.append(f"must not be '{value}'")
+    elif value.startswith(".."):
+        problems.append("must not start with '..'")
+    return tuple(problems)
+
+
+@lru_cache(_CACHED)
+def env_var_name(value: str) -> tuple[str, ...]:
+    """Against `value` as the name of an environment variable."""
+    if not value:
+        return ("environment variable name must be non-empty",)
+    if not _PRINTABLE.fullmatch(value) or "=" in value:
+        return ("a valid environment variable name must consist only of printable ASCII characters other than '='",)
+    return ()
 
 
 def _bytes(value: str) -> int:

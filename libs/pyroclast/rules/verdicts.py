@@ -10,6 +10,9 @@ from pyroclast.rules.errors import FieldError
 
 __all__ = ["ALLOWED", "Finding", "Patch", "Verdict", "denied", "field_verdict", "first_only", "found", "verdict_of"]
 
+SHOWN_PLACES = 5
+"""Fields that a message names; all of them are in its causes."""
+
 Patch: TypeAlias = list[dict[str, Any]]
 """Operations of a JSON patch (RFC 6902)."""
 
@@ -43,6 +46,13 @@ class Verdict:
     def allowed(self) -> bool:
         """Whether nothing speaks against the request."""
         return not self.message
+
+    @property
+    def told(self) -> str:
+        """The message and, behind it, the fields at fault that it does not name: of several objects kubectl shows only this."""
+        paths = [path for path in dict.fromkeys(cause.path for cause in self.causes) if path not in self.message]
+        more = f" and {len(paths) - SHOWN_PLACES} more" if len(paths) > SHOWN_PLACES else ""
+        return f"{self.message} ({', '.join(paths[:SHOWN_PLACES])}{more})" if paths else self.message
 
 
 ALLOWED = Verdict()

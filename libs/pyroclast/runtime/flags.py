@@ -36,6 +36,10 @@ KLOG_SWITCHES: Final = frozenset(
 """Flags of the logger of other programs: manifests set them, so they are taken, and mean nothing here but `v`."""
 
 
+SHELL_REMNANT: Final = "2>&1"
+"""Manifests of Volcano give this to its programs, meant for a shell that there is not; it is passed over."""
+
+
 class FlagError(Exception):
     """A command line that cannot be understood; the text is one line that names the flag."""
 
@@ -69,7 +73,7 @@ def read_flags(argv: Sequence[str], known: Mapping[str, FlagKind]) -> dict[str, 
     }
     found: dict[str, str] = {}
     repeated: dict[str, list[str]] = {}
-    rest = list(reversed(argv))
+    rest = [argument for argument in reversed(argv) if argument != SHELL_REMNANT]
     while rest:
         flag = _split(rest.pop())
         kind = kinds.get(flag.name)

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyroclast.runtime.addresses import split_address
 from pyroclast.runtime.errors import StartFailure
+from pyroclast.runtime.visitors import is_local
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+    from pyroclast.runtime.listener import Listener
 
 __all__ = ["Check", "Checks", "Page", "serve"]
 
 Check = Callable[[], str | None]
 """None when all is well, else why not."""
-Page = Callable[[], tuple[str, bytes]]
+Page = Callable[[], tuple[str, bytes] | Awaitable[tuple[str, bytes]]]
 """Content type and body."""
+
+Admit = Callable[[str, str], Awaitable[tuple[int, str] | None]]
+"""Takes an Authorization header and a path; HTTP status and words of a refusal, or None."""
+
+DEBUG: Final = "/debug/"
+"""What is below shows names and objects of all users."""
 
 HEADER_BYTES: Final = 16 * 1024
 
@@ -59,9 +68,15 @@ class Checks:
 
 
 async def serve(
-    flag: str, address: str, checks: Mapping[str, Checks], pages: Mapping[str, Page], tls: ssl.SSLContext | None = None
-) -> web.AppRunner:
-    """Serve health and pages at `address`; the caller calls `cleanup` on what is returned.
+    flag: str,
+    address: str,
+    checks: Mapping[str, Checks],
+    pages: Mapping[str, Page],
+    tls: ssl.SSLContext | None = None,
+    *,
+    admit: Admit,
+) -> Listener:
+    """Serve health and pages at `address`; the caller calls `stop` on what is returned.
 
     Args:
         flag: the setting that `address` comes from, for the error.
@@ -69,16 +84,24 @@ async def serve(
         checks: by path without slash, such as `livez`.
         pages: by path with slash, such as `/metrics`; looked up at each request.
         tls: serve TLS with this.
+        admit: says who of another machine may see what is below `/debug/`.
 
     Raises:
         StartFailure: the address cannot be listened on.
     """
     from aiohttp import web  # noqa: PLC0415 - a service that serves nothing needs none of it
 
-    async def answer(request: web.Request) -> web.Response:
+    from pyroclast.runtime.listener import Listener  # noqa: PLC0415 - the same
+
+    async def answer(request: web.BaseRequest) -> web.Response:
         path = request.path
         if page := pages.get(path):
-            content_type, body = page()
+            if path.startswith(DEBUG) and not is_local(request.transport and request.transport.get_extra_info("peername")):
+                refused = await admit(request.headers.get("Authorization", ""), path)
+                if refused is not None:
+                    return web.Response(status=refused[0], text=f"{refused[1]}\n")
+            made = page()
+            content_type, body = made if isinstance(made, tuple) else await made
             return web.Response(body=body, headers={"Content-Type": content_type})
         title, _, only = path.strip("/").partition("/")
         found = checks.get(title)
@@ -89,14 +112,10 @@ async def serve(
             text = "ok"
         return web.Response(status=200 if well else 500, text=text)
 
-    server = web.Application()
-    server.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(server, access_log=None, handle_signals=False, max_field_size=HEADER_BYTES, shutdown_timeout=1.0)
-    await runner.setup()
+    listener = Listener(answer, tls=tls, max_field_size=HEADER_BYTES, shutdown_timeout=1.0)
     host, port = split_address(address)
     try:
-        await web.TCPSite(runner, host, port, ssl_context=tls, reuse_address=True).start()
+        await listener.start(host, port)
     except OSError as error:
-        await runner.cleanup()
         raise StartFailure(f"--{flag}: cannot listen on {address}: {error.strerror or error}") from error
-    return runner
+    return listener

@@ -47,6 +47,7 @@ async def lead(
         LeaseLost: a Lease could not be kept; the work was cancelled.
     """
     if settings.leader_elect:
-        await shard_leases(client, settings, recorder).run(work)
+        async with client.apart() as own:  # no other request may delay a renewal
+            await shard_leases(own, settings, recorder).run(work)
         return
     await asyncio.gather(*(work(shard) for shard in range(settings.leader_elect_shards)))

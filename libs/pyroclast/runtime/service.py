@@ -7,20 +7,24 @@ import ssl
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 from prometheus_client import CollectorRegistry
 
+from pyroclast.api.records.meta import Meta
+from pyroclast.api.types import ResourceType
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import ConfigError, load_config
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import ApiError, ConnectionFailed
+from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.informer import Informer
 from pyroclast.kube.lease import LeaseLost
-from pyroclast.runtime import exposition, health, logs, memory
+from pyroclast.runtime import exposition, health, logs, memory, visitors
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.looplag import measure_lag
 from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
@@ -46,7 +50,6 @@ class Service:
         metrics: the registry that `/metrics` shows; a service registers its own names here.
         observer: what to give to queues, so that they are counted.
         traces: the tracer.
-        stopping: set when the process has been asked to stop; everything spawned is cancelled soon after.
         pages: what else the metrics server shows, by path.
     """
 
@@ -56,15 +59,24 @@ class Service:
         self.metrics: CollectorRegistry = new_registry()
         self.observer = ApiMetrics(self.metrics)
         self.traces = Traces(name, settings.otel_endpoint)
-        self.stopping = asyncio.Event()
+        self._stopping = asyncio.Event()
         self.pages: dict[str, health.Page] = {"/metrics": lambda: (exposition.CONTENT_TYPE, exposition.render(self.metrics))}
         self._live = health.Checks()
         self._ready = health.Checks()
-        self._ready.add("stopping", lambda: "the process is stopping" if self.stopping.is_set() else None)
+        self._ready.add("stopping", lambda: "the process is stopping" if self._stopping.is_set() else None)
         self._informers: list[Informer[Any]] = []
+        self._recorder: EventRecorder | None = None
+        self._client: Client | None = None
         self._resources = AsyncExitStack()
         self._supervisor = Supervisor()
         self._spawned = False
+
+    async def forever(self) -> None:
+        """Wait until the service stops, by being cancelled: once, after everything that was spawned has ended.
+
+        What comes then, in a `finally` or behind an `async with`, is not interrupted until the time for stopping is over.
+        """
+        await asyncio.Event().wait()
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `coroutine` as long as the service; if it ends or raises before that stops, the process ends with a clear line."""
@@ -79,8 +91,15 @@ class Service:
         """Add a readiness check: None, or why no work can be done now."""
         self._ready.add(name, check)
 
+    def record_events(self, client: Client, component: str) -> EventRecorder:
+        """The recorder of this service, which sends until that ends; objects that cannot be decoded are told through it."""
+        self._recorder = EventRecorder(client, component)
+        self.spawn("events", self._recorder.run())
+        return self._recorder
+
     def watch(self, informer: Informer[Any]) -> None:
         """Run an informer; the process is ready when it has synced and alive while it makes progress."""
+        informer.on_fault(partial(self._left_out, informer.kind))
         same = sum(other.kind == informer.kind for other in self._informers)
         name = f"watch-{informer.kind.plural}" + (f"-{same + 1}" if same else "")
         self._informers.append(informer)
@@ -110,6 +129,7 @@ class Service:
         self.add_ready("api-server", lambda: None if answered else f"{config.server} does not answer")
         await _wait_for(client)
         answered = True
+        self._client = client
         return client
 
     async def run(self, main: Callable[[Service], Awaitable[None]]) -> None:
@@ -126,11 +146,19 @@ class Service:
             try:
                 await self._until_end(asked, work)
             finally:
-                self.stopping.set()
+                self._stopping.set()
                 left = await self._supervisor.stop(self.settings.graceful_shutdown_time.total_seconds())
                 if left:
                     log.error("service.stuck", tasks=left)
                 self.traces.close()
+
+    async def _admit(self, authorization: str, path: str) -> tuple[int, str] | None:
+        return await visitors.refusal(self._client, authorization, path)
+
+    def _left_out(self, kind: ResourceType, metadata: Meta, why: str) -> None:
+        if self._recorder is not None:
+            about = Reference(kind.api_version, kind.kind, metadata.namespace, metadata.name, metadata.uid)
+            self._recorder.event(about, "Warning", "Undecodable", f"{self.name} leaves this object out: {why}")
 
     async def _until_end(self, asked: asyncio.Future[None], work: asyncio.Task[None]) -> None:
         """Wait for a signal, a death, or the end of `main` when nothing else is left to do."""
@@ -165,8 +193,8 @@ class Service:
         pages: Mapping[str, health.Page],
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        runner = await health.serve(flag, address, checks, pages, tls)
-        self._resources.push_async_callback(runner.cleanup)
+        listener = await health.serve(flag, address, checks, pages, tls, admit=self._admit)
+        self._resources.push_async_callback(listener.stop)
 
     def _health_tls(self) -> ssl.SSLContext | None:
         files = (self.settings.tls_cert_file, self.settings.tls_private_key_file, self.settings.ca_cert_file)

@@ -17,6 +17,9 @@ __all__ = [
     "PersistentVolumeClaim",
     "PersistentVolumeClaimSpec",
     "PersistentVolumeClaimStatus",
+    "PodDisruptionBudget",
+    "PodDisruptionBudgetSpec",
+    "PodDisruptionBudgetStatus",
     "PriorityClass",
     "ResourceQuota",
     "ResourceQuotaSpec",
@@ -70,11 +73,14 @@ class NetworkPolicy(ObjectRecord, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaimSpec(Wire, frozen=True, kw_only=True):
-    """What a claim is bound to."""
+    """What a claim asks for, and what it is bound to; `resources` and `selector` as they came."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
     access_modes: tuple[str, ...] = ()
+    volume_mode: str = "Filesystem"
+    resources: Mapping[str, Any] | None = None
+    selector: Mapping[str, Any] | None = None
 
 
 class PersistentVolumeClaimStatus(Wire, frozen=True, kw_only=True):
@@ -110,6 +116,26 @@ class ResourceQuota(ObjectRecord, frozen=True, kw_only=True):
 
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()
+
+
+class PodDisruptionBudgetSpec(Wire, frozen=True, kw_only=True):
+    """Whose disruptions are counted; the label selector as it came."""
+
+    selector: Mapping[str, Any] | None = None
+
+
+class PodDisruptionBudgetStatus(Wire, frozen=True, kw_only=True):
+    """How many pods may go now, and which are going already: times by name of the pod."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: Mapping[str, str] = {}
+
+
+class PodDisruptionBudget(ObjectRecord, frozen=True, kw_only=True):
+    """How many pods of an application must stay."""
+
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
 
 class PriorityClass(ObjectRecord, frozen=True, kw_only=True):

@@ -1,4 +1,7 @@
-"""The records of JobFlow and JobTemplate. Patches and template specs stay raw JSON, as pod templates do."""
+"""The records of JobFlow and JobTemplate. Patches and template specs stay raw JSON, as pod templates do.
+
+Parts of a status are encoded without what is zero or empty, as they go over the wire.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +144,7 @@ class FlowSpec(Wire, frozen=True, kw_only=True):
     job_retain_policy: RetainPolicy = RetainPolicy.RETAIN
 
 
-class RunningHistory(Wire, frozen=True, kw_only=True):
+class RunningHistory(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A time during which a Job was in one state."""
 
     start_timestamp: str | None = None
@@ -149,7 +152,7 @@ class RunningHistory(Wire, frozen=True, kw_only=True):
     state: str = ""
 
 
-class FlowJobStatus(Wire, frozen=True, kw_only=True):
+class FlowJobStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The history of one Job; `pod_failure_ratio` has two decimals."""
 
     name: str = ""
@@ -159,9 +162,11 @@ class FlowJobStatus(Wire, frozen=True, kw_only=True):
     restart_count: int = 0
     running_histories: tuple[RunningHistory, ...] = ()
     pod_failure_ratio: str = ""
+    retries: int = 0
+    exit_code: int | None = None
 
 
-class FlowJobCondition(Wire, frozen=True, kw_only=True):
+class FlowJobCondition(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """How one Job of the flow is."""
 
     phase: str = ""
@@ -169,10 +174,11 @@ class FlowJobCondition(Wire, frozen=True, kw_only=True):
     running_duration: str | None = None
     task_status_count: Mapping[str, TaskState] = {}
     completion_time: str | None = None
+    reason: str = ""
     message: str = ""
 
 
-class FlowState(Wire, frozen=True, kw_only=True):
+class FlowState(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The phase of a flow."""
 
     phase: FlowPhase = FlowPhase.NEW

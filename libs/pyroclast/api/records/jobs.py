@@ -18,6 +18,7 @@ __all__ = [
     "CronJob",
     "CronJobSpec",
     "CronJobStatus",
+    "DelayedAction",
     "DependsOn",
     "Job",
     "JobCondition",
@@ -132,6 +133,20 @@ class JobCondition(Wire, frozen=True, kw_only=True):
     last_transition_time: str | None = None
 
 
+class DelayedAction(Wire, frozen=True, kw_only=True):
+    """An action of a policy whose time runs, and what caused it; `at` is when that happened."""
+
+    action: str = ""
+    event: BusEvent = BusEvent.UNKNOWN
+    at: str = ""
+    task: str = ""
+    pod: str = ""
+    uid: str = ""
+    partition: str = ""
+    version: int = 0
+    exit_code: int = 0
+
+
 class JobStatus(Wire, frozen=True, kw_only=True):
     """What a Job is."""
 
@@ -150,6 +165,8 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     controlled_resources: Mapping[str, str] = {}
     conditions: tuple[JobCondition, ...] = ()
     observed_generation: int = 0
+    terminating_by_controller: int = 0
+    delayed_actions: tuple[DelayedAction, ...] = ()
 
 
 class Job(ObjectRecord, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
-__all__ = ["ContainerImage", "Node", "NodeSpec", "NodeStatus", "Taint"]
+__all__ = ["ContainerImage", "Node", "NodeMeta", "NodeSpec", "NodeStatus", "Taint"]
 
 
 class Taint(Wire, frozen=True, kw_only=True):
@@ -45,3 +45,7 @@ class Node(ObjectRecord, frozen=True, kw_only=True):
 
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class NodeMeta(ObjectRecord, frozen=True, kw_only=True):
+    """The metadata of a node, for those who read labels only."""

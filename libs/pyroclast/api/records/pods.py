@@ -147,6 +147,8 @@ class ContainerStatus(Wire, frozen=True, kw_only=True):
     name: str = ""
     ready: bool = False
     restart_count: int = 0
+    resources: Resources | None = None
+    allocated_resources: Mapping[str, str | int] = {}
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
 
@@ -164,6 +166,7 @@ class PodStatus(Wire, frozen=True, kw_only=True):
     start_time: str | None = None
     pod_ip: str = msgspec.field(default="", name="podIP")
     qos_class: str = ""
+    resource_claim_statuses: tuple[Mapping[str, Any], ...] = ()
 
 
 class Pod(ObjectRecord, frozen=True, kw_only=True):

@@ -7,7 +7,9 @@ from typing import Any
 
 from pyroclast.rules.cycles import find_cycle
 from pyroclast.rules.errors import invalid
+from pyroclast.rules.jobflows.entries import check_entry, check_probes, check_size, probe_warnings, rounds
 from pyroclast.rules.jobflows.graph import references
+from pyroclast.rules.lookups import NOTHING_KNOWN, FlowKnowledge
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.values import mapping, mappings, text
@@ -18,14 +20,16 @@ __all__ = ["check_entries", "validate_create"]
 NOT_A_GRAPH = "jobflow Flow is not DAG"
 
 
-def validate_create(flow: Mapping[str, Any]) -> Verdict:
+def validate_create(flow: Mapping[str, Any], known: FlowKnowledge = NOTHING_KNOWN) -> Verdict:
     """The verdict on a new JobFlow. Whether its templates are there is not asked: they may come later."""
     spec = mapping(flow.get("spec"))
-    name = text(mapping(flow.get("metadata")).get("name"))
-    return verdict_of(list(check_entries(spec)), warnings=tuple(_warnings(spec, name)))
+    metadata = mapping(flow.get("metadata"))
+    name = text(metadata.get("name"))
+    findings = list(check_entries(spec, text(metadata.get("namespace")), known))
+    return verdict_of(findings, warnings=tuple(_warnings(spec, name)))
 
 
-def check_entries(spec: Mapping[str, Any]) -> Iterator[Finding]:
+def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
     """Everything wrong with the entries. The first sentence is the original's; it says nothing of duplicates."""
     entries: dict[str, tuple[int, Mapping[str, Any]]] = {}
     duplicates: list[Finding] = []
@@ -39,6 +43,10 @@ def check_entries(spec: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _check_graph(entries)
     yield from duplicates
     yield from _check_generated_names(entries)
+    for index, entry in entries.values():
+        yield from check_entry(entry, f"spec.flows[{index}]", namespace, known)
+    yield from check_probes(entries, namespace, known)
+    yield from check_size(entries)
 
 
 def _check_graph(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
@@ -57,7 +65,7 @@ def _check_graph(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterat
         yield Finding(finding.sentence, finding.errors, extra=number > 0)
     if cycle := find_cycle(edges):
         path = f"spec.flows[{entries[cycle[0]][0]}].dependsOn.targets"
-        error = invalid(path, cycle[1], f"{NOT_A_GRAPH}; {' waits for '.join(cycle)}")
+        error = invalid(path, cycle[1], f"{NOT_A_GRAPH}; {' → '.join(cycle)}")
         yield Finding(NOT_A_GRAPH, (error,), extra=bool(undefined))
 
 
@@ -69,16 +77,10 @@ def _check_generated_names(entries: Mapping[str, tuple[int, Mapping[str, Any]]])
             continue
         for other in entries:
             number = other.removeprefix(f"{name}-")
-            if number != other and number.isdecimal() and int(number[:9]) < _rounds(loop):
+            if number != other and number.isdecimal() and int(number[:9]) < rounds(entry):
                 sentence = f"round {number} of the loop {name} would be named {other}, which is an entry already"
                 error = invalid(f"spec.flows[{index}].for", loop, sentence)
                 yield Finding(f"{sentence};", (error,), extra=True)
-
-
-def _rounds(loop: Mapping[str, Any]) -> int:
-    count = loop.get("count")
-    values = loop.get("items")
-    return count if isinstance(count, int) else len(values) if isinstance(values, list) else 0
 
 
 def _warnings(spec: Mapping[str, Any], flow_name: str) -> Iterator[str]:
@@ -94,3 +96,4 @@ def _warnings(spec: Mapping[str, Any], flow_name: str) -> Iterator[str]:
         patch = mapping(entry.get("patch"))
         if isinstance(patch.get("spec"), dict) and isinstance(patch.get("jobSpec"), dict):
             yield f"{path}.patch: both spec and jobSpec are given, spec is taken"
+        yield from probe_warnings(entry, path)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyroclast.rules.jobflows.creation import validate_create
+from pyroclast.rules.lookups import COMPLETE_PHASES, NOTHING_KNOWN, FlowKnowledge
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.values import mapping, mappings, string_items, text
 from pyroclast.rules.verdicts import ALLOWED, Verdict, denied
@@ -16,12 +17,17 @@ _LISTS = ("pendingJobs", "runningJobs", "failedJobs", "completedJobs", "terminat
 _WAITING = "Waiting"
 
 
-def validate_update(flow: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
+def validate_update(flow: Mapping[str, Any], old: Mapping[str, Any], known: FlowKnowledge = NOTHING_KNOWN) -> Verdict:
     """The verdict on changing `old` to `flow`; the status of `old` tells what has started."""
     spec, before = mapping(flow.get("spec")), mapping(old.get("spec"))
     if same_meaning(spec, before):
         return ALLOWED
-    verdict = validate_create(flow)
+    if same_meaning(spec.get("flows"), before.get("flows")):
+        return ALLOWED
+    phase = text(mapping(mapping(old.get("status")).get("state")).get("phase"))
+    if phase in COMPLETE_PHASES:
+        return denied(f"the entries of a jobflow that is {phase} can not be changed: it starts nothing any more; make a new flow")
+    verdict = validate_create(flow, known)
     if not verdict.allowed:
         return verdict
     touched = list(_touched(spec, old))

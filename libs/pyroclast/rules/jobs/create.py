@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.rules.errors import invalid, required
 from pyroclast.rules.jobs.defaults import DEFAULT_QUEUE
 from pyroclast.rules.jobs.graph import check_dependencies
@@ -15,7 +16,7 @@ from pyroclast.rules.jobs.queue import check_queue
 from pyroclast.rules.jobs.tasks import check_task, total_replicas
 from pyroclast.rules.jobs.timing import check_estimate
 from pyroclast.rules.jobs.volumes import check_volumes
-from pyroclast.rules.jobs.warnings import spec_warnings
+from pyroclast.rules.jobs.warnings import class_warnings, spec_warnings
 from pyroclast.rules.lookups import QueueLookup
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.topology import BOTH_TIERS, check_topology
@@ -28,20 +29,36 @@ NO_TASKS = "No task specified in job spec"
 TOO_FEW_REPLICAS = "job 'minAvailable' should not be greater than total replicas in tasks"
 
 
-def validate_create(job: Mapping[str, Any], queues: QueueLookup, *, pod_level_resources: bool = True) -> Verdict:
-    """The verdict on a new Job; `pod_level_resources` tells whether the cluster knows resources of whole pods.
+def validate_create(
+    job: Mapping[str, Any],
+    queues: QueueLookup,
+    *,
+    pod_level_resources: bool = True,
+    plugins: Collection[str] = BUILT_IN,
+    priority_classes: Container[str] | None = None,
+) -> Verdict:
+    """The verdict on a new Job.
+
+    `pod_level_resources`: whether the cluster knows resources of whole pods; `plugins`: names of the job plugins that there are;
+    `priority_classes`: those of the PriorityClasses, None where they are not known.
 
     Every fault is named at once. What the original says, in its order, begins the message.
     """
     spec = mapping(job.get("spec"))
     name = text(mapping(job.get("metadata")).get("name"))
-    findings = check_spec(spec, "spec", name=name, queues=queues, pod_level_resources=pod_level_resources)
+    findings = check_spec(spec, "spec", name=name, queues=queues, pod_level_resources=pod_level_resources, plugins=plugins)
     queue = queues.get(text(spec.get("queue")) or DEFAULT_QUEUE)
-    return verdict_of(findings, warnings=tuple(spec_warnings(spec, "spec", queue)))
+    return verdict_of(findings, warnings=(*spec_warnings(spec, "spec", queue), *class_warnings(spec, "spec", priority_classes)))
 
 
 def check_spec(
-    spec: Mapping[str, Any], path: str, *, name: str, queues: QueueLookup | None = None, pod_level_resources: bool = True
+    spec: Mapping[str, Any],
+    path: str,
+    *,
+    name: str,
+    queues: QueueLookup | None = None,
+    pod_level_resources: bool = True,
+    plugins: Collection[str] = BUILT_IN,
 ) -> list[Finding]:
     """Everything wrong with the spec of a Job at `path`, in the order of the original.
 
@@ -55,7 +72,7 @@ def check_spec(
         *(_check_name(name) if queues is not None else ()),
         *_check_total(spec, tasks, path),
         *check_policies(spec.get("policies"), f"{path}.policies", said_path="spec.policies"),
-        *check_plugins(spec.get("plugins"), f"{path}.plugins"),
+        *check_plugins(spec.get("plugins"), f"{path}.plugins", plugins),
         *check_volumes(spec.get("volumes"), f"{path}.volumes"),
         *(check_queue(text(spec.get("queue")) or DEFAULT_QUEUE, queues, f"{path}.queue") if queues is not None else ()),
         *check_dependencies(tasks, f"{path}.tasks"),

@@ -1,58 +1,77 @@
-"""Plugins of a Job: which there are, and what the arguments of `mpi` ask of the tasks."""
+"""Plugins of a Job: whether they are there, and what their arguments ask of the tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.resources import go_flags
+from pyroclast.resources.go_flags import Flags
 from pyroclast.rules.errors import invalid, required
 from pyroclast.rules.values import Json, mapping, string_items, text
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["PLUGINS", "check_mpi_master", "check_plugins"]
+__all__ = ["check_mpi_master", "check_plugins", "plugin_warnings"]
 
-PLUGINS = ("ssh", "env", "svc", "tensorflow", "mpi", "pytorch", "hcclrank", "ray")
+_NO_MASTER: Final = "The specified mpi master task was not found"
 
-_MPI_FLAGS = {"master", "worker", "port"}
-_NO_MASTER = "The specified mpi master task was not found"
+_HIGHEST_PORT: Final = 65535
+
+_NEEDED: Final = (
+    ("pytorch", "master", "the plugin does nothing without it"),
+    ("ray", "head", "no pod of the job can be made without it"),
+)
+"""Plugin, the flag that names a task, and what happens when there is no such task."""
 
 
-def check_plugins(plugins: Json, path: str) -> list[Finding]:
-    """Plugins that do not exist."""
-    return [_unknown(name, path) for name in mapping(plugins) if name not in PLUGINS]
-
-
-def _unknown(name: str, path: str) -> Finding:
-    sentence = f"unable to find job plugin: {name}"
-    return found(f" {sentence};", invalid(path, name, f"{sentence}; there are {', '.join(sorted(PLUGINS))}"))
+def check_plugins(plugins: Json, path: str, known: Collection[str]) -> list[Finding]:
+    """Plugins that are not among the `known` ones."""
+    return [_unknown(name, path, known) for name in mapping(plugins) if name not in known]
 
 
 def check_mpi_master(plugins: Json, tasks: Sequence[Mapping[str, Any]], path: str) -> Sequence[Finding]:
     """The task that plugin `mpi` takes for its master must be there."""
+    flags = _flags(plugins, "mpi")
+    if flags is None or _has_task(tasks, flags.text("master")):
+        return ()
+    return [found(_NO_MASTER, required(f"{path}.mpi", f'{_NO_MASTER}: no task is named "{flags.text("master")}"'))]
+
+
+def plugin_warnings(plugins: Json, tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+    """Arguments that are not read, and plugins that miss their task."""
+    for name in mapping(plugins):
+        flags = _flags(plugins, name)
+        if flags is not None and flags.mistake:
+            yield f"{path}.{name}[{flags.position}]: {flags.mistake}; this argument and those after it are passed over"
+        if flags is not None:
+            yield from _port_warnings(flags, f"{path}.{name}")
+    for name, role, effect in _NEEDED:
+        flags = _flags(plugins, name)
+        if flags is not None and not _has_task(tasks, flags.text(role)):
+            yield f'{path}.{name}: no task is named "{flags.text(role)}"; {effect}'
+    flags = _flags(plugins, "svc")
+    if flags is not None and (launcher := flags.text("launcher")) and not _has_task(tasks, launcher):
+        yield f'{path}.svc: no task is named "{launcher}"; nothing waits for workers'
+
+
+def _port_warnings(flags: Flags, path: str) -> Iterator[str]:
+    for flag, value in flags.values.items():
+        if flag.lower().endswith("port") and not 0 < flags.number(flag) <= _HIGHEST_PORT:
+            effect = "22 is taken" if flag == "ssh-port" else "nothing can listen on it"
+            yield f"{path}: {value} is no port (--{flag}), it must be between 1 and {_HIGHEST_PORT}; {effect}"
+
+
+def _unknown(name: str, path: str, known: Collection[str]) -> Finding:
+    sentence = f"unable to find job plugin: {name}"
+    return found(f" {sentence};", invalid(path, name, f"{sentence}; there are {', '.join(sorted(known))}"))
+
+
+def _flags(plugins: Json, name: str) -> Flags | None:
+    """The arguments of one of our plugins as it reads them; None where the job does not have it."""
     given = mapping(plugins)
-    if "mpi" not in given:
-        return ()
-    master = _mpi_arguments(string_items(given["mpi"])).get("master", "master")
-    if any(text(task.get("name")) == master for task in tasks):
-        return ()
-    return [found(_NO_MASTER, required(f"{path}.mpi", f'{_NO_MASTER}: no task is named "{master}"'))]
+    return go_flags.parse(string_items(given[name]), BUILT_IN[name]) if name in given and name in BUILT_IN else None
 
 
-def _mpi_arguments(arguments: list[str]) -> dict[str, str]:
-    """Flags read the way Go reads them; reading stops at the first thing that is none, with what was read so far."""
-    values: dict[str, str] = {}
-    rest = iter(arguments)
-    for argument in rest:
-        name, separator, value = argument.lstrip("-").partition("=")
-        dashes = len(argument) - len(argument.lstrip("-"))
-        if dashes not in (1, 2) or name not in _MPI_FLAGS:
-            break
-        if not separator:
-            following = next(rest, None)
-            if following is None:
-                break
-            value = following
-        if name == "port" and not value.lstrip("+-").isdecimal():
-            break
-        values[name] = value
-    return values
+def _has_task(tasks: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return any(text(task.get("name")) == name for task in tasks)

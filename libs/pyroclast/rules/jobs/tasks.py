@@ -10,7 +10,7 @@ from pyroclast.rules.jobs.numa import check_numa
 from pyroclast.rules.jobs.partitions import check_partitions
 from pyroclast.rules.jobs.policies import check_policies
 from pyroclast.rules.names import qualified_name
-from pyroclast.rules.podtemplates import check_template
+from pyroclast.rules.podspecs import check_template
 from pyroclast.rules.values import integer, optional_integer, text
 from pyroclast.rules.verdicts import Finding, found
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.rules.jobs.create import check_spec
 from pyroclast.rules.jobs.defaults import default
 from pyroclast.rules.patches import applied
@@ -13,10 +14,12 @@ from pyroclast.rules.verdicts import Finding
 __all__ = ["check_template_spec"]
 
 
-def check_template_spec(spec: Mapping[str, Any], path: str, *, name: str, pod_level_resources: bool = True) -> list[Finding]:
+def check_template_spec(
+    spec: Mapping[str, Any], path: str, *, name: str, pod_level_resources: bool = True, plugins: Collection[str] = BUILT_IN
+) -> list[Finding]:
     """Everything wrong with the spec at `path`, looked at as the Job will be once it has its defaults.
 
     `name` stands in sentences for the name of the job, which is not known yet; rules about it and about the queue are left out.
     """
     job = applied({"spec": spec}, default({"spec": spec}))
-    return check_spec(job["spec"], path, name=name, pod_level_resources=pod_level_resources)
+    return check_spec(job["spec"], path, name=name, pod_level_resources=pod_level_resources, plugins=plugins)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyroclast.rules.jobs.defaults import task_minimum
 from pyroclast.rules.jobs.graph import dependency_warnings
+from pyroclast.rules.jobs.plugins import plugin_warnings
 from pyroclast.rules.jobs.policies import policy_warnings
 from pyroclast.rules.jobs.queue import queue_warnings
 from pyroclast.rules.jobs.tasks import total_replicas
@@ -14,7 +15,7 @@ from pyroclast.rules.jobs.volumes import volume_warnings
 from pyroclast.rules.lookups import QueueView
 from pyroclast.rules.values import mapping, mappings, optional_integer
 
-__all__ = ["spec_warnings"]
+__all__ = ["class_warnings", "spec_warnings"]
 
 
 def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = None) -> list[str]:
@@ -28,10 +29,29 @@ def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = 
             lines += _of_partitions(mapping(task["partitionPolicy"]), f"{path}.tasks[{index}].partitionPolicy")
     if "volumes" in spec:
         lines += volume_warnings(spec["volumes"], f"{path}.volumes")
+    if "plugins" in spec:
+        lines += plugin_warnings(spec["plugins"], tasks, f"{path}.plugins")
     lines += dependency_warnings(tasks, f"{path}.tasks")
     if queue is not None:
         lines += queue_warnings(tasks, queue)
     return lines
+
+
+def class_warnings(spec: Mapping[str, Any], path: str, known: Container[str] | None) -> Iterator[str]:
+    """A line for each PriorityClass that the spec at `path` names and that is not among those `known`; none where None is.
+
+    The API server refuses pods of such a class, so that the job has none of that task.
+    """
+    if known is None:
+        return
+    tasks = (
+        (f"{path}.tasks[{index}].template.spec", mapping(mapping(task.get("template")).get("spec")))
+        for index, task in mappings(spec.get("tasks"))
+    )
+    for place, holder in ((path, spec), *tasks):
+        name = holder.get("priorityClassName")
+        if name and name not in known:
+            yield f'{place}.priorityClassName: there is no PriorityClass "{name}"; no pod of it is made until there is one'
 
 
 def _of_counts(spec: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.types import JOBS
-from pyroclast.rules.jobs.plugins import PLUGINS
 from pyroclast.rules.jobs.policies import ACTIONS, EVENTS
 from pyroclast.rules.policies.cel import is_whole, listed, matches
 from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation
@@ -24,6 +24,8 @@ _NOT_A_GRAPH: Final = "job has dependencies between tasks, but doesn't form a di
 _FIXED: Final = (
     "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
 )
+_PLUGINS: Final = f"({listed(BUILT_IN)} + [JOB_PLUGINS])"
+"""`JOB_PLUGINS` stands for the names of those of others."""
 _CREATE: Final = ("CREATE",)
 _UPDATE: Final = ("UPDATE",)
 
@@ -213,9 +215,9 @@ _VALIDATIONS: Final = (
     ),
     Validation(
         "plugins exist",
-        f"!has(object.spec) || !has(object.spec.plugins) || object.spec.plugins.all(k, k in {listed(PLUGINS)})",
+        f"!has(object.spec) || !has(object.spec.plugins) || object.spec.plugins.all(k, k in {_PLUGINS})",
         "unable to find job plugin",
-        f"'unable to find job plugin: ' + object.spec.plugins.map(k, k).filter(k, !(k in {listed(PLUGINS)}))[0] + ';'",
+        f"'unable to find job plugin: ' + object.spec.plugins.map(k, k).filter(k, !(k in {_PLUGINS}))[0] + ';'",
         _CREATE,
     ),
     Validation(

@@ -16,10 +16,15 @@ GROUP = "admissionregistration.k8s.io"
 
 
 def validating_manifests(
-    *, schedulers: Sequence[str] = ("volcano",), exempt: Sequence[str] = (), version: str = "v1"
+    *,
+    schedulers: Sequence[str] = ("volcano",),
+    job_plugins: Sequence[str] = (),
+    exempt: Sequence[str] = (),
+    version: str = "v1",
 ) -> list[dict[str, Any]]:
-    """ValidatingAdmissionPolicies and their bindings. Namespaces in `exempt` are left out."""
+    """ValidatingAdmissionPolicies and their bindings. Namespaces in `exempt` are left out; `job_plugins` are those of others."""
     names = ", ".join(f"'{name}'" for name in schedulers)
+    plugins = ", ".join(f'"{name}"' for name in job_plugins)
     objects = []
     for policy in VALIDATING:
         conditions = [(name, expression.replace("SCHEDULERS", names)) for name, expression in policy.conditions]
@@ -28,7 +33,7 @@ def validating_manifests(
             "matchConstraints": _constraints(policy.resource, policy.operations, exempt),
             **_named("variables", policy.variables),
             **_named("matchConditions", conditions),
-            "validations": [_validation(validation, policy) for validation in policy.validations],
+            "validations": [_validation(validation, policy, plugins) for validation in policy.validations],
         }
         objects.append(_object("ValidatingAdmissionPolicy", version, policy.name, spec))
         binding = {"policyName": policy.name, "validationActions": ["Deny"]}
@@ -79,11 +84,11 @@ def _named(key: str, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return {key: [{"name": name, "expression": expression} for name, expression in pairs]} if pairs else {}
 
 
-def _validation(validation: Validation, policy: ValidatingPolicy) -> dict[str, Any]:
-    expression = validation.expression
+def _validation(validation: Validation, policy: ValidatingPolicy, plugins: str) -> dict[str, Any]:
+    expression = validation.expression.replace("JOB_PLUGINS", plugins)
     others = [operation for operation in policy.operations if validation.operations and operation not in validation.operations]
     if others:
         elsewhere = " || ".join(f"request.operation == '{operation}'" for operation in others)
         expression = f"{elsewhere} || ({expression})"
-    said = {"messageExpression": validation.said} if validation.said else {}
+    said = {"messageExpression": validation.said.replace("JOB_PLUGINS", plugins)} if validation.said else {}
     return {"expression": expression, "message": validation.message, **said, "reason": "Invalid"}

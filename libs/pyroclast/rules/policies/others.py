@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyroclast.api.types import CRON_JOBS, HYPER_NODES, JOB_FLOWS, POD_GROUPS, PODS, QUEUES
-from pyroclast.rules.podtemplates.requirements import COUNTED
+from pyroclast.rules.podspecs.requirements import COUNTED
 from pyroclast.rules.policies.cel import is_whole, listed
 from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation
 from pyroclast.rules.topology import BOTH_TIERS

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyroclast.resources.quantity import Format, from_millis, from_value
 from pyroclast.rules.amounts import amount
-from pyroclast.rules.podtemplates.requirements import HUGE_PAGES, is_extended
+from pyroclast.rules.podspecs.requirements import HUGE_PAGES, is_extended
 
 __all__ = ["Amounts", "exceeds", "shown", "total"]
 

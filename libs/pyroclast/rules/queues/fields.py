@@ -8,7 +8,7 @@ from typing import Any
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, invalid
 from pyroclast.rules.lookups import QueueView
-from pyroclast.rules.podtemplates.requirements import COUNTED, is_extended
+from pyroclast.rules.podspecs.requirements import COUNTED, is_extended
 from pyroclast.rules.values import Json
 
 __all__ = ["check_resources", "check_state"]

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pyroclast.rules.errors import forbidden, invalid
-from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
+from pyroclast.rules.lookups import DEFAULT_QUEUE, ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["check_parent"]
+__all__ = ["check_parent", "parent_warnings"]
 
 
 def check_parent(queue: QueueView, queues: QueueLookup, max_depth: int) -> Iterator[Finding]:
@@ -48,3 +48,15 @@ def _check_busy(queue: QueueView, queues: QueueLookup) -> Iterator[Finding]:
         f"because it has allocated Pods: {view.allocated_pods}"
     )
     yield replace(found(sentence, forbidden("spec.parent", sentence)), about_fields=False)
+
+
+def parent_warnings(queue: QueueView, queues: QueueLookup) -> Iterator[str]:
+    """A queue that gets its first child takes no jobs any more."""
+    parent = queue.parent
+    if parent in ("", ROOT_QUEUE) or any(child.name != queue.name for child in queues.children(parent)):
+        return
+    unnamed = " or name no queue" if parent == DEFAULT_QUEUE else ""
+    yield (
+        f"spec.parent: queue {parent} has queues below it from now on, so jobs that name it{unnamed} are refused; "
+        f"they have to name {queue.name} or another queue below it"
+    )

@@ -8,17 +8,16 @@ from itertools import chain
 from typing import Any
 
 from pyroclast.rules.errors import FieldError
-from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
+from pyroclast.rules.lookups import DEFAULT_QUEUE, ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.queues.fields import check_resources, check_state
 from pyroclast.rules.queues.hierarchy import check_hierarchy
-from pyroclast.rules.queues.parents import check_parent
+from pyroclast.rules.queues.parents import check_parent, parent_warnings
 from pyroclast.rules.queues.paths import check_paths
 from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, denied, field_verdict, first_only, verdict_of
 
 __all__ = ["QueueLimits", "validate_create", "validate_delete", "validate_update"]
 
-DEFAULT_QUEUE = "default"
 ROOT_PROTECTED = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
 
 
@@ -37,7 +36,7 @@ def validate_create(queue: Mapping[str, Any], queues: QueueLookup, limits: Queue
     errors = [*check_resources(view), *check_state(view.state), *check_paths(view, queues)]
     placed = list(check_parent(view, queues, limits.max_depth))
     findings = chain(_own(errors), placed, () if placed or view.name == ROOT_QUEUE else check_hierarchy(view, queues))
-    return verdict_of(first_only(findings))
+    return verdict_of(first_only(findings), warnings=tuple(parent_warnings(view, queues)))
 
 
 def validate_update(queue: Mapping[str, Any], old: Mapping[str, Any], queues: QueueLookup, limits: QueueLimits) -> Verdict:
@@ -57,7 +56,8 @@ def validate_update(queue: Mapping[str, Any], old: Mapping[str, Any], queues: Qu
     if view.name == ROOT_QUEUE and resized and limits.protect_root:
         return denied(ROOT_PROTECTED)
     around = check_hierarchy(view, queues) if view.name != ROOT_QUEUE and (moved or resized) and not placed else ()
-    return verdict_of(first_only(chain(_own(errors), placed, around)))
+    warnings = tuple(parent_warnings(view, queues)) if moved else ()
+    return verdict_of(first_only(chain(_own(errors), placed, around)), warnings=warnings)
 
 
 def validate_delete(name: str, queues: QueueLookup, limits: QueueLimits) -> Verdict:

@@ -1,0 +1,50 @@
+"""Job plugins: which may stand in `spec.plugins` of a Job, and the flags that each understands.
+
+Separate from the plugins themselves, which only the job controller has: admission refuses a Job whose plugin is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyroclast.resources.go_flags import Value
+
+__all__ = ["BUILT_IN", "ENTRY_POINTS"]
+
+ENTRY_POINTS: Final = "pyroclast.job_plugins"
+"""The group of entry points by which third parties add theirs: the name is that in `spec.plugins`, the value the class."""
+
+BUILT_IN: Final[Mapping[str, Mapping[str, Value]]] = {
+    "env": {"task-name": False},
+    "svc": {
+        "publish-not-ready-addresses": False,
+        "disable-network-policy": False,
+        "inject-hosts-env": True,
+        "wait-for-workers": False,
+        "launcher": "",
+        "wait-image": "busybox:1.36.1",
+    },
+    "ssh": {"ssh-key-file-path": "/root/.ssh", "ssh-private-key": "", "ssh-public-key": "", "ssh-port": 22},
+    "tensorflow": {"ps": "ps", "worker": "worker", "chief": "chief", "evaluator": "evaluator", "port": 2222},
+    "mpi": {"master": "master", "worker": "worker", "port": 22},
+    "pytorch": {
+        "master": "master",
+        "worker": "worker",
+        "port": 23456,
+        "wait-master-enabled": False,
+        "wait-master-timeout": 300,
+        "wait-master-image": "busybox:1.36.1",
+    },
+    "ray": {
+        "head": "head",
+        "headContainer": "head",
+        "worker": "worker",
+        "workerContainer": "worker",
+        "port": 6379,
+        "dashboardPort": 8265,
+        "clientPort": 10001,
+    },
+    "hcclrank": {"master": "master", "worker": "worker"},
+}
+"""Our plugins in the order in which they run, each with the defaults of its flags: what others lean on comes first."""

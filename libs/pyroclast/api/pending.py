@@ -1,0 +1,69 @@
+"""Why a PodGroup waits: the closed list of reasons, and how messages carry one behind the sentences that clients know."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final
+
+__all__ = ["NEVER", "PendingReason", "joined", "parted", "reason_of", "summary_of"]
+
+
+class PendingReason(StrEnum):
+    """The one current cause of a PodGroup that waits."""
+
+    QUEUE_CLOSED = "QueueClosed"
+    ABOVE_QUEUE_LIMIT = "AboveQueueLimit"
+    QUEUE_FULL = "QueueFull"
+    HELD_BY_GUARANTEE = "HeldByGuarantee"
+    ABOVE_CLUSTER = "AboveCluster"
+    CLUSTER_FULL = "ClusterFull"
+    NAMESPACE_QUOTA = "NamespaceQuota"
+    PODS_MISSING = "PodsMissing"
+    GATED = "Gated"
+    NO_NODE_READY = "NoNodeReady"
+    NO_NODE_ALLOWED = "NoNodeAllowed"
+    NO_NODE_BIG_ENOUGH = "NoNodeBigEnough"
+    TOO_FEW_NODES = "TooFewNodes"
+    NODES_FULL = "NodesFull"
+    NODES_REFUSE = "NodesRefuse"
+    TOPOLOGY_TOO_NARROW = "TopologyTooNarrow"
+    ROOM_IS_COMING = "RoomIsComing"
+    BIND_REFUSED = "BindRefused"
+    NOT_LET_IN = "NotLetIn"
+    LEFT_OUT = "LeftOut"
+
+
+NEVER: Final = frozenset(
+    {
+        PendingReason.ABOVE_QUEUE_LIMIT,
+        PendingReason.ABOVE_CLUSTER,
+        PendingReason.NO_NODE_ALLOWED,
+        PendingReason.NO_NODE_BIG_ENOUGH,
+        PendingReason.TOO_FEW_NODES,
+    }
+)
+"""Reasons that waiting alone does not end: nodes, queues or the Job have to change."""
+
+_SUMMARY: Final = re.compile(rf"(?:^| )(?=(?:{'|'.join(PendingReason)}): )")
+
+
+def joined(sentence: str, summary: str) -> str:
+    """A message of both; either may be empty."""
+    return f"{sentence} {summary}" if sentence and summary else sentence or summary
+
+
+def parted(message: str) -> tuple[str, str]:
+    """The sentence and the summary of a message; the summary, `<reason>: <numbers>`, is empty where there is none."""
+    found = _SUMMARY.search(message)
+    return (message, "") if found is None else (message[: found.start()], message[found.end() :])
+
+
+def summary_of(message: str) -> str:
+    """The summary of a message, all of it where it has none."""
+    return parted(message)[1] or message
+
+
+def reason_of(message: str) -> str:
+    """The reason that a message gives; empty where it gives none."""
+    return parted(message)[1].partition(":")[0]

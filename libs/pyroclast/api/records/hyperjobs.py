@@ -1,0 +1,69 @@
+"""The record of a HyperJob."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pyroclast.api.enums import SplitMode
+from pyroclast.api.records.jobs import JobState
+from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
+
+__all__ = ["HyperJob", "HyperJobSpec", "HyperJobStatus", "ReplicatedJob", "ReplicatedJobStatus", "SplitPolicy"]
+
+
+class SplitPolicy(Wire, frozen=True, kw_only=True):
+    """How a replicated Job is divided; `mode` None means static."""
+
+    mode: SplitMode | None = None
+    accelerators: int | None = None
+    accelerator_type: str | None = None
+
+
+class ReplicatedJob(Wire, frozen=True, kw_only=True):
+    """A Job of which there are several; `template_spec` is raw JSON."""
+
+    name: str = ""
+    template_spec: msgspec.Raw = msgspec.Raw()
+    split_policy: SplitPolicy | None = None
+    replicas: int = 1
+    cluster_names: tuple[str, ...] = ()
+
+
+class HyperJobSpec(Wire, frozen=True, kw_only=True):
+    """What a HyperJob should be."""
+
+    replicated_jobs: tuple[ReplicatedJob, ...] = ()
+    min_available: int | None = None
+    max_domains: int | None = None
+    plugins: Mapping[str, tuple[str, ...]] = {}
+
+
+class ReplicatedJobStatus(Wire, frozen=True, kw_only=True):
+    """How the Jobs of one entry are; the numbers are pods."""
+
+    name: str = ""
+    job_states: Mapping[str, JobState] = {}
+    pending: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    terminating: int = 0
+    unknown: int = 0
+
+
+class HyperJobStatus(Wire, frozen=True, kw_only=True):
+    """What a HyperJob is."""
+
+    conditions: tuple[Condition, ...] = ()
+    replicated_jobs_status: tuple[ReplicatedJobStatus, ...] = ()
+    split_count: int = 0
+    observed_generation: int = 0
+
+
+class HyperJob(ObjectRecord, frozen=True, kw_only=True):
+    """A HyperJob."""
+
+    spec: HyperJobSpec = HyperJobSpec()
+    status: HyperJobStatus = HyperJobStatus()

@@ -1,0 +1,119 @@
+"""Making decoded records small: what many objects say alike is kept once, and no record holds on to the page it came from.
+
+Pods of one Job differ in names, times and addresses; their containers, tolerations and labels are the same. Raw JSON is a view
+of all the bytes that were decoded with it until it is copied.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec.structs import force_setattr
+
+__all__ = ["Compactor"]
+
+REMEMBERED: Final = 2048
+"""Values that are looked out for; when there are more, all are forgotten, and what is said often is soon known again."""
+
+_UNIQUE: Final = frozenset({"uid", "resource_version", "pod_ip", "message"})
+"""Texts that hardly two objects have in common."""
+
+_EMPTY: Final[dict[str, Any]] = {}
+_Mend = Callable[[Any], Any]
+
+
+class Compactor:
+    """Makes records of one type small, each right after it was decoded and before anybody else has it."""
+
+    def __init__(self, record: type) -> None:
+        self._fields = {name: tuple(self._mends(type_)) for name, type_ in _hints(record).items() if _is_struct(type_)}
+        self._encode = msgspec.json.Encoder().encode
+        self._known: dict[bytes, Any] = {}
+
+    def __call__(self, record: msgspec.Struct) -> None:
+        """Replace parts of `record` by equal ones that are in memory already."""
+        for name, mends in self._fields.items():
+            part = getattr(record, name)
+            if part is None:
+                continue
+            for field, mend in mends:
+                value = getattr(part, field)
+                if value.__class__ is str:
+                    force_setattr(part, field, sys.intern(value))
+                elif value:
+                    force_setattr(part, field, mend(value))
+                elif value.__class__ is dict:
+                    force_setattr(part, field, _EMPTY)
+
+    def _mends(self, struct: type) -> list[tuple[str, _Mend]]:
+        """The fields of a part of an object that can be made smaller, and how."""
+        mends: list[tuple[str, _Mend]] = []
+        for name, type_ in _hints(struct).items():
+            kinds = _kinds(type_)
+            if msgspec.Raw in kinds:
+                mends.append((name, _own))
+            elif name in {"labels", "annotations"}:
+                mends.append((name, _interned))
+            elif any(isinstance(kind, type) and issubclass(kind, msgspec.Struct | dict | tuple | Mapping) for kind in kinds):
+                mends.append((name, self._shared))
+            elif str in kinds and name not in _UNIQUE and not (name == "name" and "uid" in struct.__annotations__):
+                mends.append((name, sys.intern))
+        return mends
+
+    def _shared(self, value: Any) -> Any:  # noqa: ANN401 - any part of a record
+        known = self._known
+        if len(known) >= REMEMBERED:
+            known.clear()
+        return known.setdefault(self._encode(value), value)
+
+
+def _own(value: Any) -> Any:  # noqa: ANN401 - any part of a record
+    """`value` with raw JSON that is its own."""
+    if isinstance(value, msgspec.Raw):
+        return value.copy()
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            part = getattr(value, name)
+            if isinstance(part, msgspec.Raw | msgspec.Struct | tuple):
+                force_setattr(value, name, _own(part))
+    elif isinstance(value, tuple):
+        return tuple(map(_own, value))
+    return value
+
+
+def _interned(texts: dict[str, str]) -> dict[str, str]:
+    intern = sys.intern
+    return {intern(name): intern(text) for name, text in texts.items()}
+
+
+def _hints(struct: type) -> dict[str, Any]:
+    hints = get_type_hints(struct)
+    return {name: hints[name] for name in struct.__struct_fields__}  # type: ignore[attr-defined]
+
+
+def _is_struct(type_: object) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+
+
+def _kinds(type_: Any) -> set[Any]:  # noqa: ANN401 - any annotation
+    """The type itself, what it is made of, and if anything in it is raw JSON, that too."""
+    found: set[Any] = set()
+    pending = [type_]
+    while pending:
+        one = pending.pop()
+        origin = get_origin(one)
+        if origin in {Union, UnionType}:
+            pending += get_args(one)
+        elif origin is not None:
+            found.add(origin)
+            if any(msgspec.Raw in _kinds(each) for each in get_args(one)):
+                found.add(msgspec.Raw)
+        else:
+            found.add(one)
+            if _is_struct(one) and any(msgspec.Raw in _kinds(each) for each in _hints(one).values()):
+                found.add(msgspec.Raw)
+    return found

@@ -1,0 +1,112 @@
+"""Reading the list that an informer begins with, part by part: as a stream where the server has it, else in pages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+import structlog
+
+from pyroclast.api.records.meta import Record
+from pyroclast.api.types import ResourceType
+from pyroclast.kube.client import Client
+from pyroclast.kube.decode import Bookmark, Decoder, Undecodable
+from pyroclast.kube.errors import ApiError, ConnectionFailed
+from pyroclast.kube.paging import Page, each_page
+
+__all__ = ["Listing", "Part"]
+
+log = structlog.get_logger()
+
+T = TypeVar("T", bound=Record)
+
+FIRST_PAGE: Final = 100
+"""Objects: not too long even if each is as large as objects can be. How long the others are follows from it."""
+
+INITIAL_EVENTS: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+
+NOT_KNOWN: Final = frozenset({400, 422})
+"""How servers answer that do not stream lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[T]):
+    """Some objects of a list, decoded as they are taken; `begins`: the list begins (anew) with them."""
+
+    items: Iterable[T | Undecodable]
+    begins: bool
+
+
+class Listing(Generic[T]):
+    """The list of one kind.
+
+    Args:
+        client: the API server.
+        kind: what to list.
+        namespace: only this one; empty for all.
+        selectors: query parameters.
+        decoder: makes records.
+        patience: seconds that a part may take.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        kind: ResourceType,
+        namespace: str,
+        selectors: Mapping[str, str],
+        decoder: Decoder[T],
+        *,
+        patience: float,
+    ) -> None:
+        self._client, self._kind, self._namespace = client, kind, namespace
+        self._selectors = selectors
+        self._decoder = decoder
+        self._patience = patience
+        self._streams = True
+        self.version = ""
+        """Where in the server's history the list is; known when it is at its end."""
+
+    async def page(self, query: Mapping[str, str]) -> Page[T | Undecodable]:
+        """One page, as `query` asks for it."""
+        return self._decoder.page(await self._client.list_page(self._kind, self._namespace, {**self._selectors, **query}))
+
+    async def parts(self) -> AsyncGenerator[Part[T]]:
+        """The whole list; each part must be taken before the next is asked for. Raises `pyroclast.kube.errors`."""
+        self.version = ""
+        if self._streams:
+            try:
+                async with aclosing(self._stream()) as stream:
+                    async for part in stream:
+                        yield part
+            except ApiError as error:
+                if error.status not in NOT_KNOWN:
+                    raise
+                log.debug("list.not_streamed", kind=self._kind.kind, error=str(error))
+                self._streams = False
+            else:
+                return
+        async with aclosing(each_page(self.page, {}, FIRST_PAGE)) as pages:
+            async for page, begins in pages:
+                yield Part(page.items, begins)
+                self.version = page.resource_version
+
+    async def _stream(self) -> AsyncGenerator[Part[T]]:
+        query = {**self._selectors, **INITIAL_EVENTS}
+        async with aclosing(self._client.watch(self._kind, self._namespace, query, silence=self._patience)) as batches:
+            async for lines in batches:
+                yield Part(self._decoded(lines), not lines)
+                if self.version:
+                    return
+        raise ConnectionFailed("the server ended the list before its end", verb="GET", path=self._kind.path(self._namespace))
+
+    def _decoded(self, lines: list[bytes]) -> Iterator[T | Undecodable]:
+        for line in lines:
+            change = self._decoder.change(line)
+            if not isinstance(change, Bookmark):
+                yield change.object
+            elif change.ends_list:
+                self.version = change.resource_version
+                return

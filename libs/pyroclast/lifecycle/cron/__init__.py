@@ -1,0 +1,1 @@
+"""When a CronJob makes Jobs, and what becomes of those that it made."""

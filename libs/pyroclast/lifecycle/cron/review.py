@@ -1,0 +1,92 @@
+"""What has become of the Jobs of a CronJob: which run, which have ended, and which of those are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pyroclast.api.enums import JobPhase
+from pyroclast.api.records import CronJob, Job
+from pyroclast.lifecycle.cron.jobs import is_owned, scheduled_time
+from pyroclast.lifecycle.cron.state import CronState
+from pyroclast.lifecycle.notices import Notice, normal, warning
+
+__all__ = ["Review", "review"]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """`prune`: finished Jobs that are more than are kept. They may go once `state` is written, as they vouch for it."""
+
+    state: CronState
+    notices: tuple[Notice, ...]
+    prune: tuple[Job, ...]
+
+
+def review(cron_job: CronJob, jobs: Mapping[str, Job]) -> Review:
+    """Look through `jobs` (by name): those of the CronJob, and those that its status names.
+
+    A Job that the controller made for a time of the schedule is taken into the status although nobody wrote it there: its maker
+    may have been killed in between.
+    """
+    owned = [job for job in jobs.values() if is_owned(cron_job, job)]
+    state, notices = CronState.of(cron_job), list[Notice]()
+    for job in owned:
+        state = _take(cron_job, job, state, notices)
+    uids = {job.metadata.uid for job in owned}
+    for active in state.active:
+        if active.uid in uids:
+            continue
+        there = jobs.get(active.name)
+        if there is None:
+            text = f'Active job "{active.name}" no longer exists (UID: {active.uid})'
+        elif there.metadata.uid != active.uid:
+            text = (
+                f'Active job reference "{active.name}" points to a different UID '
+                f"(expected: {active.uid}, actual: {there.metadata.uid})"
+            )
+        else:
+            continue  # it still runs, but somebody took it away from the CronJob
+        notices.append(warning("StaleReference", text))
+        state = state.without(active.uid)
+    return Review(state, tuple(notices), tuple(_superfluous(cron_job, owned)))
+
+
+def _take(cron_job: CronJob, job: Job, state: CronState, notices: list[Notice]) -> CronState:
+    meta, ended = job.metadata, job.status.state
+    time = scheduled_time(cron_job, job)
+    if time is not None:
+        state = state.acted_on(time)
+    if not ended.phase.is_finished:
+        if state.has(meta.uid) or meta.is_terminating:
+            return state
+        if time is not None:
+            return state.with_job(job)
+        text = f"Detected orphaned job forgotten or not managed by controller: {meta.name} (UID: {meta.uid})"
+        notices.append(warning("OrphanedJob", text))
+        return state
+    if state.has(meta.uid):
+        notices.append(normal("SawCompletedJob", f"Saw completed job: {meta.name} in active, remove"))
+        state = state.without(meta.uid)
+    if ended.phase is JobPhase.COMPLETED and ended.last_transition_time:
+        latest = max(state.last_successful or "", ended.last_transition_time)
+        state = replace(state, last_successful=latest)
+    return state
+
+
+def _superfluous(cron_job: CronJob, owned: Iterable[Job]) -> Iterator[Job]:
+    """The oldest finished Jobs beyond what is kept of each sort. Terminated ones are always kept: somebody ended them by hand."""
+    there = [job for job in owned if not job.metadata.is_terminating]
+    limits = {
+        JobPhase.COMPLETED: cron_job.spec.successful_jobs_history_limit,
+        JobPhase.FAILED: cron_job.spec.failed_jobs_history_limit,
+    }
+    for phase, limit in limits.items():
+        jobs = sorted((job for job in there if job.status.state.phase is phase), key=_age)
+        yield from jobs[: max(0, len(jobs) - limit)]
+
+
+def _age(job: Job) -> tuple[bool, str, str]:
+    """Oldest first; those without a time of creation last."""
+    created = job.metadata.creation_timestamp
+    return created is None, created or "", job.metadata.name

@@ -1,0 +1,104 @@
+"""`if`, `else` and `switch`: which way a flow goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyroclast.api.enums import JobPhase
+from pyroclast.lifecycle.flow.expressions import holds, target_values
+from pyroclast.lifecycle.flow.facts import FlowFacts
+from pyroclast.lifecycle.flow.graph import Node
+from pyroclast.lifecycle.flow.states import EntryState, Stage, States
+from pyroclast.lifecycle.flow.units import Unit, UnitStage
+
+__all__ = ["chosen_by_switch", "condition_holds", "exit_code_of", "is_missing", "wants_exit_codes"]
+
+
+def condition_holds(facts: FlowFacts, node: Node, states: States) -> bool | None:
+    """Whether the `if` of `node`, whose dependencies are satisfied, holds; None: its target has not come so far yet.
+
+    Without `phase` the target must have completed. A phase that is passed through counts while the target is in it.
+
+    Raises:
+        ExpressionProblem: the expression has no value.
+    """
+    condition = node.entry.condition
+    if condition is None:
+        return True
+    if condition.target:
+        holding = _is_in_phase(states.get(condition.target), condition.phase or (JobPhase.COMPLETED,))
+        if not holding:
+            return holding
+    if condition.expression:
+        if "exitCode" in condition.expression and _any_missing(node.targets, states, facts.exit_codes):
+            return None
+        seen = {name: states[name] for name in node.waits if name in states}
+        return holds(condition.expression, target_values(seen, facts.exit_codes))
+    return True
+
+
+def chosen_by_switch(node: Node, states: States, exit_codes: Mapping[str, int | None]) -> frozenset[str] | None:
+    """The entries that the `switch` of `node` chooses by the first case that holds, else by default; None: not decided yet."""
+    switch = node.entry.switch
+    if switch is None:
+        return frozenset()
+    state = states.get(switch.on)
+    if state is None or not state.is_decided:
+        return None
+    if any(case.exit_code is not None for case in switch.cases) and _any_missing((switch.on,), states, exit_codes):
+        return None
+    if state.stage is Stage.DONE:
+        code = exit_code_of(state, exit_codes)
+        for case in switch.cases:
+            by_phase = case.phase is None or case.phase is state.phase
+            by_code = case.exit_code is None or case.exit_code == code
+            if by_phase and by_code and not (case.phase is None and case.exit_code is None):
+                return frozenset(case.entries)
+    return frozenset(switch.default)
+
+
+def exit_code_of(state: EntryState, exit_codes: Mapping[str, int | None]) -> int | None:
+    """How an entry that is done ended: 0 when it completed, else the exit code of the Job that did not; None: unknown."""
+    if state.has_completed:
+        return 0
+    for unit in state.units:
+        if unit.is_over and unit.phase is not JobPhase.COMPLETED:
+            known = unit.known.exit_code if unit.known is not None else None
+            return known if known is not None else exit_codes.get(unit.name)
+    return None
+
+
+def wants_exit_codes(node: Node) -> frozenset[str]:
+    """The entries of whose Jobs `node` wants to know the exit codes."""
+    entry = node.entry
+    wanted: set[str] = set()
+    if entry.switch is not None and any(case.exit_code is not None for case in entry.switch.cases):
+        wanted.add(entry.switch.on)
+    if entry.condition is not None and "exitCode" in entry.condition.expression:
+        wanted.update(node.targets)
+    if entry.loop is not None and "exitCode" in entry.loop.until:
+        wanted.add(node.name)
+    return frozenset(wanted)
+
+
+def is_missing(unit: Unit, exit_codes: Mapping[str, int | None]) -> bool:
+    """Whether the exit code of a Job that ended badly has not been looked for yet."""
+    if not unit.is_over or unit.phase is JobPhase.COMPLETED or unit.name in exit_codes:
+        return False
+    return unit.known is None or unit.known.exit_code is None
+
+
+def _any_missing(names: Iterable[str], states: States, exit_codes: Mapping[str, int | None]) -> bool:
+    return any(is_missing(unit, exit_codes) for name in names if name in states for unit in states[name].units)
+
+
+def _is_in_phase(state: EntryState | None, phases: tuple[JobPhase, ...]) -> bool | None:
+    if state is None:
+        return None
+    if state.stage is Stage.SKIPPED:
+        return False
+    if state.stage is Stage.DONE:
+        return state.phase in phases
+    at_work = [unit for unit in state.units if unit.stage in (UnitStage.ALIVE, UnitStage.GOING)]
+    passing = any(unit.phase in phases and not unit.phase.is_finished for unit in at_work)
+    return True if passing else None

@@ -1,0 +1,115 @@
+"""What is to be done about a flow now: the one decision that its controller carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pyroclast.api.enums import FlowPhase, RetainPolicy
+from pyroclast.api.keys import FLOW_FINALIZER
+from pyroclast.api.records import FlowState, FlowStatus
+from pyroclast.lifecycle.flow.choices import is_missing, wants_exit_codes
+from pyroclast.lifecycle.flow.facts import (
+    AddFinalizer,
+    CreateJob,
+    Decision,
+    DeleteJob,
+    Effect,
+    FlowFacts,
+    Notice,
+    ReleaseFlow,
+)
+from pyroclast.lifecycle.flow.judge import judge
+from pyroclast.lifecycle.flow.phases import next_phase, tally
+from pyroclast.lifecycle.flow.starts import Starts, plan_starts
+from pyroclast.lifecycle.flow.states import Stage, States
+from pyroclast.lifecycle.flow.status import status_of
+
+__all__ = ["decide"]
+
+_ORPHAN = "orphan"  # the finalizer by which the garbage collector is told to leave what an object owns
+
+
+def decide(facts: FlowFacts) -> Decision:
+    """What follows from the facts. Effects come first; the status is of the time before them.
+
+    To be asked again after effects, and after a status was written, until neither is left.
+    """
+    if facts.flow.metadata.is_terminating:
+        return _terminate(facts)
+    phase = facts.flow.status.state.phase
+    if phase is FlowPhase.TERMINATING:  # written by somebody else: it is not being deleted
+        return Decision()
+    judgement = judge(facts)
+    states = judgement.states
+    asked = _exit_codes(facts, states)
+    counted = tally(facts.graph, states)
+    following = next_phase(phase, counted)
+    at_work = following in (FlowPhase.NEW, FlowPhase.PENDING, FlowPhase.RUNNING) and not counted.failed
+    starts = plan_starts(facts, states) if at_work else Starts()
+    status = status_of(facts, states, starts.obstacles, following)
+    effects = _with_finalizer(facts, starts.effects)
+    if phase is FlowPhase.SUCCEED and facts.flow.spec.job_retain_policy is RetainPolicy.DELETE:
+        effects = _deletions(facts)
+        if not facts.jobs:
+            status = facts.flow.status
+    return Decision(
+        effects=tuple(effects),
+        status=status,
+        probes=tuple(judgement.probes) if at_work else (),
+        exit_codes=asked,
+        notices=tuple(_notices(facts, states, status)),
+        look_again_at=starts.look_again_at,
+        waits_for_status=starts.waits_for_status,
+    )
+
+
+def _terminate(facts: FlowFacts) -> Decision:
+    """A flow that is deleted while it works shows Terminating until its Jobs are gone, which it deletes itself.
+
+    One that has ended goes at once, as the garbage collector takes its Jobs; so does one that is to leave its Jobs alone.
+    """
+    meta, phase = facts.flow.metadata, facts.flow.status.state.phase
+    if FLOW_FINALIZER not in meta.finalizers:
+        return Decision()
+    if _ORPHAN in meta.finalizers or phase in (FlowPhase.SUCCEED, FlowPhase.FAILED):
+        return Decision((ReleaseFlow(),))
+    status = msgspec.structs.replace(facts.flow.status, state=FlowState(phase=FlowPhase.TERMINATING))
+    return Decision(tuple(_deletions(facts)) if facts.jobs else (ReleaseFlow(),), status)
+
+
+def _deletions(facts: FlowFacts) -> list[Effect]:
+    return [DeleteJob(name, job.metadata.uid) for name, job in facts.jobs.items() if not job.metadata.is_terminating]
+
+
+def _with_finalizer(facts: FlowFacts, effects: list[Effect]) -> list[Effect]:
+    """The flow is held before its first Job is made, so that none is left behind."""
+    creates = any(isinstance(effect, CreateJob) for effect in effects)
+    if creates and FLOW_FINALIZER not in facts.flow.metadata.finalizers:
+        return [AddFinalizer(), *effects]
+    return effects
+
+
+def _exit_codes(facts: FlowFacts, states: States) -> tuple[str, ...]:
+    """The Jobs that ended badly and of which somebody wants to know the exit code, which nobody has looked for yet."""
+    wanted = {name for node in facts.graph.nodes.values() for name in wants_exit_codes(node)}
+    return tuple(
+        unit.name
+        for name in facts.graph.nodes
+        if name in wanted and name in states
+        for unit in states[name].units
+        if is_missing(unit, facts.exit_codes)
+    )
+
+
+def _notices(facts: FlowFacts, states: States, status: FlowStatus) -> list[Notice]:
+    """What users are told besides the status: entries that are skipped from now on."""
+    before: Mapping[str, object] = facts.flow.status.conditions
+    flow = facts.flow.metadata.name
+    skipped = [
+        f"{name}: {state.message}"
+        for name, state in states.items()
+        if state.stage is Stage.SKIPPED and getattr(before.get(f"{flow}-{name}"), "phase", "") != "Skipped"
+    ]
+    return [Notice("Normal", "Skipped", f"skipped {text}") for text in skipped] if status is not facts.flow.status else []

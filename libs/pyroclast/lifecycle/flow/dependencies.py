@@ -1,0 +1,156 @@
+"""Whether the targets of an entry are satisfied: each has completed, or passes all probes that are about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from pyroclast.api.enums import JobPhase, TargetStrategy
+from pyroclast.api.records import Job, ProbeSet, TaskStatusProbe
+from pyroclast.lifecycle.flow.facts import FlowFacts, ProbeRequest
+from pyroclast.lifecycle.flow.graph import Node
+from pyroclast.lifecycle.flow.states import EntryState, Stage, States
+
+__all__ = ["Dependencies", "Met", "judge_dependencies"]
+
+_NOT_YET_RUNNING = (JobPhase.NEW, JobPhase.PENDING)
+
+
+class Met(Enum):
+    """How it stands with a dependency."""
+
+    YES = "yes"
+    OPEN = "open"
+    NEVER = "never"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """All dependencies of an entry together; `message` says what is open or failed, `probes` are to be run meanwhile."""
+
+    met: Met
+    message: str = ""
+    probes: tuple[ProbeRequest, ...] = ()
+
+
+def judge_dependencies(facts: FlowFacts, node: Node, states: States) -> Dependencies:
+    """How it stands with the targets of `node`, and with the entries whose outcome it asks for.
+
+    An entry that depends on skipped entries only is skipped too; else a skipped target counts as done.
+    """
+    if not node.waits:
+        return Dependencies(Met.YES)
+    waits = [states.get(name) for name in node.waits]
+    if all(state is not None and state.stage is Stage.SKIPPED for state in waits):
+        return Dependencies(Met.SKIPPED, f"all it depends on was skipped: {', '.join(node.waits)}")
+    probes: list[ProbeRequest] = []
+    judged = [(name, *_target(facts, node, name, states, probes)) for name in node.targets]
+    by_condition = node.entry.condition.target if node.entry.condition is not None else ""  # which judges itself
+    asked = [(name, *_outcome(name, states.get(name))) for name in node.waits if name not in (*node.targets, by_condition)]
+    strategy = node.entry.depends_on.strategy if node.entry.depends_on is not None else TargetStrategy.ALL
+    met, message = (_any if strategy is TargetStrategy.ANY else _all)(judged)
+    if met is Met.YES:
+        met, message = _all(asked)
+    return Dependencies(met, message, tuple(probes) if met is Met.OPEN else ())
+
+
+def _all(judged: list[tuple[str, Met, str]]) -> tuple[Met, str]:
+    never = [message for _, met, message in judged if met is Met.NEVER]
+    if never:
+        return Met.NEVER, "; ".join(never)
+    waiting = [message for _, met, message in judged if met is Met.OPEN]
+    return (Met.OPEN, _waits_for(waiting)) if waiting else (Met.YES, "")
+
+
+def _any(judged: list[tuple[str, Met, str]]) -> tuple[Met, str]:
+    if not judged or any(met is Met.YES for _, met, _ in judged):
+        return Met.YES, ""
+    waiting = [message for _, met, message in judged if met is Met.OPEN]
+    if waiting:
+        return Met.OPEN, _waits_for(waiting, " or ")
+    never = [message for _, met, message in judged if met is Met.NEVER]
+    return (Met.NEVER, "; ".join(never)) if never else (Met.YES, "")
+
+
+_MOST_NAMED = 5
+
+
+def _waits_for(messages: list[str], glue: str = ", ") -> str:
+    more = f" and {len(messages) - _MOST_NAMED} more" if len(messages) > _MOST_NAMED else ""
+    return f"waits for {glue.join(messages[:_MOST_NAMED])}{more}"
+
+
+def _outcome(name: str, state: EntryState | None) -> tuple[Met, str]:
+    """Of an entry whose outcome is asked for: any end will do."""
+    if state is not None and state.is_decided:
+        return Met.YES, ""
+    return Met.OPEN, f"{name} to end"
+
+
+def _target(facts: FlowFacts, node: Node, name: str, states: States, probes: list[ProbeRequest]) -> tuple[Met, str]:
+    state = states.get(name)
+    if state is None:
+        return Met.OPEN, f"{name}, which no entry is called" if name not in facts.graph.nodes else f"{name} to complete"
+    if state.stage is Stage.SKIPPED:
+        return Met.SKIPPED, ""
+    if state.has_completed or (state.stage is Stage.DONE and name in node.asked):
+        return Met.YES, ""
+    if state.stage is Stage.DONE:
+        return Met.NEVER, f"{name} is {state.phase}"
+    probe = node.entry.depends_on.probe if node.entry.depends_on is not None else None
+    jobs = [unit.job for unit in state.units if unit.job is not None and not unit.is_over]
+    relevant = [(job, part) for job in jobs if (part := _about(probe, job)) is not None] if probe is not None else []
+    if not relevant:
+        return Met.OPEN, f"{name} to {'end' if name in node.asked else 'complete'}"
+    return _probed(facts, node.name, name, relevant, probes)
+
+
+def _probed(
+    facts: FlowFacts, entry: str, target: str, relevant: list[tuple[Job, ProbeSet]], probes: list[ProbeRequest]
+) -> tuple[Met, str]:
+    """Whether a target that has not ended passes the probes that are about it."""
+    if any(job.status.state.phase in _NOT_YET_RUNNING for job, _ in relevant):
+        return Met.OPEN, f"{target} to run, to be probed then"
+    missing = [text for job, part in relevant for text in _task_states(job, part.task_status_list)]
+    if missing:
+        return Met.OPEN, f"{target} ({', '.join(missing)})"
+    http = tuple(dict.fromkeys(probe for _, part in relevant for probe in part.http_get_list))
+    tcp = tuple(dict.fromkeys(probe for _, part in relevant for probe in part.tcp_socket_list))
+    if not http and not tcp:
+        return Met.YES, ""
+    answer = facts.answers.get((entry, target))
+    if answer is not None and answer.passed:
+        return Met.YES, ""
+    probes.append(ProbeRequest(entry, target, tuple(job.metadata.name for job, _ in relevant), http, tcp))
+    return Met.OPEN, f"{target} ({answer.message})" if answer is not None and answer.message else f"the probes of {target}"
+
+
+def _about(probe: ProbeSet | None, job: Job) -> ProbeSet | None:
+    """The probes that are about tasks that `job` has; None when there are none. Those without a task are about all."""
+    if probe is None:
+        return None
+    tasks = {task.name for task in job.spec.tasks} | {""}
+    part = ProbeSet(
+        http_get_list=tuple(each for each in probe.http_get_list if each.task_name in tasks),
+        tcp_socket_list=tuple(each for each in probe.tcp_socket_list if each.task_name in tasks),
+        task_status_list=tuple(each for each in probe.task_status_list if each.task_name in tasks),
+    )
+    return part if part.http_get_list or part.tcp_socket_list or part.task_status_list else None
+
+
+def _task_states(job: Job, probes: Iterable[TaskStatusProbe]) -> list[str]:
+    """The tasks that have too few pods in the phase that is asked for, in words."""
+    missing = []
+    for probe in probes:
+        phase = probe.phase or JobPhase.RUNNING.value
+        for task in job.spec.tasks:
+            if probe.task_name not in ("", task.name) or task.replicas == 0:
+                continue
+            needed = max(1, task.replicas if task.min_available is None else task.min_available)
+            state = job.status.task_status_count.get(task.name)
+            count = sum(n for each, n in state.phase.items() if each.lower() == phase.lower()) if state is not None else 0
+            if count < needed:
+                missing.append(f"{count} of {needed} pods of task {task.name} are {phase}")
+    return missing

@@ -1,0 +1,126 @@
+"""What CEL expressions of a flow can see, and whether they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from pyroclast.api.enums import EntryPhase
+from pyroclast.api.records import FlowEntry
+from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
+from pyroclast.expressions.types import BOOL, DYN, INT, STRING, Type, list_of, map_of, object_of
+from pyroclast.lifecycle.flow.states import EntryState, Stage
+from pyroclast.lifecycle.flow.units import Unit, UnitStage, item_of
+
+__all__ = ["ExpressionProblem", "check", "holds", "round_values", "target_values"]
+
+BUDGET: Final = 50_000
+"""Operations that an evaluation may take: many times what a look at a hundred targets needs, some ten milliseconds."""
+
+REMEMBERED: Final = 512
+"""Compiled expressions that are kept."""
+
+_COUNTS: Final = ("pending", "running", "succeeded", "failed")
+_JOB: Final = {
+    "phase": STRING,
+    "exitCode": INT,
+    "retries": INT,
+    "restarts": INT,
+    **dict.fromkeys(_COUNTS, INT),
+    "tasks": map_of(STRING, map_of(STRING, INT)),
+}
+_TARGETS: Final[Mapping[str, Type]] = {"targets": map_of(STRING, object_of(**_JOB, rounds=list_of(DYN)))}
+_ROUNDS: Final[Mapping[str, Type]] = {
+    "last": object_of(**_JOB, index=INT, item=STRING),
+    "rounds": list_of(object_of(**_JOB, index=INT, item=STRING)),
+}
+
+
+class ExpressionProblem(Exception):
+    """The expression cannot be compiled, has no value, takes too much work, or is no yes or no; the text says which."""
+
+
+def check(source: str, *, in_loop: bool) -> str:
+    """What is wrong with an expression of `if`, or of `until` (`in_loop`); empty when nothing is."""
+    try:
+        program = _compiled(source, in_loop)
+    except ExpressionError as error:
+        return error.problem
+    if program.type.kind not in (BOOL.kind, DYN.kind):
+        return f"it must be true or false, but is of type {program.type}"
+    return ""
+
+
+def holds(source: str, values: Mapping[str, Any], *, in_loop: bool = False) -> bool:
+    """Whether the expression holds for `values`.
+
+    Raises:
+        ExpressionProblem: that cannot be said.
+    """
+    try:
+        value = _compiled(source, in_loop).evaluate(values, budget=BUDGET)
+    except ExpressionError as error:
+        raise ExpressionProblem(error.problem) from None
+    except EvaluationError as error:
+        raise ExpressionProblem(str(error)) from None
+    if not isinstance(value, bool):
+        raise ExpressionProblem(f"it must be true or false, but is {value!r}")
+    return value
+
+
+def target_values(states: Mapping[str, EntryState], exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
+    """What `if: {expression}` sees: `targets`, by the names of the entries."""
+    targets = {}
+    for name, state in states.items():
+        rounds = [_values(unit, exit_codes) for unit in state.units]
+        whole = rounds[0] if len(rounds) == 1 else dict(_NOTHING)
+        for part in rounds if len(rounds) > 1 else ():
+            whole |= {count: whole[count] + part[count] for count in (*_COUNTS, "retries", "restarts")}
+            whole["exitCode"] = whole["exitCode"] or part["exitCode"]
+        phase = EntryPhase.SKIPPED.value if state.stage is Stage.SKIPPED else state.phase.value
+        targets[name] = whole | {"phase": phase, "rounds": [] if state.units and state.units[0].index is None else rounds}
+    return {"targets": targets}
+
+
+def round_values(entry: FlowEntry, units: tuple[Unit, ...], exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
+    """What `until` sees: the `rounds` that have ended, and the `last` of them."""
+    rounds = [
+        _values(unit, exit_codes) | {"index": unit.index, "item": item_of(entry, unit.index)}
+        for unit in units
+        if unit.is_over and unit.index is not None
+    ]
+    return {"rounds": rounds, "last": rounds[-1] if rounds else None}
+
+
+_NOTHING: Final[Mapping[str, Any]] = {
+    "phase": "",
+    "exitCode": 0,
+    "retries": 0,
+    "restarts": 0,
+    **dict.fromkeys(_COUNTS, 0),
+    "tasks": {},
+}
+
+
+def _values(unit: Unit, exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
+    """What an expression sees of one Job; counters are 0 where the Job is gone."""
+    phase = EntryPhase.RETRYING.value if unit.stage is UnitStage.RETRYING else unit.phase.value
+    known = unit.known.exit_code if unit.known is not None else None
+    values = dict(_NOTHING) | {
+        "phase": phase,
+        "exitCode": known or exit_codes.get(unit.name) or 0,
+        "retries": unit.retries,
+        "restarts": unit.known.restart_count if unit.known is not None else 0,
+    }
+    if unit.job is not None:
+        status = unit.job.status
+        values |= {count: getattr(status, count) for count in _COUNTS}
+        values["restarts"] = status.retry_count
+        values["tasks"] = {task: dict(state.phase) for task, state in status.task_status_count.items()}
+    return values
+
+
+@lru_cache(REMEMBERED)
+def _compiled(source: str, in_loop: bool) -> Program:
+    return compile_expression(source, _ROUNDS if in_loop else _TARGETS)

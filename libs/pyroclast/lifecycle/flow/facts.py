@@ -1,0 +1,145 @@
+"""What a decision about a flow starts from, and what it ends in: values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+
+from pyroclast.api.enums import FlowReason
+from pyroclast.api.records import FlowEntry, FlowStatus, HttpGetProbe, Job, JobFlow, TcpSocketProbe
+from pyroclast.lifecycle.flow.graph import Graph
+
+__all__ = [
+    "AddFinalizer",
+    "CreateJob",
+    "Decision",
+    "DeleteJob",
+    "Effect",
+    "FlowFacts",
+    "Notice",
+    "ProbeAnswer",
+    "ProbeRequest",
+    "Refused",
+    "ReleaseFlow",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The Job of that name could not be made: why, and when to try again (seconds since the epoch)."""
+
+    reason: FlowReason
+    message: str
+    next_try: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """What the probes of an entry found at one target; `message` says what did not pass."""
+
+    passed: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """Probes over the network that are to be run again and again until they pass: all of them at the pods of all `jobs`."""
+
+    entry: str
+    target: str
+    jobs: tuple[str, ...]
+    http: tuple[HttpGetProbe, ...] = ()
+    tcp: tuple[TcpSocketProbe, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFacts:
+    """A flow and what is around it at `now`, in seconds since the epoch.
+
+    Args:
+        flow: as last seen.
+        graph: of its spec.
+        now: seconds since the epoch.
+        jobs: the Jobs of the flow, by name.
+        labelled: Jobs of others that bear its label: they count in the lists of the status.
+        job_named: any Job of the namespace, also that of a stranger.
+        template: the spec of the template of an entry, raw; None when there is none.
+        answers: of probes, by entry and target.
+        refused: what came of trying to make Jobs, by name.
+        exit_codes: of Jobs that ended, by name; None: looked for, not found.
+    """
+
+    flow: JobFlow
+    graph: Graph
+    now: float
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    labelled: Mapping[str, Job] = field(default_factory=dict)
+    job_named: Callable[[str], Job | None] = lambda _: None
+    template: Callable[[str], msgspec.Raw | None] = lambda _: None
+    answers: Mapping[tuple[str, str], ProbeAnswer] = field(default_factory=dict)
+    refused: Mapping[str, Refused] = field(default_factory=dict)
+    exit_codes: Mapping[str, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Keep the flow, once it is deleted, until its Jobs are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFlow:
+    """Let a deleted flow go."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateJob:
+    """Make the Job `name` of `entry` from a template's spec. `retry` counts the times it was made before and failed; `item` is
+    what a round of a loop is about.
+    """
+
+    name: str
+    entry: FlowEntry
+    template: msgspec.Raw
+    retry: int = 0
+    item: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete a Job, that very one."""
+
+    name: str
+    uid: str
+
+
+Effect: TypeAlias = AddFinalizer | ReleaseFlow | CreateJob | DeleteJob
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What users should be told about a flow."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done about a flow now.
+
+    `status` is what its status should be, as far as it is known before the effects; `probes` are to be kept running;
+    `exit_codes` are Jobs whose pods have to be asked how they ended; `look_again_at` in seconds since the epoch;
+    `waits_for_status`: decide again once the status has been written.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    status: FlowStatus | None = None
+    probes: tuple[ProbeRequest, ...] = ()
+    exit_codes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    look_again_at: float | None = None
+    waits_for_status: bool = False

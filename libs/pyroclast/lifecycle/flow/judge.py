@@ -1,0 +1,157 @@
+"""Judging the entries of a flow one after the other: how far each is, and which Jobs should be made now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyroclast.api.enums import EntryPhase, FlowPhase, FlowReason, JobPhase
+from pyroclast.api.records import FlowJobCondition, FlowJobStatus
+from pyroclast.lifecycle.flow.choices import chosen_by_switch, condition_holds
+from pyroclast.lifecycle.flow.dependencies import Met, judge_dependencies
+from pyroclast.lifecycle.flow.expressions import ExpressionProblem
+from pyroclast.lifecycle.flow.facts import FlowFacts, ProbeRequest
+from pyroclast.lifecycle.flow.graph import Node
+from pyroclast.lifecycle.flow.loops import judge_rounds
+from pyroclast.lifecycle.flow.names import job_name
+from pyroclast.lifecycle.flow.states import EntryState, Stage
+from pyroclast.lifecycle.flow.units import Unit, UnitStage, rounds_of, unit_of
+
+__all__ = ["Judgement", "judge"]
+
+_ENDED = (FlowPhase.SUCCEED, FlowPhase.FAILED)
+
+
+@dataclass(slots=True)
+class Judgement:
+    """How far each entry is, by name, and the probes that are to be run while entries wait."""
+
+    states: dict[str, EntryState] = field(default_factory=dict)
+    probes: list[ProbeRequest] = field(default_factory=list)
+
+
+def judge(facts: FlowFacts) -> Judgement:
+    """Judge all entries. In a flow that has ended nothing is wanted any more."""
+    known = {each.name: each for each in facts.flow.status.job_status_list}
+    judgement = Judgement()
+    for name in facts.graph.order:
+        judgement.states[name] = _entry(facts, facts.graph.nodes[name], known, judgement)
+    for name in facts.graph.cyclic:
+        message = "it is part of a cycle of dependencies, or waits for one"
+        judgement.states[name] = EntryState(Stage.WAITING, reason=FlowReason.CYCLE, message=message)
+    judgement.states = {name: judgement.states[name] for name in facts.graph.nodes}
+    return judgement
+
+
+def _entry(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgement: Judgement) -> EntryState:
+    units = _units(facts, node, known)
+    if any(unit.has_started for unit in units):
+        return _started(facts, node, units, judgement)
+    before = facts.flow.status.conditions.get(job_name(facts.flow.metadata.name, node.name))
+    if before is not None and before.phase == EntryPhase.SKIPPED:
+        return _skipped_before(node, before)
+    if before is not None and before.reason == FlowReason.CHOICE_MADE:
+        return _choice(node, judgement, facts)
+    if before is not None and before.reason == FlowReason.LOOP and not units:
+        return judge_rounds(facts, node, units, chosen_by_switch(node, judgement.states, facts.exit_codes))
+    return _waiting(facts, node, units, judgement)
+
+
+def _units(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus]) -> tuple[Unit, ...]:
+    """The Jobs of an entry; of a loop all its rounds. In a flow that has ended none is tried again."""
+    flow, entry = facts.flow.metadata.name, node.entry
+    retry = None if facts.flow.status.state.phase in _ENDED else entry.retry
+    rounds = rounds_of(entry)
+    names = [(job_name(flow, entry.name, index), index) for index in ([None] if rounds is None else range(rounds))]
+    return tuple(unit_of(name, index, facts.jobs.get(name), known.get(name), retry) for name, index in names)
+
+
+def _started(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: Judgement) -> EntryState:
+    """An entry of which a Job was made goes on with it, whatever has become of what it depended on."""
+    chosen = chosen_by_switch(node, judgement.states, facts.exit_codes)
+    if node.entry.loop is not None:
+        return judge_rounds(facts, node, units, chosen)
+    unit = units[0]
+    match unit.stage:
+        case UnitStage.OVER:
+            return EntryState(Stage.DONE, unit.phase, units, chosen=chosen)
+        case UnitStage.LOST if facts.flow.status.state.phase not in _ENDED:
+            message = "its Job was deleted and is made again"
+            return EntryState(
+                Stage.STARTED, unit.phase, units, (unit,), reason=FlowReason.JOB_DELETED, message=message, chosen=chosen
+            )
+        case UnitStage.RETRYING:
+            return EntryState(Stage.STARTED, unit.phase, units, (unit,), reason=FlowReason.BACKOFF, chosen=chosen)
+        case _:
+            return EntryState(Stage.STARTED, unit.phase, units, chosen=chosen)
+
+
+def _skipped_before(node: Node, before: FlowJobCondition) -> EntryState:
+    """What was skipped stays skipped, and so does what was chosen in its place."""
+    reason = _reason(before.reason)
+    chosen = frozenset(node.entry.otherwise) if reason is FlowReason.CONDITION_FALSE else frozenset()
+    return EntryState(Stage.SKIPPED, reason=reason, message=before.message, chosen=chosen)
+
+
+def _reason(text: str) -> FlowReason | None:
+    try:
+        return FlowReason(text)
+    except ValueError:  # written by somebody else
+        return None
+
+
+def _choice(node: Node, judgement: Judgement, facts: FlowFacts) -> EntryState:
+    """An entry that only chooses has done its work when it has chosen."""
+    chosen = chosen_by_switch(node, judgement.states, facts.exit_codes)
+    names = ", ".join(sorted(chosen or ())) or "nothing"
+    return EntryState(
+        Stage.DONE, JobPhase.COMPLETED, reason=FlowReason.CHOICE_MADE, message=f"chose {names}", chosen=chosen or frozenset()
+    )
+
+
+def _waiting(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: Judgement) -> EntryState:
+    states = judgement.states
+    if facts.flow.status.state.phase in _ENDED:
+        return EntryState(Stage.WAITING, reason=FlowReason.FLOW_FAILED, message="the flow has ended, nothing is started any more")
+    choosers = [states[name] for name in node.choosers if name in states]
+    if choosers and not any(state.chosen and node.name in state.chosen for state in choosers):
+        if all(state.chosen is not None for state in choosers):
+            return _skip(FlowReason.NOT_CHOSEN, f"not chosen by {', '.join(node.choosers)}")
+        return EntryState(
+            Stage.WAITING, reason=FlowReason.CHOICE_OPEN, message=f"waits for the choice of {', '.join(node.choosers)}"
+        )
+    dependencies = judge_dependencies(facts, node, states)
+    match dependencies.met:
+        case Met.SKIPPED:
+            return _skip(FlowReason.TARGETS_SKIPPED, dependencies.message)
+        case Met.NEVER:
+            return _skip(FlowReason.TARGET_FAILED, dependencies.message)
+        case Met.OPEN:
+            judgement.probes += dependencies.probes
+            unknown = any(name not in facts.graph.nodes for name in node.waits)
+            reason = FlowReason.UNKNOWN_TARGET if unknown else FlowReason.DEPENDENCIES
+            return EntryState(Stage.WAITING, reason=reason, message=dependencies.message)
+        case Met.YES:
+            return _conditional(facts, node, units, judgement)
+
+
+def _conditional(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: Judgement) -> EntryState:
+    """An entry whose dependencies are satisfied: does it run?"""
+    try:
+        holding = condition_holds(facts, node, judgement.states)
+    except ExpressionProblem as problem:
+        return EntryState(Stage.WAITING, reason=FlowReason.EXPRESSION_FAILED, message=f"if.expression: {problem}")
+    if holding is None:
+        target = node.entry.condition.target if node.entry.condition is not None else ""
+        return EntryState(Stage.WAITING, reason=FlowReason.DEPENDENCIES, message=f"waits for the outcome of {target}")
+    if not holding:
+        return _skip(FlowReason.CONDITION_FALSE, "its condition does not hold", frozenset(node.entry.otherwise))
+    chosen = chosen_by_switch(node, judgement.states, facts.exit_codes)
+    if node.entry.switch is not None and facts.template(node.name) is None:
+        return _choice(node, judgement, facts)
+    if node.entry.loop is not None:
+        return judge_rounds(facts, node, units, chosen)
+    return EntryState(Stage.WAITING, units=units, wanted=units, reason=FlowReason.STARTING, chosen=chosen)
+
+
+def _skip(reason: FlowReason, message: str, chosen: frozenset[str] = frozenset()) -> EntryState:
+    return EntryState(Stage.SKIPPED, reason=reason, message=message, chosen=chosen)

@@ -1,0 +1,220 @@
+"""Patching the spec of a template for one flow: Kubernetes' strategic merge, with the rules that flows promise.
+
+The rules are a tree: at each place of a Job's spec it says whether the value is replaced, merged as a map, or merged as a list of
+items that are matched by a key. What the tree does not name is replaced in a Job and merged as its type says in a pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+__all__ = ["PatchError", "merged", "patched"]
+
+Json: TypeAlias = Any
+
+_DIRECTIVE: Final = "$patch"
+
+
+class PatchError(ValueError):
+    """A patch that cannot be applied. `path` is where in the patch, from its root."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = path
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class _Replace:
+    """The value of the patch takes the place of the old one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """Merged key by key; `rest` says how keys are merged that are not named."""
+
+    keys: Mapping[str, _Rule] = field(default_factory=dict)
+    rest: _Rule = field(default_factory=_Replace)
+
+
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """A list: items with the same `key` are merged by `item`, others appended. Of several matches the one that agrees in `second`
+    counts; `may_be_only`: an item without a key means the only one there is.
+    """
+
+    key: str
+    item: _Rule
+    second: str = ""
+    may_be_only: bool = False
+
+
+_Rule: TypeAlias = "_Replace | _Map | _Items"
+
+_REPLACE: Final = _Replace()
+
+
+class _Deep(_Map):
+    """Maps are merged all the way down, everything else is replaced."""
+
+
+_DEEP: Final = _Deep()
+_CONTAINER: Final = _Map(
+    {
+        "env": _Items("name", _REPLACE),
+        "volumeMounts": _Items("mountPath", _DEEP),
+        "volumeDevices": _Items("devicePath", _DEEP),
+        "ports": _Items("containerPort", _DEEP, second="protocol"),
+        "resources": _DEEP,
+        "livenessProbe": _REPLACE,
+        "readinessProbe": _REPLACE,
+        "args": _REPLACE,
+        "command": _REPLACE,
+    },
+    rest=_DEEP,
+)
+_POD: Final = _Map(
+    {
+        "containers": _Items("name", _CONTAINER),
+        "initContainers": _Items("name", _CONTAINER),
+        "ephemeralContainers": _Items("name", _CONTAINER),
+        "volumes": _Items("name", _REPLACE),
+        "tolerations": _Items("key", _DEEP),
+        "hostAliases": _Items("ip", _DEEP),
+        "imagePullSecrets": _Items("name", _DEEP),
+        "topologySpreadConstraints": _Items("topologyKey", _DEEP, second="whenUnsatisfiable"),
+        "schedulingGates": _Items("name", _DEEP),
+        "resourceClaims": _Items("name", _DEEP),
+        "affinity": _REPLACE,
+        "securityContext": _REPLACE,
+    },
+    rest=_DEEP,
+)
+_TEMPLATE: Final = _Map({"metadata": _DEEP, "spec": _POD}, rest=_DEEP)
+_TASK: Final = _Map({"template": _TEMPLATE})
+_JOB: Final = _Map({"plugins": _Map(), "volumes": _Items("mountPath", _DEEP), "tasks": _Items("name", _TASK, may_be_only=True)})
+
+
+def patched(template: Mapping[str, Json], patch: Json) -> dict[str, Json]:
+    """The spec of a template with the `patch` of an entry: its `spec`, or its `jobSpec` where that is not given.
+
+    Raises:
+        PatchError: it does not fit.
+    """
+    if not isinstance(patch, Mapping):
+        raise PatchError("patch", f"must be an object, not {_kind(patch)}")
+    name = "spec" if patch.get("spec") is not None else "jobSpec"
+    changes = patch.get(name)
+    if changes is None:
+        return dict(template)
+    if not isinstance(changes, Mapping):
+        raise PatchError(f"patch.{name}", f"must be an object, not {_kind(changes)}")
+    return merged(template, changes, f"patch.{name}")
+
+
+def merged(spec: Mapping[str, Json], patch: Mapping[str, Json], path: str = "") -> dict[str, Json]:
+    """`spec` of a Job with `patch` merged into it; neither is changed. null removes what it stands for.
+
+    Raises:
+        PatchError: the patch has the wrong shape, or names no item where it has to.
+    """
+    result = _merge(_JOB, spec, patch, path)
+    return result if isinstance(result, dict) else {}
+
+
+def _merge(rule: _Rule, old: Json, new: Json, path: str) -> Json:
+    if isinstance(rule, _Replace) or new is None:
+        return _clean(new)
+    if isinstance(rule, _Items):
+        if not isinstance(new, list):
+            raise PatchError(path, f"must be a list, not {_kind(new)}")
+        return _merge_items(rule, old if isinstance(old, list) else [], new, path)
+    if not isinstance(new, Mapping):
+        if isinstance(rule, _Deep):
+            return _clean(new)
+        raise PatchError(path, f"must be an object, not {_kind(new)}")
+    return _merge_map(rule, old if isinstance(old, Mapping) else {}, new, path)
+
+
+def _merge_map(rule: _Map, old: Mapping[str, Json], new: Mapping[str, Json], path: str) -> dict[str, Json]:
+    match new.get(_DIRECTIVE):
+        case None | "merge":
+            result = dict(old)
+        case "replace":
+            result = {}
+        case "delete":
+            return {}
+        case other:
+            raise PatchError(_at(path, _DIRECTIVE), f'"{other}" is none of merge, replace, delete')
+    rest = rule if isinstance(rule, _Deep) else rule.rest
+    for name, value in new.items():
+        if name == _DIRECTIVE:
+            continue
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = _merge(rule.keys.get(name, rest), result.get(name), value, _at(path, name))
+    return result
+
+
+def _merge_items(rule: _Items, old: list[Json], new: list[Json], path: str) -> list[Json]:
+    result = list(old)
+    items = [item for item in new if not (isinstance(item, Mapping) and set(item) == {_DIRECTIVE})]
+    if any(item.get(_DIRECTIVE) == "replace" for item in new if isinstance(item, Mapping)):
+        result = []
+    for index, item in enumerate(items):
+        where = f"{path}[{index}]"
+        if not isinstance(item, Mapping):
+            raise PatchError(where, f"must be an object, not {_kind(item)}")
+        position = _position(rule, result, item, where)
+        body = {name: value for name, value in item.items() if name != _DIRECTIVE}
+        if item.get(_DIRECTIVE) == "delete":
+            if position is not None:
+                del result[position]
+        elif position is None:
+            result.append(_merge(_REPLACE if isinstance(rule.item, _Replace) else rule.item, None, body, where))
+        else:
+            result[position] = _merge(rule.item, result[position], body, where)
+    return result
+
+
+def _position(rule: _Items, items: list[Json], item: Mapping[str, Json], where: str) -> int | None:
+    """Where the item stands that `item` is about; None: nowhere yet."""
+    key = item.get(rule.key)
+    if key is None and rule.may_be_only:
+        if len(items) == 1:
+            return 0
+        raise PatchError(where, f"needs a {rule.key}, because there are {len(items)} to choose from")
+    matches = [index for index, other in enumerate(items) if isinstance(other, Mapping) and other.get(rule.key) == key]
+    if rule.second and item.get(rule.second) is not None:
+        agreeing = [index for index in matches if items[index].get(rule.second) in (item[rule.second], None)]
+        return agreeing[0] if agreeing else None
+    return matches[0] if matches else None
+
+
+def _clean(value: Json) -> Json:
+    """A value without what null would remove."""
+    if isinstance(value, Mapping):
+        return {name: _clean(item) for name, item in value.items() if item is not None and name != _DIRECTIVE}
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return value
+
+
+def _at(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _kind(value: Json) -> str:
+    match value:
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+    return "an object"

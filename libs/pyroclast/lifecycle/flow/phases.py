@@ -1,0 +1,75 @@
+"""The phases of a flow: which follows, given how far its entries are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyroclast.api.enums import FlowPhase, JobPhase
+from pyroclast.lifecycle.flow.graph import Graph
+from pyroclast.lifecycle.flow.states import EntryState, Stage, States
+from pyroclast.lifecycle.flow.units import UnitStage
+
+__all__ = ["Tally", "is_fatal", "next_phase", "tally"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What the phase of a flow follows from.
+
+    `known`: whether any Job was made; `moving`: whether one has run, ended well, or is to be tried again; `failed`: whether an
+    entry has failed for good and nobody asks for that; `done`: whether all entries are.
+    """
+
+    entries: int
+    known: bool
+    moving: bool
+    failed: bool
+    done: bool
+
+
+def tally(graph: Graph, states: States) -> Tally:
+    """Count the entries."""
+    return Tally(
+        entries=len(graph.nodes),
+        known=any(state.units for state in states.values() if state.stage is not Stage.WAITING),
+        moving=any(_moves(state) for state in states.values()),
+        failed=any(is_fatal(graph, name, state) for name, state in states.items()),
+        done=all(state.is_decided for state in states.values()),
+    )
+
+
+def is_fatal(graph: Graph, name: str, state: EntryState) -> bool:
+    """Whether an entry makes its flow fail: it failed for good, and no `if` or `switch` asks for its outcome."""
+    return state.has_failed and name not in graph.tolerated
+
+
+def next_phase(phase: FlowPhase, counted: Tally) -> FlowPhase:
+    """The phase after `phase`, one step; to be asked again until it stays.
+
+    A flow stays without a phase until its first Job is made, unless it has no entries.
+    """
+    match phase:
+        case FlowPhase.NEW | FlowPhase.PENDING:
+            if counted.entries == 0:
+                return FlowPhase.PENDING
+            if counted.moving and not counted.failed:
+                return FlowPhase.RUNNING
+            if counted.failed:
+                return FlowPhase.FAILED
+            return FlowPhase.PENDING if counted.known else phase
+        case FlowPhase.RUNNING:
+            if counted.failed:
+                return FlowPhase.FAILED
+            return FlowPhase.SUCCEED if counted.done else FlowPhase.RUNNING
+        case FlowPhase.SUCCEED | FlowPhase.FAILED | FlowPhase.TERMINATING:
+            return phase
+
+
+def _moves(state: EntryState) -> bool:
+    if state.is_decided:
+        return True
+    return any(_has_moved(unit.stage, unit.phase) for unit in state.units)
+
+
+def _has_moved(stage: UnitStage, phase: JobPhase) -> bool:
+    return stage in (UnitStage.OVER, UnitStage.RETRYING) or phase is JobPhase.RUNNING

@@ -1,0 +1,91 @@
+"""From the Jobs that entries want to what can be done for them now, and why the others have to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyroclast.api.enums import FlowReason
+from pyroclast.lifecycle.flow.facts import CreateJob, DeleteJob, Effect, FlowFacts
+from pyroclast.lifecycle.flow.graph import Node
+from pyroclast.lifecycle.flow.states import States
+from pyroclast.lifecycle.flow.units import Unit, UnitStage, item_of
+
+__all__ = ["Obstacle", "Starts", "obstacle_of", "plan_starts"]
+
+
+RECHECK: Final = 5.0
+"""Seconds until it is looked whether a name has become free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a Job that is wanted cannot be made now."""
+
+    reason: FlowReason
+    message: str
+
+
+@dataclass(slots=True)
+class Starts:
+    """What to do, what is in the way (by name of the Job), and when to look again (seconds since the epoch).
+
+    `waits_for_status`: something can only be done once the status has been written.
+    """
+
+    effects: list[Effect] = field(default_factory=list)
+    obstacles: dict[str, Obstacle] = field(default_factory=dict)
+    look_again_at: float | None = None
+    waits_for_status: bool = False
+
+    def wait_until(self, when: float) -> None:
+        """Look again at `when`, or before."""
+        self.look_again_at = when if self.look_again_at is None else min(self.look_again_at, when)
+
+
+def plan_starts(facts: FlowFacts, states: States) -> Starts:
+    """What the wanted Jobs need, each by itself: what stops one stops no other."""
+    starts = Starts()
+    for name, state in states.items():
+        for unit in state.wanted:
+            _plan(facts, facts.graph.nodes[name], unit, starts)
+    return starts
+
+
+def _plan(facts: FlowFacts, node: Node, unit: Unit, starts: Starts) -> None:
+    if unit.stage is UnitStage.RETRYING:
+        if unit.retry_at > facts.now:
+            starts.wait_until(unit.retry_at)
+            return
+        if unit.job is not None:
+            if unit.known is None or unit.known.state != unit.phase or unit.known.retries < unit.retries:
+                starts.waits_for_status = True  # or nobody would know, once the Job is gone, that it had failed
+            elif not unit.job.metadata.is_terminating:
+                starts.effects.append(DeleteJob(unit.name, unit.job.metadata.uid))
+            return
+    stranger = facts.job_named(unit.name)
+    if stranger is not None:
+        going = ", which is being deleted" if stranger.metadata.is_terminating else ""
+        message = f"there is a Job {unit.name} already that does not belong to this flow{going}"
+        starts.obstacles[unit.name] = Obstacle(FlowReason.JOB_NAME_TAKEN, message)
+        starts.wait_until(facts.now + RECHECK)
+        return
+    refused = facts.refused.get(unit.name)
+    if refused is not None and refused.next_try > facts.now:
+        starts.obstacles[unit.name] = Obstacle(refused.reason, refused.message)
+        starts.wait_until(refused.next_try)
+        return
+    template = facts.template(node.name)
+    if template is None:
+        message = f"there is no JobTemplate {node.name} in this namespace"
+        starts.obstacles[unit.name] = Obstacle(FlowReason.TEMPLATE_NOT_FOUND, message)
+        return
+    retry = unit.retries + 1 if unit.stage is UnitStage.RETRYING else unit.retries
+    item = item_of(node.entry, unit.index) if unit.index is not None else None
+    starts.effects.append(CreateJob(unit.name, node.entry, template, retry, item))
+
+
+def obstacle_of(wanted: tuple[Unit, ...], obstacles: Mapping[str, Obstacle]) -> Obstacle | None:
+    """The first thing in the way of an entry."""
+    return next((obstacles[unit.name] for unit in wanted if unit.name in obstacles), None)

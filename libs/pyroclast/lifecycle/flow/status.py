@@ -1,0 +1,187 @@
+"""The status of a flow: lists by phase, a condition for each Job and each entry that waits, histories, what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pyroclast.api.enums import EntryPhase, FlowPhase, FlowReason, JobPhase
+from pyroclast.api.records import (
+    FlowJobCondition,
+    FlowJobStatus,
+    FlowState,
+    FlowStatus,
+    Job,
+)
+from pyroclast.lifecycle.flow.facts import FlowFacts
+from pyroclast.lifecycle.flow.histories import followed
+from pyroclast.lifecycle.flow.names import job_name
+from pyroclast.lifecycle.flow.starts import Obstacle, obstacle_of
+from pyroclast.lifecycle.flow.states import EntryState, Stage, States
+from pyroclast.lifecycle.flow.units import Unit, UnitStage
+from pyroclast.lifecycle.times import format_time
+
+__all__ = ["difference", "status_of"]
+
+_LISTS: Final[Mapping[str, str]] = {
+    JobPhase.PENDING: "pending_jobs",
+    JobPhase.RUNNING: "running_jobs",
+    JobPhase.FAILED: "failed_jobs",
+    JobPhase.COMPLETING: "completed_jobs",
+    JobPhase.COMPLETED: "completed_jobs",
+    JobPhase.TERMINATING: "terminated_jobs",
+    JobPhase.TERMINATED: "terminated_jobs",
+}
+_OTHERS: Final = "unknown_jobs"
+_NAMES: Final = ("pending_jobs", "running_jobs", "failed_jobs", "completed_jobs", "terminated_jobs", _OTHERS)
+_EXPLAINED: Final = (JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED)
+"""Phases whose cause users look for in the flow."""
+
+
+def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle], phase: FlowPhase) -> FlowStatus:
+    """The status of a flow in `phase` whose entries are so far.
+
+    Jobs that ended and were removed stay in it. Order: as in the flow, then Jobs of entries that it no longer has, by name.
+    """
+    old = facts.flow.status
+    known = {each.name: each for each in old.job_status_list}
+    jobs = {**facts.labelled, **facts.jobs}
+    order = {unit.name: number for number, unit in enumerate(_units(states))}
+    names = sorted(jobs.keys() | known.keys(), key=lambda name: (order.get(name, len(order)), name))
+    told = tuple(_job_status(facts, name, jobs.get(name), known.get(name)) for name in names)
+    ended = {each.name: each for each in told if each.name not in jobs and JobPhase(each.state or "").is_finished}
+    lists: dict[str, list[str]] = {name: [] for name in _NAMES}
+    conditions: dict[str, FlowJobCondition] = {}
+    for each in told:
+        job = jobs.get(each.name)
+        if job is None and each.name not in ended:
+            continue
+        lists[_LISTS.get(each.state, _OTHERS)].append(each.name)
+        conditions[each.name] = _of_job(job, each) if job is not None else _of_removed(old.conditions.get(each.name), each)
+    flow = facts.flow.metadata.name
+    for name, state in states.items():
+        _tell_entry(conditions, job_name(flow, name), state, obstacles)
+    starts = [each.start_timestamp for each in told if each.start_timestamp]
+    has_ended = phase in (FlowPhase.SUCCEED, FlowPhase.FAILED)
+    return FlowStatus(
+        **{name: tuple(members) for name, members in lists.items()},
+        job_status_list=told,
+        conditions=conditions,
+        state=FlowState(phase=phase),
+        start_time=old.start_time or (min(starts) if starts else None),
+        completion_time=(old.completion_time or format_time(facts.now)) if has_ended else None,
+        next_jobs=() if has_ended else tuple(_next(facts, states)),
+    )
+
+
+def difference(old: FlowStatus, new: FlowStatus) -> dict[str, Any]:
+    """The merge patch that makes `new` of `old`; empty when they say the same. Records leave out what is empty."""
+    patch: dict[str, Any] = {}
+    for name, wire in zip(FlowStatus.__struct_fields__, FlowStatus.__struct_encode_fields__, strict=True):
+        before, after = getattr(old, name), getattr(new, name)
+        if before == after:
+            continue
+        if name == "conditions":
+            changed = {key: _replaced(before.get(key), value) for key, value in after.items() if before.get(key) != value}
+            patch[wire] = dict.fromkeys(before.keys() - after.keys()) | changed
+        elif name == "state":
+            patch[wire] = {"phase": after.phase.value or None}
+        else:
+            patch[wire] = after or None
+    return patch
+
+
+def _replaced(before: FlowJobCondition | None, after: FlowJobCondition) -> FlowJobCondition | dict[str, Any]:
+    """A condition so that a merge patch leaves nothing of the one before."""
+    if before is None:
+        return after
+    body: dict[str, Any] = msgspec.to_builtins(after)
+    gone = dict.fromkeys(msgspec.to_builtins(before).keys() - body.keys())
+    if before.task_status_count and after.task_status_count:
+        body["taskStatusCount"] = {task: None for task in before.task_status_count if task not in after.task_status_count} | {
+            task: {"phase": dict.fromkeys(old.phase) | dict(state.phase)}
+            if (old := before.task_status_count.get(task))
+            else state
+            for task, state in after.task_status_count.items()
+        }
+    return gone | body
+
+
+def _units(states: States) -> Iterator[Unit]:
+    for state in states.values():
+        yield from state.units
+
+
+def _job_status(facts: FlowFacts, name: str, job: Job | None, known: FlowJobStatus | None) -> FlowJobStatus:
+    if job is not None:
+        return followed(job, known, facts.now, facts.exit_codes)
+    return known if known is not None else FlowJobStatus(name=name)
+
+
+def _of_job(job: Job, told: FlowJobStatus) -> FlowJobCondition:
+    status = job.status
+    phase = status.state.phase
+    return FlowJobCondition(
+        phase=phase.value,
+        create_time=job.metadata.creation_timestamp,
+        running_duration=status.running_duration,
+        task_status_count=status.task_status_count,
+        completion_time=told.end_timestamp if phase.is_finished else None,
+        message=status.state.message if phase in _EXPLAINED else "",
+    )
+
+
+def _of_removed(before: FlowJobCondition | None, told: FlowJobStatus) -> FlowJobCondition:
+    """Of a Job that ended and was removed: what was known of it last."""
+    if before is not None and before.phase == told.state:
+        return before
+    return FlowJobCondition(phase=told.state, create_time=told.start_timestamp, completion_time=told.end_timestamp)
+
+
+def _tell_entry(conditions: dict[str, FlowJobCondition], name: str, state: EntryState, obstacles: Mapping[str, Obstacle]) -> None:
+    """Say of an entry what its Jobs do not say themselves."""
+    obstacle = obstacle_of(state.wanted, obstacles)
+    reason = obstacle.reason if obstacle is not None else state.reason
+    message = obstacle.message if obstacle is not None else state.message
+    if state.stage is Stage.SKIPPED:
+        conditions[name] = _said(EntryPhase.SKIPPED.value, reason, message)
+    elif state.stage is Stage.WAITING:
+        conditions[name] = _said(EntryPhase.WAITING.value, reason, message)
+    elif state.reason in (FlowReason.LOOP, FlowReason.CHOICE_MADE, FlowReason.EXPRESSION_FAILED):
+        conditions[name] = _said(state.phase.value, reason, message)
+    if state.stage is Stage.STARTED:
+        for unit in state.wanted:
+            _tell_unit(conditions, unit, obstacles.get(unit.name))
+
+
+def _said(phase: str, reason: FlowReason | None, message: str) -> FlowJobCondition:
+    return FlowJobCondition(phase=phase, reason=reason.value if reason is not None else "", message=message)
+
+
+def _tell_unit(conditions: dict[str, FlowJobCondition], unit: Unit, obstacle: Obstacle | None) -> None:
+    """Say of a Job that is to be made again why it is not there."""
+    before = conditions.get(unit.name, FlowJobCondition())
+    if unit.stage is UnitStage.RETRYING:
+        message = obstacle.message if obstacle is not None else f"failed, run again at {format_time(unit.retry_at)}"
+        reason = obstacle.reason if obstacle is not None else FlowReason.BACKOFF
+        conditions[unit.name] = msgspec.structs.replace(
+            before, phase=EntryPhase.RETRYING.value, reason=reason.value, message=message
+        )
+    elif unit.stage is UnitStage.LOST:
+        message = obstacle.message if obstacle is not None else "the Job was deleted and is made again"
+        reason = obstacle.reason if obstacle is not None else FlowReason.JOB_DELETED
+        conditions[unit.name] = FlowJobCondition(phase=EntryPhase.WAITING.value, reason=reason.value, message=message)
+
+
+def _next(facts: FlowFacts, states: States) -> Iterable[str]:
+    """The Jobs that are not made although all their targets have started."""
+    flow = facts.flow.metadata.name
+    for name, state in states.items():
+        if state.stage is not Stage.WAITING or name in facts.graph.cyclic:
+            continue
+        waits = facts.graph.nodes[name].waits
+        if all(other in states and states[other].stage is not Stage.WAITING for other in waits):
+            is_loop = facts.graph.nodes[name].entry.loop is not None
+            yield job_name(flow, name, 0 if is_loop else None)

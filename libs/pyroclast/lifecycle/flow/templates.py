@@ -1,0 +1,79 @@
+"""JobTemplates: what was made from them, and their conversion from and to Jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pyroclast.api import keys
+from pyroclast.api.records import Job, JobTemplate
+from pyroclast.api.types import JOB_TEMPLATES, JOBS
+
+__all__ = ["MOST_NAMES", "job_of", "made_from", "template_from"]
+
+MOST_NAMES: Final = 5000
+"""Jobs that the status of a template names, the latest: a template is used for years, an object has its limits."""
+
+_OF_FLOWS: Final = (keys.CREATED_BY_JOB_TEMPLATE, keys.CREATED_BY_JOB_FLOW, keys.FLOW_RETRY)
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def made_from(template: JobTemplate, jobs: Iterable[Job]) -> tuple[str, ...]:
+    """What `status.jobDependsOnList` should say: the Jobs made from the template that are there, the oldest first.
+
+    When the last of them is gone, what was said before stays.
+    """
+    there = sorted(jobs, key=lambda job: (job.metadata.creation_timestamp or "", job.metadata.name))
+    names = tuple(job.metadata.name for job in there)[-MOST_NAMES:]
+    return names or template.status.job_depends_on_list
+
+
+def template_from(job: Mapping[str, Any], name: str = "") -> dict[str, Any]:
+    """The JobTemplate from which `job` could be made again; `name` where it should not bear the name of the Job.
+
+    What the server or a flow put there is left out, and so are claims that the controller made for this Job alone.
+    """
+    return {
+        "apiVersion": JOB_TEMPLATES.api_version,
+        "kind": JOB_TEMPLATES.kind,
+        "metadata": _metadata(job, name),
+        "spec": _without_made_claims(job),
+    }
+
+
+def job_of(template: Mapping[str, Any], name: str = "") -> dict[str, Any]:
+    """The Job that a template describes; `name` where it should not bear the name of the template."""
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": _metadata(template, name),
+        "spec": dict(template.get("spec") or {}),
+    }
+
+
+def _metadata(body: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Name, namespace, labels and annotations, as the user gave them."""
+    given: Mapping[str, Any] = body.get("metadata") or {}
+    metadata: dict[str, Any] = {key: given[key] for key in ("name", "generateName", "namespace") if given.get(key)}
+    if name:
+        metadata.pop("generateName", None)
+        metadata["name"] = name
+    for part in ("labels", "annotations"):
+        kept = {key: value for key, value in (given.get(part) or {}).items() if key not in (*_OF_FLOWS, _LAST_APPLIED)}
+        if kept:
+            metadata[part] = kept
+    return metadata
+
+
+def _without_made_claims(job: Mapping[str, Any]) -> dict[str, Any]:
+    spec = dict(job.get("spec") or {})
+    prefix = f"{(job.get('metadata') or {}).get('name', '')}-pvc-"
+    volumes = spec.get("volumes")
+    if isinstance(volumes, list):
+        spec["volumes"] = [_without_made_claim(volume, prefix) for volume in volumes]
+    return spec
+
+
+def _without_made_claim(volume: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    is_made = bool(volume.get("volumeClaim")) and str(volume.get("volumeClaimName") or "").startswith(prefix)
+    return {key: value for key, value in volume.items() if not (is_made and key == "volumeClaimName")}

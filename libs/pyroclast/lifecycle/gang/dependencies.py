@@ -1,0 +1,44 @@
+"""Start order inside a Job: whether the tasks that a task depends on are up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyroclast.api.enums import Iteration, PodPhase
+from pyroclast.api.records import DependsOn, Job, Pod, Task
+from pyroclast.lifecycle.gang import members
+
+__all__ = ["may_start"]
+
+_ANY = frozenset({Iteration.ANY.value, "IterationAny"})  # the second spelling is the design document's
+
+
+def may_start(job: Job, task: Task, pods: Mapping[str, Pod]) -> bool:
+    """Whether what `task` depends on is up. `pods` are those of the Job, by name.
+
+    With one name, `any` and `all` mean the same. A name that no task has is never up.
+    """
+    if task.depends_on is None:
+        return True
+    ready = [_is_ready(job, name, pods) for name in task.depends_on.name]
+    return any(ready) if len(ready) > 1 and _wants_any(task.depends_on) else all(ready)
+
+
+def _wants_any(dependency: DependsOn) -> bool:
+    return dependency.iteration in _ANY
+
+
+def _is_ready(job: Job, name: str, pods: Mapping[str, Pod]) -> bool:
+    task = next((task for task in job.spec.tasks if task.name == name), None)
+    if task is None:
+        return False
+    names = members.pod_names(job.metadata.name, name, task.replicas)
+    return sum(_is_up(pods.get(pod)) for pod in names) >= (task.min_available or 0)
+
+
+def _is_up(pod: Pod | None) -> bool:
+    if pod is None:
+        return False
+    if pod.status.phase is PodPhase.SUCCEEDED:
+        return True
+    return pod.status.phase is PodPhase.RUNNING and all(status.ready for status in pod.status.container_statuses)

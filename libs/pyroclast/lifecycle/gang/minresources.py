@@ -1,0 +1,65 @@
+"""`minResources` of a Job's PodGroup: what the pods cost without which the gang cannot start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyroclast.api.records import Job, Task
+from pyroclast.lifecycle.gang import usage
+from pyroclast.lifecycle.gang.pods import template_of
+from pyroclast.lifecycle.gang.size import min_available, needed_pods
+from pyroclast.lifecycle.gang.usage import Usage
+
+__all__ = ["min_resources", "shares"]
+
+
+def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
+    """The cost of the `minAvailable` pods that count most, in canonical quantities.
+
+    `priorities` is the value of each PriorityClass by name. Tasks of a higher priority come first; among equals the order of the
+    spec holds.
+    """
+    total: Usage = {}
+    for task, number in shares(job, priorities):
+        total = usage.add(total, usage.times(usage.pod_usage(template_of(task).get("spec") or {}), number))
+    return {name: str(amount) for name, amount in total.items()}
+
+
+def shares(job: Job, priorities: Mapping[str, int]) -> Iterator[tuple[Task, int]]:
+    """How many pods of which task make up `minAvailable`; a task may come twice."""
+    wanted = min_available(job.spec)
+    tasks = sorted(job.spec.tasks, key=lambda task: -_priority(task, priorities))
+    if wanted < sum(map(needed_pods, tasks)):
+        yield from _first(tasks, wanted)
+    else:
+        yield from _fill(tasks, wanted)
+
+
+def _first(tasks: list[Task], wanted: int) -> Iterator[tuple[Task, int]]:
+    """The first pods in order of priority, whatever each task needs by itself."""
+    for task in tasks:
+        number = min(wanted, task.replicas)
+        yield task, number
+        wanted -= number
+        if wanted <= 0:
+            return
+
+
+def _fill(tasks: list[Task], wanted: int) -> Iterator[tuple[Task, int]]:
+    """What each task needs by itself; then, in order of priority, what is spare."""
+    for task in tasks:
+        if task.min_available is not None and wanted > 0:
+            number = min(task.min_available, wanted)
+            yield task, number
+            wanted -= number
+    for task in tasks:
+        if wanted <= 0:
+            return
+        number = min(task.replicas - (task.min_available or 0), wanted)
+        yield task, number
+        wanted -= number
+
+
+def _priority(task: Task, priorities: Mapping[str, int]) -> int:
+    spec = template_of(task).get("spec") or {}
+    return priorities.get(spec.get("priorityClassName") or "", 0)

@@ -1,0 +1,103 @@
+"""Which pods a Job lacks and which it has too many of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pyroclast.api.records import Job, Pod, Task
+from pyroclast.lifecycle.effects import CreatePods, DeletePods, Effect, Slot, Victim
+from pyroclast.lifecycle.gang import dependencies, members
+
+__all__ = ["MOST_IN_ORDER", "Keep", "Plan", "interrupted", "plan", "release", "victims_of"]
+
+
+MOST_IN_ORDER: Final = 64
+"""How many pods are deleted one after the other before the Job is looked at anew: its scale may have changed meanwhile."""
+
+
+class Keep(Enum):
+    """Which pods outlive a kill."""
+
+    NONE = "none"
+    FINISHED = "finished"
+    """Those that succeeded or failed, for inspection."""
+    OTHERS = "others"
+    """All that are not the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What brings the pods in line with the spec."""
+
+    missing: tuple[Slot, ...] = ()
+    """Pods to create; those whose dependencies are not up are left out."""
+    surplus: tuple[Pod, ...] = ()
+    """Pods beyond the replicas, the highest index first."""
+    stale: tuple[Pod, ...] = ()
+    """Pods of an older version that still wait or run, and pods whose deletion was begun."""
+
+    def effects(self) -> Iterator[Effect]:
+        """The plan as effects: first what has to go, then what is to come."""
+        if self.stale:
+            yield DeletePods(victims_of(self.stale))
+        if self.surplus:
+            yield DeletePods(victims_of(self.surplus[:MOST_IN_ORDER]), in_order=True)
+        if self.missing:
+            yield CreatePods(self.missing)
+
+
+def plan(job: Job, pods: Mapping[str, Pod]) -> Plan:
+    """The plan for the tasks of `job`. Pods of tasks that the spec does not name are left alone."""
+    expected = {name for task in job.spec.tasks for name in members.pod_names(job.metadata.name, task.name, task.replicas)}
+    tasks = {task.name for task in job.spec.tasks}
+    living = {name: pod for name, pod in pods.items() if not pod.metadata.is_terminating}
+    surplus = [pod for name, pod in living.items() if name not in expected and members.task_of(pod) in tasks]
+    stale = [pod for name, pod in living.items() if name in expected and _is_stale(job, pod)]
+    missing = [slot for task in job.spec.tasks for slot in _missing(job, task, pods)]
+    return Plan(tuple(missing), tuple(sorted(surplus, key=_from_the_top)), tuple(stale))
+
+
+def release(pods: Mapping[str, Pod], keep: Keep, *, older_than: int | None = None) -> tuple[Pod, ...]:
+    """The pods that a kill deletes: all but those that `keep` spares and those already going.
+
+    `older_than`: only those of a version below it.
+    """
+    return tuple(
+        pod
+        for pod in pods.values()
+        if not pod.metadata.is_terminating
+        and not (keep is Keep.FINISHED and members.is_finished(pod))
+        and (older_than is None or members.version_of(pod) < older_than)
+    )
+
+
+def interrupted(job: Job, pods: Mapping[str, Pod]) -> tuple[Pod, ...]:
+    """Pods inside the replicas that are marked and still there: a restart of some pods was begun and has to be carried
+    through.
+    """
+    names = (name for task in job.spec.tasks for name in members.pod_names(job.metadata.name, task.name, task.replicas))
+    found = (pods.get(name) for name in names)
+    return tuple(pod for pod in found if pod and members.is_marked(pod) and not pod.metadata.is_terminating)
+
+
+def victims_of(pods: tuple[Pod, ...] | list[Pod]) -> tuple[Victim, ...]:
+    """`pods` as the effects name them."""
+    return tuple(Victim(pod.metadata.name, pod.metadata.uid) for pod in pods)
+
+
+def _missing(job: Job, task: Task, pods: Mapping[str, Pod]) -> Iterator[Slot]:
+    names = members.pod_names(job.metadata.name, task.name, task.replicas)
+    absent = [index for index, name in enumerate(names) if name not in pods]
+    if absent and dependencies.may_start(job, task, pods):
+        yield from (Slot(task.name, index) for index in absent)
+
+
+def _is_stale(job: Job, pod: Pod) -> bool:
+    return members.is_marked(pod) or (members.version_of(pod) < job.status.version and not members.is_finished(pod))
+
+
+def _from_the_top(pod: Pod) -> tuple[int, str]:
+    return -members.index_of(pod), members.task_of(pod)

@@ -1,0 +1,144 @@
+"""The PodGroup of a Job: what it should be, and what has to change when it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.api import keys
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.records import Job, NetworkTopology, Pod, PodGroup, SubGroupPolicy, Task
+from pyroclast.api.types import JOBS, POD_GROUPS
+from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.gang.minresources import min_resources
+from pyroclast.lifecycle.gang.size import min_available
+from pyroclast.lifecycle.merging import merge_patch
+from pyroclast.lifecycle.ownership import controller_reference
+
+__all__ = ["is_admitted", "is_stale", "manifest", "patch"]
+
+
+def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
+    """The PodGroup to create. One made after a restart carries the Job's version, so that it is not taken for that of before."""
+    annotations = dict(job.metadata.annotations)
+    if job.status.version:
+        annotations[keys.JOB_VERSION] = str(job.status.version)
+    if job.spec.running_estimate:
+        annotations[keys.RUNNING_ESTIMATE] = job.spec.running_estimate
+    spec: dict[str, Any] = {
+        "minMember": min_available(job.spec),
+        "minTaskMember": {task.name: _minimum(task) for task in job.spec.tasks},
+        "queue": job.spec.queue,
+        "minResources": min_resources(job, priorities),
+    }
+    if job.spec.priority_class_name:
+        spec["priorityClassName"] = job.spec.priority_class_name
+    if job.spec.network_topology:
+        limit = _write_topology(job.spec.network_topology)
+        if "highestTierAllowed" in limit:
+            limit.pop("highestTierName", None)  # the number goes before the name
+        spec["networkTopology"] = limit
+    if sub_groups := _sub_groups(job):
+        spec["subGroupPolicy"] = [_write_sub_group(policy) for policy in sub_groups]
+    return {
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": POD_GROUPS.kind,
+        "metadata": {
+            "name": members.group_name(job),
+            "namespace": job.metadata.namespace,
+            "labels": dict(job.metadata.labels),
+            "annotations": annotations,
+            "ownerReferences": [controller_reference(JOBS, job.metadata)],
+        },
+        "spec": spec,
+    }
+
+
+def patch(job: Job, group: PodGroup, priorities: Mapping[str, int], *, spec_changed: bool) -> dict[str, Any]:
+    """The merge patch that brings `group` up to date; empty when it is.
+
+    Queue, network topology, labels and annotations stay as they were made; entries of `minTaskMember` for tasks that are gone
+    stay too. `spec_changed`: compare `minResources` as well, which costs more than the rest together.
+    """
+    changes: dict[str, Any] = {}
+    if group.spec.priority_class_name != job.spec.priority_class_name:
+        changes["priorityClassName"] = job.spec.priority_class_name
+    minimum = min_available(job.spec)
+    if spec_changed or group.spec.min_member != minimum:
+        changes |= _resources_patch(job, group, priorities, minimum)
+    tasks = {task.name: _minimum(task) for task in job.spec.tasks}
+    different = {name: number for name, number in tasks.items() if group.spec.min_task_member.get(name) != number}
+    if different:
+        changes["minTaskMember"] = different
+    sub_groups = _sub_groups(job)
+    if sub_groups != group.spec.sub_group_policy:
+        changes["subGroupPolicy"] = [_write_sub_group(policy) for policy in sub_groups]
+    return {"spec": changes} if changes else {}
+
+
+def is_admitted(group: PodGroup | None) -> bool:
+    """Whether the scheduler has let the gang in, so that its pods may be created."""
+    return group is not None and not group.metadata.is_terminating and group.status.phase is not PodGroupPhase.PENDING
+
+
+def is_stale(job: Job, group: PodGroup, pods: Mapping[str, Pod]) -> bool:
+    """Whether `group` was made for an older version of the Job and has to go before the pods of this one come.
+
+    A PodGroup that bears no version belongs to the version of the pods there are: those of controllers before us bear none.
+    """
+    version = group.metadata.annotations.get(keys.JOB_VERSION)
+    if version is not None and version.isdecimal():
+        return int(version) < job.status.version
+    return job.status.version > 0 and not any(members.version_of(pod) == job.status.version for pod in pods.values())
+
+
+def _resources_patch(job: Job, group: PodGroup, priorities: Mapping[str, int], minimum: int) -> dict[str, Any]:
+    there = {name: str(amount) for name, amount in (group.spec.min_resources or {}).items()}
+    return merge_patch(
+        {"minMember": group.spec.min_member, "minResources": there},
+        {"minMember": minimum, "minResources": min_resources(job, priorities)},
+    )
+
+
+def _minimum(task: Task) -> int:
+    if task.min_available is not None:
+        return task.min_available
+    policy = task.partition_policy
+    return (policy.min_partitions * policy.partition_size if policy else 0) or task.replicas
+
+
+def _sub_groups(job: Job) -> tuple[SubGroupPolicy, ...]:
+    return tuple(
+        SubGroupPolicy(
+            name=task.name,
+            sub_group_size=task.partition_policy.partition_size,
+            min_sub_groups=task.partition_policy.min_partitions,
+            label_selector={"matchLabels": {keys.TASK_SPEC: task.name}},
+            match_label_keys=(keys.PARTITION_ID,),
+            network_topology=task.partition_policy.network_topology,
+        )
+        for task in job.spec.tasks
+        if task.partition_policy
+    )
+
+
+def _write_sub_group(policy: SubGroupPolicy) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "name": policy.name,
+        "subGroupSize": policy.sub_group_size,
+        "minSubGroups": policy.min_sub_groups,
+        "labelSelector": policy.label_selector,
+        "matchLabelKeys": list(policy.match_label_keys),
+    }
+    if policy.network_topology:
+        body["networkTopology"] = _write_topology(policy.network_topology)
+    return body
+
+
+def _write_topology(topology: NetworkTopology) -> dict[str, Any]:
+    body: dict[str, Any] = {"mode": topology.mode.value}
+    if topology.highest_tier_allowed is not None:
+        body["highestTierAllowed"] = topology.highest_tier_allowed
+    if topology.highest_tier_name:
+        body["highestTierName"] = topology.highest_tier_name
+    return body

@@ -1,0 +1,127 @@
+"""Construction of a Job's pods from the templates of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from pyroclast.api import keys
+from pyroclast.api.records import Job, JobVolume, Task
+from pyroclast.api.types import JOBS
+from pyroclast.lifecycle.gang import members, names
+from pyroclast.lifecycle.ownership import controller_reference
+
+__all__ = ["build", "labels_of", "partition_of", "template_of"]
+
+_DEFAULT_TASK: Final = "default"
+_INHERITED_ANNOTATIONS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME, keys.REVOCABLE_ZONE)
+_INHERITED_LABELS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME)
+
+
+def build(job: Job, task: Task, index: int, *, forwarding: bool = False) -> dict[str, Any]:
+    """The manifest of pod `index` of `task`, before the plugins of the Job have seen it.
+
+    Values of the Job overwrite those of the template where both set one of our keys; everything else of the template's spec
+    passes through. `forwarding`: the queue sends its Jobs to other clusters.
+    """
+    template = template_of(task)
+    meta = template.get("metadata") or {}
+    spec = template.get("spec") or {}
+    name = members.pod_name(job.metadata.name, task.name, index)
+    if not spec.get("schedulerName"):
+        spec["schedulerName"] = job.spec.scheduler_name
+    if not spec.get("priorityClassName") and job.spec.priority_class_name:
+        spec["priorityClassName"] = job.spec.priority_class_name
+    _mount_volumes(job, name, spec)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": job.metadata.namespace,
+            "labels": {**(meta.get("labels") or {}), **_labels(job, task, index, forwarding=forwarding)},
+            "annotations": {**(meta.get("annotations") or {}), **_annotations(job, task, index, forwarding=forwarding)},
+            "ownerReferences": [controller_reference(JOBS, job.metadata)],
+        },
+        "spec": spec,
+    }
+
+
+def template_of(task: Task) -> dict[str, Any]:
+    """The pod template of `task`, a fresh copy; empty when it has none."""
+    raw = bytes(task.template)
+    template = msgspec.json.decode(raw) if raw else None
+    return template if isinstance(template, dict) else {}
+
+
+def labels_of(job: Job, task: str, index: int, *, forwarding: bool = False) -> dict[str, str]:
+    """The labels of pod `index` of the task of that name, those of its template included; none for a task that is no more."""
+    found = next((each for each in job.spec.tasks if each.name == task), None)
+    if found is None:
+        return {}
+    meta = template_of(found).get("metadata") or {}
+    return {**(meta.get("labels") or {}), **_labels(job, found, index, forwarding=forwarding)}
+
+
+def partition_of(task: Task, index: int) -> str | None:
+    """The partition that pod `index` belongs to; None for a task without partitions."""
+    policy = task.partition_policy
+    if policy is None:
+        return None
+    return str(int(index / policy.partition_size)) if policy.partition_size > 0 else "0"
+
+
+def _shared(job: Job, task: Task, index: int, *, forwarding: bool) -> Iterator[tuple[str, str]]:
+    """What is both a label and an annotation."""
+    yield keys.TASK_INDEX, str(index)
+    yield keys.TASK_SPEC, task.name or _DEFAULT_TASK
+    yield keys.JOB_NAME, job.metadata.name
+    yield keys.QUEUE_NAME, job.spec.queue
+    if forwarding:
+        yield keys.JOB_FORWARDING, "true"
+
+
+def _labels(job: Job, task: Task, index: int, *, forwarding: bool) -> dict[str, str]:
+    labels = dict(_shared(job, task, index, forwarding=forwarding)) | {keys.JOB_NAMESPACE: job.metadata.namespace}
+    partition = partition_of(task, index)
+    if partition is not None:
+        labels[keys.PARTITION_ID] = partition
+    return labels | {key: job.metadata.labels[key] for key in _INHERITED_LABELS if key in job.metadata.labels}
+
+
+def _annotations(job: Job, task: Task, index: int, *, forwarding: bool) -> dict[str, str]:
+    given = job.metadata.annotations
+    annotations = dict(_shared(job, task, index, forwarding=forwarding)) | {
+        keys.JOB_VERSION: str(job.status.version),
+        keys.JOB_RETRY_COUNT: str(job.status.retry_count),
+        keys.TEMPLATE_UID: f"{job.metadata.name}-{task.name}",
+        keys.GROUP_NAME: members.group_name(job),
+    }
+    if task.topology_policy:
+        annotations[keys.NUMA_TOPOLOGY_POLICY] = task.topology_policy
+    annotations |= {key: given[key] for key in _INHERITED_ANNOTATIONS if key in given}
+    for key in (keys.DISRUPTION_MIN_AVAILABLE, keys.DISRUPTION_MAX_UNAVAILABLE):
+        if key in given:
+            annotations[key] = given[key]
+            break  # the minimum goes before the maximum
+    return annotations
+
+
+def _mount_volumes(job: Job, pod: str, spec: dict[str, Any]) -> None:
+    """Give the pod the Job's volumes and mount each into every container, though not into init containers."""
+    mounted: dict[str, str] = {}
+    for position, volume in enumerate(job.spec.volumes):
+        source = volume.volume_claim_name or f"#{position}"
+        if source not in mounted:
+            mounted[source] = names.volume_name(job, pod, source)
+            spec.setdefault("volumes", []).append({"name": mounted[source], **_source(volume)})
+        for container in spec.get("containers") or ():
+            container.setdefault("volumeMounts", []).append({"mountPath": volume.mount_path, "name": mounted[source]})
+
+
+def _source(volume: JobVolume) -> dict[str, Any]:
+    if volume.volume_claim_name:
+        return {"persistentVolumeClaim": {"claimName": volume.volume_claim_name}}
+    return {"emptyDir": {}}  # no claim was asked for: each pod gets a directory of its own

@@ -1,0 +1,63 @@
+"""The claims behind a Job's volumes: which need a name, which have to be made, which are waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from pyroclast.api.records import Job, JobVolume
+from pyroclast.api.types import JOBS
+from pyroclast.lifecycle.gang import names
+from pyroclast.lifecycle.ownership import controller_reference
+
+__all__ = ["Claims", "claim_manifest", "examine", "resources_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What the volumes of a Job lack.
+
+    `unnamed`: positions to names; `uncreated`: positions; `awaited`: names of claims of others.
+    """
+
+    unnamed: dict[int, str]
+    uncreated: tuple[int, ...]
+    awaited: tuple[str, ...]
+
+
+def examine(job: Job, existing: Collection[str]) -> Claims:
+    """What is missing, given the names of the claims that exist in the Job's namespace."""
+    volumes = list(enumerate(job.spec.volumes))
+    absent = [(i, volume) for i, volume in volumes if volume.volume_claim_name and volume.volume_claim_name not in existing]
+    return Claims(
+        unnamed={i: names.claim_name(job, i) for i, volume in volumes if _is_generated(volume) and not volume.volume_claim_name},
+        uncreated=tuple(i for i, volume in absent if _is_generated(volume)),
+        awaited=tuple(volume.volume_claim_name for _, volume in absent if not _is_generated(volume)),
+    )
+
+
+def claim_manifest(job: Job, position: int) -> dict[str, Any]:
+    """The claim of `spec.volumes[position]`, owned by the Job."""
+    volume = job.spec.volumes[position]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": volume.volume_claim_name,
+            "namespace": job.metadata.namespace,
+            "ownerReferences": [controller_reference(JOBS, job.metadata)],
+        },
+        "spec": msgspec.json.decode(bytes(volume.volume_claim)),
+    }
+
+
+def resources_of(job: Job) -> dict[str, str]:
+    """The entries of `status.controlledResources` for the claims that the Job uses."""
+    return {f"volume-pvc-{name}": name for name in (volume.volume_claim_name for volume in job.spec.volumes) if name}
+
+
+def _is_generated(volume: JobVolume) -> bool:
+    return bytes(volume.volume_claim) not in (b"", b"null")

@@ -1,0 +1,167 @@
+"""HyperJobs: which Jobs one is made of, in which domains they go, and how they are together.
+
+A domain is where Jobs can be made: by now a namespace of this cluster. What a domain's name means, the controller finds out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from pyroclast.api import keys
+from pyroclast.api.enums import JobPhase, SplitMode
+from pyroclast.api.records import Condition, HyperJob, Job, JobState, Namespace, ReplicatedJob
+from pyroclast.api.types import HYPER_JOBS, JOBS
+from pyroclast.lifecycle.ownership import controller_reference
+from pyroclast.lifecycle.times import format_time
+
+__all__ = ["FINALIZER", "Part", "Problem", "has_ended", "is_allowed", "manifest", "split", "status"]
+
+FINALIZER: Final = "training.volcano.sh/hyperjob"
+"""Keeps a HyperJob until its Jobs in other namespaces are deleted, as these cannot name it as their owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One Job of a HyperJob: of which entry, under which name, in which domain."""
+
+    entry: ReplicatedJob
+    name: str
+    domain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a HyperJob, or a part of it, cannot be placed: a reason in one word, and a sentence."""
+
+    reason: str
+    message: str
+
+
+def split(hyper_job: HyperJob) -> tuple[Part, ...] | Problem:
+    """The Jobs, in turn over the domains that their entry names, of which no more than `maxDomains` are used."""
+    spec, own = hyper_job.spec, hyper_job.metadata.namespace
+    names = Counter(entry.name for entry in spec.replicated_jobs)
+    for place, entry in enumerate(spec.replicated_jobs):
+        where = f"spec.replicatedJobs[{place}]"
+        if names[entry.name] > 1:
+            return Problem("DuplicateName", f"{where}.name: {entry.name} is there twice; names must differ")
+        if entry.split_policy is not None and entry.split_policy.mode is SplitMode.AUTO:
+            text = f"{where}.splitPolicy.mode: auto is not supported, as the room in domains is not known; use static"
+            return Problem("AutoSplitNotSupported", text)
+    limit = spec.max_domains if spec.max_domains is not None and spec.max_domains > 0 else None
+    wanted = dict.fromkeys(name for entry in spec.replicated_jobs for name in entry.cluster_names or (own,))
+    allowed = set(list(wanted)[:limit])
+    parts = []
+    for place, entry in enumerate(spec.replicated_jobs):
+        domains = [name for name in dict.fromkeys(entry.cluster_names or (own,)) if name in allowed]
+        if not domains and entry.replicas > 0:
+            text = f"spec.replicatedJobs[{place}].clusterNames: none is left, as spec.maxDomains is {limit}; raise it"
+            return Problem("TooManyDomains", text)
+        parts += [
+            Part(entry, f"{hyper_job.metadata.name}-{entry.name}-{number}", domains[number % len(domains)])
+            for number in range(entry.replicas)
+        ]
+    return tuple(parts)
+
+
+def is_allowed(hyper_job: HyperJob, namespace: Namespace) -> bool:
+    """Whether `namespace` takes Jobs of `hyper_job`: its own does, others say so in an annotation."""
+    if namespace.metadata.name == hyper_job.metadata.namespace:
+        return True
+    given = namespace.metadata.annotations.get(keys.HYPER_JOBS_FROM, "").split(",")
+    return bool({"*", hyper_job.metadata.namespace} & {each.strip() for each in given})
+
+
+def manifest(hyper_job: HyperJob, part: Part, namespace: str) -> dict[str, Any]:
+    """The Job to create for `part`."""
+    meta = hyper_job.metadata
+    made: dict[str, Any] = {
+        "name": part.name,
+        "namespace": namespace,
+        "labels": {keys.HYPER_JOB_UID: meta.uid},
+        "annotations": {keys.HYPER_JOB: str(meta.key)},
+    }
+    if namespace == meta.namespace:
+        made["ownerReferences"] = [controller_reference(HYPER_JOBS, meta)]
+    spec = msgspec.json.decode(part.entry.template_spec) if part.entry.template_spec else {}
+    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": made, "spec": spec}
+
+
+def has_ended(hyper_job: HyperJob, name: str) -> bool:
+    """Whether the status tells that the Job of that name has finished: it is not made again when it is removed."""
+    return any(name in each.job_states and each.job_states[name].phase.is_finished for each in _states(hyper_job))
+
+
+def status(hyper_job: HyperJob, jobs: Mapping[str, Job], problem: Problem | None, *, now: float) -> dict[str, Any]:
+    """The merge patch of the status for its Jobs (by name); empty when it tells that already."""
+    before = {name: state for each in _states(hyper_job) for name, state in each.job_states.items()}
+    states: dict[str, JobState] = {}
+    rows = []
+    for entry in hyper_job.spec.replicated_jobs:
+        names = [f"{hyper_job.metadata.name}-{entry.name}-{number}" for number in range(entry.replicas)]
+        row = {name: state for name in names if (state := _state(jobs.get(name), before.get(name))) is not None}
+        states |= row
+        rows.append(_row(entry.name, row, [jobs[name] for name in names if name in jobs]))
+    wanted = sum(entry.replicas for entry in hyper_job.spec.replicated_jobs)
+    body = {
+        "conditions": _conditions(hyper_job, states.values(), wanted, problem, now),
+        "replicatedJobsStatus": rows,
+        "splitCount": len(states),
+        "observedGeneration": hyper_job.metadata.generation,
+    }
+    there = hyper_job.status
+    same = msgspec.convert(body, type(there)) == there
+    return {} if same else {"metadata": {"resourceVersion": hyper_job.metadata.resource_version}, "status": body}
+
+
+def _states(hyper_job: HyperJob) -> tuple[Any, ...]:
+    return hyper_job.status.replicated_jobs_status
+
+
+def _state(job: Job | None, before: JobState | None) -> JobState | None:
+    """How a Job is; of one that was removed after its end, how it ended."""
+    if job is not None:
+        return job.status.state
+    return before if before is not None and before.phase.is_finished else None
+
+
+def _row(name: str, states: Mapping[str, JobState], jobs: Iterable[Job]) -> dict[str, Any]:
+    all_of_them = [job.status for job in jobs]
+    numbers = {
+        field: sum(getattr(each, field) for each in all_of_them)
+        for field in ("pending", "running", "succeeded", "failed", "terminating", "unknown")
+    }
+    written = {job: {key: value for key, value in msgspec.to_builtins(state).items() if value} for job, state in states.items()}
+    return {"name": name, "jobStates": written, **numbers}
+
+
+def _conditions(
+    hyper_job: HyperJob, states: Iterable[JobState], wanted: int, problem: Problem | None, now: float
+) -> list[dict[str, Any]]:
+    phases = Counter(state.phase for state in states)
+    minimum = hyper_job.spec.min_available if hyper_job.spec.min_available is not None else wanted
+    good = phases[JobPhase.RUNNING] + phases[JobPhase.COMPLETING] + phases[JobPhase.COMPLETED]
+    bad = phases[JobPhase.FAILED] + phases[JobPhase.TERMINATED]
+    done, lost = phases[JobPhase.COMPLETED], bad > 0 and wanted - bad < minimum
+    made = sum(phases.values())
+    placed = problem or (Problem("AllPlaced", f"{made} of {wanted} Jobs are made") if made == wanted else None)
+    told = [
+        ("Placed", problem is None and made == wanted, placed or Problem("Placing", f"{made} of {wanted} Jobs are made")),
+        ("Available", good >= minimum, Problem("JobsRunning", f"{good} Jobs run or are done, {minimum} are wanted")),
+        ("Completed", wanted > 0 and done == wanted, Problem("JobsCompleted", f"{done} of {wanted} Jobs have completed")),
+        ("Failed", lost, Problem("JobsFailed", f"{bad} Jobs have failed, {minimum} of {wanted} are wanted")),
+    ]
+    known = {condition.type: condition for condition in hyper_job.status.conditions}
+    return [_condition(type_, holds, why, known.get(type_), now) for type_, holds, why in told]
+
+
+def _condition(type_: str, holds: bool, why: Problem, known: Condition | None, now: float) -> dict[str, Any]:
+    value = "True" if holds else "False"
+    since = known.last_transition_time if known is not None and known.status == value else None
+    told = {"type": type_, "status": value, "reason": why.reason, "message": why.message}
+    return {**told, "lastTransitionTime": since or format_time(now)}

@@ -1,0 +1,1 @@
+"""HyperNodes: which nodes are below them, and how they are found out."""

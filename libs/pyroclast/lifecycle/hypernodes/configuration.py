@@ -1,0 +1,86 @@
+"""Where HyperNodes are discovered, as a ConfigMap says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyroclast.lifecycle.hypernodes import labels, ufm
+from pyroclast.resources import durations
+
+__all__ = ["KEY", "ConfigurationError", "Source", "read_sources"]
+
+KEY: Final = "volcano-controller.conf"
+_HOUR: Final = 3600.0
+
+
+class ConfigurationError(ValueError):
+    """The configuration cannot be used; the message says which part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source that is switched on; `interval` in seconds, `secret` is namespace and name, both empty for none."""
+
+    name: str
+    interval: float = _HOUR
+    secret: tuple[str, str] = ("", "")
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_sources(data: Mapping[str, str] | None) -> dict[str, Source]:
+    """The sources that are switched on, by name; `data` is that of the ConfigMap, None when there is none.
+
+    Raises:
+        ConfigurationError: It cannot be read, or names a source that there is not.
+    """
+    if data is None:
+        return {}
+    if KEY not in data:
+        raise ConfigurationError(f"the ConfigMap has no key {KEY}")
+    import yaml  # noqa: PLC0415 - few have such a configuration
+
+    try:
+        document = yaml.safe_load(data[KEY])
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{KEY} is not YAML: {error}") from None
+    if document is None:
+        return {}
+    entries = document.get("networkTopologyDiscovery") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(entries or [], list):
+        raise ConfigurationError(f"{KEY}: networkTopologyDiscovery must be a list of sources")
+    sources = {}
+    for place, entry in enumerate(entries or []):
+        if not isinstance(entry, dict):
+            raise ConfigurationError(f"{KEY}: networkTopologyDiscovery[{place}] must have source and enabled")
+        if entry.get("enabled") is True:
+            source = _read(entry, f"{KEY}: networkTopologyDiscovery[{place}]")
+            sources[source.name] = source
+    return sources
+
+
+def _read(entry: Mapping[str, Any], where: str) -> Source:
+    name = str(entry.get("source") or "")
+    if name not in (labels.SOURCE, ufm.SOURCE):
+        raise ConfigurationError(
+            f"{where}.source: unsupported discoverer type: {name}; it must be {labels.SOURCE} or {ufm.SOURCE}"
+        )
+    config = entry.get("config") or {}
+    if not isinstance(config, dict):
+        raise ConfigurationError(f"{where}.config must be a mapping")
+    if name == ufm.SOURCE and not config.get("endpoint"):
+        raise ConfigurationError(f"{where}.config.endpoint: Required value: the address of UFM")
+    reference = ((entry.get("credentials") or {}).get("secretRef") or {}) if isinstance(entry.get("credentials"), dict) else {}
+    secret = (str(reference.get("namespace") or ""), str(reference.get("name") or ""))
+    return Source(name, _interval(entry.get("interval"), where), secret, config)
+
+
+def _interval(given: object, where: str) -> float:
+    if given is None:
+        return _HOUR
+    try:
+        seconds = durations.nanoseconds(str(given)) / 1e9
+    except durations.DurationError:
+        raise ConfigurationError(f"{where}.interval: {given} is not a duration such as 10m") from None
+    return seconds if seconds > 0 else _HOUR

@@ -1,0 +1,1 @@
+"""The lifecycle of a Job: its state table, the policy engine and what follows from both."""

@@ -1,0 +1,128 @@
+"""Which of the things that were ordered or happened is answered now, and how long the others can wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyroclast.api import keys
+from pyroclast.api.enums import Action, BusEvent, JobReason, PodPhase
+from pyroclast.api.records import Pod
+from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.job import delays
+from pyroclast.lifecycle.job.facts import JobFacts, Order
+from pyroclast.lifecycle.job.moves import MOVES, Deed, has_effect
+from pyroclast.lifecycle.job.occurrences import Occurrence, observed
+from pyroclast.lifecycle.job.policies import Response, respond
+
+__all__ = ["Answer", "Outlook", "consider", "targets"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An action to carry out now, and what asked for it."""
+
+    action: str
+    reason: JobReason
+    message: str
+    cause: Order | Response
+
+    @property
+    def was_announced(self) -> bool:
+        """Whether users were told of it already, when its time began to run."""
+        return isinstance(self.cause, Response) and self.cause.delay > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is to be done now, what later, and what of the remembered occurrences nobody waits for any more."""
+
+    answer: Answer | None = None
+    later: tuple[Response, ...] = ()
+    forget: frozenset[Occurrence] = frozenset()
+
+
+def consider(facts: JobFacts) -> Outlook:
+    """The outlook of a Job: orders come first, then whatever is due the longest."""
+    remembered, phase = delays.remembered(facts), facts.job.status.state.phase
+    if MOVES[phase][Action.SYNC_JOB].deed is not Deed.SYNC:
+        return Outlook(_ordered(facts), forget=frozenset(remembered))
+    happened = (*remembered, *observed(facts.job, facts.pods)) if _has_policies(facts) else ()
+    known = delays.since(facts) if happened else {}
+    responses = [delays.timed(found, known, facts.now) for each in happened if (found := respond(facts.job, each))]
+    meant = [response for response in responses if has_effect(phase, response.action)]  # the others hold nobody up
+    pending = [response for response in meant if not _is_obsolete(response, facts)]
+    due = [response for response in pending if response.delay == 0 or response.due <= facts.now]
+    answer = _ordered(facts)
+    chosen = min(due, key=lambda response: response.due, default=None) if answer is None else None
+    if chosen:
+        answer = _answer(chosen)
+    kept = {response.occurrence for response in pending if not _is_answered(response.occurrence, answer)}
+    later = tuple(response for response in pending if response.occurrence in kept and response not in due)
+    return Outlook(answer, later, frozenset(remembered) - kept)
+
+
+def targets(answer: Answer, facts: JobFacts) -> list[Pod] | None:
+    """The pods that a partial restart is about; None: there is nothing to restart.
+
+    Without a single pod left a task or pod is restarted all the same: its pods have gone and will be made again. A partition is
+    not.
+    """
+    cause = answer.cause.occurrence if isinstance(answer.cause, Response) else None
+    match answer.action:
+        case Action.RESTART_TASK:
+            return [pod for pod in facts.pods.values() if cause and members.task_of(pod) == cause.task]
+        case Action.RESTART_POD:
+            pod = facts.pods.get(cause.pod) if cause else None
+            return [pod] if pod and cause and pod.metadata.uid == cause.uid else []
+        case _:
+            return [pod for pod in facts.pods.values() if cause and _in_partition(pod, cause)] or None
+
+
+def _has_policies(facts: JobFacts) -> bool:
+    return bool(facts.job.spec.policies) or any(task.policies for task in facts.job.spec.tasks)
+
+
+def _ordered(facts: JobFacts) -> Answer | None:
+    if not facts.memory.orders:
+        return None
+    order = facts.memory.orders[0]
+    return Answer(order.action, order.reason, order.message, order)
+
+
+def _answer(response: Response) -> Answer:
+    occurrence = response.occurrence
+    return Answer(response.action, JobReason(occurrence.event.value), f"{occurrence}: {response.action} by policy", response)
+
+
+def _is_obsolete(response: Response, facts: JobFacts) -> bool:
+    """Whether a delayed answer to a deletion has become needless: the pod that took the place runs."""
+    occurrence = response.occurrence
+    pod = facts.pods.get(occurrence.pod)
+    return (
+        response.delay > 0
+        and occurrence.event is BusEvent.POD_EVICTED
+        and pod is not None
+        and pod.status.phase is PodPhase.RUNNING
+    )
+
+
+def _is_answered(occurrence: Occurrence, answer: Answer | None) -> bool:
+    """Whether `answer` answers `occurrence` as well: an action on the whole Job answers all, one on a part what concerns that
+    part.
+    """
+    if answer is None:
+        return False
+    cause = answer.cause.occurrence if isinstance(answer.cause, Response) else None
+    match answer.action:
+        case Action.RESTART_TASK:
+            return cause is not None and occurrence.task == cause.task
+        case Action.RESTART_POD:
+            return cause is not None and occurrence.pod == cause.pod
+        case Action.RESTART_PARTITION:
+            return cause is not None and (occurrence.task, occurrence.partition) == (cause.task, cause.partition)
+        case _:
+            return True
+
+
+def _in_partition(pod: Pod, cause: Occurrence) -> bool:
+    return members.task_of(pod) == cause.task and pod.metadata.labels.get(keys.PARTITION_ID, "") == cause.partition

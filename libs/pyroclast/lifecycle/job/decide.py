@@ -1,0 +1,252 @@
+"""Lifecycle of a Job, pure: what is to be done, given all that is known of it. No I/O, no clock, no randomness.
+
+A phase is entered by a write of the status alone, which raises the version where pods of before must not come back; the work of
+a phase (releasing pods, giving up the PodGroup, removing plugin objects) is done in the phase, from what is seen there. So a
+crash at any point leaves a state from which the same work follows again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import msgspec
+
+from pyroclast.api.enums import Action, JobEventReason, JobPhase, JobReason, PodPhase
+from pyroclast.api.records import JobStatus, Pod
+from pyroclast.lifecycle.effects import DeleteGroup, DeletePods, Effect, MarkPods, RemovePlugins
+from pyroclast.lifecycle.gang import members, plan, podgroups, volumes
+from pyroclast.lifecycle.gang.plan import Keep
+from pyroclast.lifecycle.gang.size import min_available
+from pyroclast.lifecycle.job import answers, delays, preparation, status, waits
+from pyroclast.lifecycle.job.answers import Answer
+from pyroclast.lifecycle.job.counts import Counts, count
+from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
+from pyroclast.lifecycle.job.moves import Deed, Move, has_effect, meaningless, move
+from pyroclast.lifecycle.job.occurrences import last_failure
+from pyroclast.lifecycle.job.policies import Response
+from pyroclast.lifecycle.job.progress import Change, following_phase
+
+__all__ = ["decide"]
+
+_ENDS = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
+
+
+def decide(facts: JobFacts, *, idle: bool = False) -> Decision:
+    """What to do about the Job of `facts`.
+
+    Deciding twice on the same facts gives the same answer, so a restart between deciding and acting loses nothing. `idle`:
+    acting has just failed; only the status is asked for, as far as the facts carry it.
+    """
+    if facts.job.metadata.is_terminating:
+        return Decision(forget=frozenset(facts.memory.occurrences))  # its owner references clean up
+    outlook = answers.consider(facts)
+    decision = _carry_out(facts, outlook.answer) if outlook.answer and not idle else None
+    if decision is None:
+        decision = _keep_up(facts, idle=idle)
+    if decision.conclusive:
+        decision = dataclasses.replace(decision, status=_with_delays(facts, decision.status, outlook.later))
+    order = outlook.answer.cause if outlook.answer and isinstance(outlook.answer.cause, Order) else None
+    waits = min((response.due for response in outlook.later), default=None)
+    return dataclasses.replace(decision, armed=outlook.later, look_again_at=waits, order=order, forget=outlook.forget)
+
+
+def _with_delays(facts: JobFacts, following: JobStatus | None, later: tuple[Response, ...]) -> JobStatus | None:
+    """The status to write, with the answers whose time runs."""
+    kept, base = delays.kept(later), following or facts.job.status
+    if kept == base.delayed_actions:
+        return following
+    changed = msgspec.structs.replace(base, delayed_actions=kept)
+    return changed if following else status.synchronised(changed, facts.now)
+
+
+def _carry_out(facts: JobFacts, answer: Answer) -> Decision | None:
+    """Do what was asked for; None: in this phase it means no more than to keep up."""
+    cell = move(facts.job.status.state.phase, answer.action)
+    told = () if answer.was_announced else (_execution(facts.job.status.state.phase, answer),)
+    if cell.deed is Deed.RELEASE_PART:
+        return _restart_part(facts, answer, cell, told)
+    if has_effect(facts.job.status.state.phase, answer.action):
+        return Decision(status=_outdated(facts, cell, answer), notices=told)
+    if isinstance(answer.cause, Order):
+        return Decision(conclusive=False, notices=told)  # heard; what the phase asks for follows
+    return None
+
+
+def _execution(phase: JobPhase, answer: Answer) -> Notice:
+    nothing = meaningless(phase, answer.action)
+    if nothing:
+        return Notice("Warning", JobEventReason.COMMAND_ISSUED, f"{answer.action} had no effect: {nothing}")
+    return Notice("Normal", JobEventReason.EXECUTE_ACTION, f"Start to execute action {answer.action} ")
+
+
+def _outdated(facts: JobFacts, cell: Move, answer: Answer) -> JobStatus:
+    """The status of a Job whose pods are all to be released: a higher version, and the phase that the action leads to."""
+    last = facts.job.status
+    retries = last.retry_count + cell.counts_as_retry
+    following = msgspec.structs.replace(last, version=last.version + 1, retry_count=retries)
+    if cell.to is not None:
+        following = status.entering(following, cell.to, answer.reason, answer.message)
+    if following.state.phase is not JobPhase.RESTARTING:
+        following = _all_marked(facts, following)
+    keep = Keep.FINISHED if retries >= facts.job.spec.max_retry else cell.keep  # the last try is kept for inspection
+    return _releasing(facts, following, plan.release(facts.pods, keep))
+
+
+def _releasing(facts: JobFacts, following: JobStatus, releasing: tuple[Pod, ...]) -> JobStatus:
+    """`following` as it is written when its phase is entered: what that is about to delete counts as terminating already."""
+    counts = count(facts.job, facts.pods.values(), releasing=releasing)
+    return status.killed(facts.job, status.counted(following, counts), facts.now)
+
+
+def _restart_part(facts: JobFacts, answer: Answer, cell: Move, told: tuple[Notice, ...]) -> Decision | None:
+    """Mark the pods in question and let the Job restart; they are deleted there."""
+    pods = answers.targets(answer, facts)
+    if pods is None:
+        return None
+    marks = _marking(pods)
+    if cell.to is None:
+        return Decision(marks, conclusive=False, notices=told) if marks else None
+    return Decision(marks, _restarting(facts, answer.reason, answer.message, tuple(pods)), notices=told)
+
+
+def _marking(pods: list[Pod]) -> tuple[Effect, ...]:
+    unmarked = [pod for pod in pods if not members.is_marked(pod)]
+    return (MarkPods(plan.victims_of(unmarked)),) if unmarked else ()
+
+
+def _restarting(facts: JobFacts, reason: JobReason, message: str, releasing: tuple[Pod, ...]) -> JobStatus:
+    last = facts.job.status
+    following = msgspec.structs.replace(last, retry_count=last.retry_count + 1)
+    return _releasing(facts, status.entering(following, JobPhase.RESTARTING, reason, message), releasing)
+
+
+def _keep_up(facts: JobFacts, *, idle: bool = False) -> Decision:
+    """What the phase asks for by itself."""
+    if move(facts.job.status.state.phase, Action.SYNC_JOB).deed is Deed.SYNC:
+        return _synchronise(facts, idle=idle)
+    return _release(facts, idle=idle)
+
+
+def _synchronise(facts: JobFacts, *, idle: bool) -> Decision:
+    """Bring what there is in line with the spec."""
+    job, phase = facts.job, facts.job.status.state.phase
+    broken_off = plan.interrupted(job, facts.pods) if phase in (JobPhase.PENDING, JobPhase.RUNNING) else ()
+    if broken_off and not idle:
+        names = ", ".join(pod.metadata.name for pod in broken_off)
+        message = f"{_failure(broken_off)}the restart of {names} is carried on"
+        return Decision(status=_restarting(facts, _reason_of(broken_off), message, broken_off))
+    tasks = {task.name for task in job.spec.tasks}
+    counts = count(job, (pod for pod in facts.pods.values() if members.task_of(pod) in tasks))
+    change = following_phase(phase, job.spec, counts, job.status.retry_count)
+    if change and change.to in _ENDS:
+        return Decision(status=_ended(facts, counts, change))
+    if (half := _half_gang(facts, counts)) and not idle:
+        return Decision((DeletePods(plan.victims_of(half), gives_back=True),), conclusive=False)
+    obstacle = preparation.obstacle(facts)
+    effects = _wanted(facts, blocked=bool(obstacle) or facts.memory.held)
+    if effects and not idle:
+        return Decision(effects, conclusive=False, obstacle=obstacle)
+    if effects and phase is JobPhase.RESTARTING:
+        change = None  # pods of before may still be there
+    complete = not (effects or obstacle or facts.memory.held)
+    return Decision(status=_synchronised(facts, counts, change, complete=complete), obstacle=obstacle)
+
+
+def _half_gang(facts: JobFacts, counts: Counts) -> tuple[Pod, ...]:
+    """The pods of a gang that cannot be completed and of which none has started."""
+    started = counts.running + counts.succeeded + counts.failed
+    waits = facts.memory.gives_back and facts.job.status.state.phase is JobPhase.PENDING and started == 0
+    if not waits or counts.pending >= min_available(facts.job.spec):
+        return ()
+    return tuple(pod for pod in facts.pods.values() if not pod.metadata.is_terminating and not pod.spec.node_name)
+
+
+def _failure(pods: Iterable[Pod]) -> str:
+    """The last of `pods` that failed, as the beginning of a message; empty when none did."""
+    last = last_failure(pods)
+    return f"{last}; " if last else ""
+
+
+def _reason_of(pods: tuple[Pod, ...]) -> JobReason:
+    failed = any(pod.status.phase is PodPhase.FAILED for pod in pods)
+    return JobReason.POD_FAILED if failed else JobReason.POD_EVICTED
+
+
+def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
+    """What is to go, to be prepared and to come; `blocked`: the Job cannot get on, so nothing new is made."""
+    job = facts.job
+    going: list[Effect] = []
+    if job.status.state.phase is JobPhase.RESTARTING:
+        keep = Keep.FINISHED if status.was_resumed(job.status) else Keep.NONE
+        old = plan.release(facts.pods, keep, older_than=job.status.version)
+        going = [DeletePods(plan.victims_of(old))] if old else []
+    prepared = () if blocked else tuple(preparation.preparations(facts))
+    if going or prepared:
+        return (*going, *prepared)
+    awaited = volumes.examine(job, facts.claims).awaited
+    following = plan.plan(job, facts.pods)
+    if blocked or awaited or not podgroups.is_admitted(facts.group):
+        following = dataclasses.replace(following, missing=())
+    return tuple(following.effects())
+
+
+def _synchronised(facts: JobFacts, counts: Counts, change: Change | None, *, complete: bool) -> JobStatus | None:
+    """The status after a synchronisation; `complete`: nothing was left undone."""
+    job, last = facts.job, facts.job.status
+    resources = {**last.controlled_resources, **volumes.resources_of(job)}
+    if preparation.is_prepared(facts):
+        resources |= facts.marks
+    generation = job.metadata.generation if complete else last.observed_generation
+    following = msgspec.structs.replace(
+        status.counted(last, counts),
+        min_available=min_available(job.spec),
+        controlled_resources=resources,
+        observed_generation=generation,
+    )
+    if change:
+        following = status.entering(following, change.to, change.reason or "", change.message)
+    following = waits.explained(facts, following)
+    return None if status.is_same(last, following) else status.synchronised(following, facts.now)
+
+
+def _ended(facts: JobFacts, counts: Counts, change: Change) -> JobStatus:
+    """The status of a Job that is over: what is left of it belongs to an older version from here on."""
+    last = facts.job.status
+    following = msgspec.structs.replace(status.counted(last, counts), version=last.version + 1)
+    message = change.message
+    if change.to is JobPhase.FAILED:  # what users ask is why
+        cause = f"{last.state.message}; " if last.state.phase is JobPhase.RESTARTING and last.state.message else ""
+        message = (cause or _failure(facts.pods.values())) + message
+    following = status.entering(following, change.to, change.reason or "", message)
+    return status.killed(facts.job, _all_marked(facts, following), facts.now)
+
+
+def _all_marked(facts: JobFacts, following: JobStatus) -> JobStatus:
+    """Every plugin marked, also one whose objects were only begun: what is marked is removed."""
+    return msgspec.structs.replace(following, controlled_resources={**following.controlled_resources, **facts.marks})
+
+
+def _release(facts: JobFacts, *, idle: bool) -> Decision:
+    """Let go of everything but the finished pods."""
+    job, last = facts.job, facts.job.status
+    effects: list[Effect] = []
+    if living := plan.release(facts.pods, Keep.FINISHED):
+        effects.append(DeletePods(plan.victims_of(living)))
+    if facts.group is not None and not facts.group.metadata.is_terminating:
+        effects.append(DeleteGroup(facts.group.metadata.name, facts.group.metadata.uid))
+    marks = {key for key in last.controlled_resources if key.startswith(status.PLUGIN_MARK)}
+    if marks and not facts.memory.removed:
+        effects.append(RemovePlugins())
+    if effects and not idle:
+        return Decision(tuple(effects), conclusive=False)
+    counts = count(job, facts.pods.values())
+    following = status.counted(last, counts)
+    if facts.memory.removed:
+        kept = {key: value for key, value in last.controlled_resources.items() if key not in marks}
+        following = msgspec.structs.replace(following, controlled_resources=kept)
+    change = following_phase(last.state.phase, job.spec, counts, last.retry_count)
+    if change:
+        cause = f"{last.state.message}; " if last.state.message else ""  # why it ended is still what users ask
+        following = status.entering(following, change.to, change.reason or "", cause + change.message)
+    return Decision(status=None if status.is_same(last, following) else status.killed(job, following, facts.now))

@@ -1,0 +1,85 @@
+"""Answers whose time runs: kept in the status of their Job, so that no restart forgets or repeats one.
+
+All times are by the clock of the API server. What a node says of the time is not believed, as its clock may differ by minutes:
+an answer to what a pod shows waits from when that was seen first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from pyroclast.api.enums import BusEvent
+from pyroclast.api.records import DelayedAction, Job
+from pyroclast.lifecycle.job.facts import JobFacts
+from pyroclast.lifecycle.job.occurrences import Occurrence
+from pyroclast.lifecycle.job.policies import Response
+from pyroclast.lifecycle.times import format_time, parse_time
+
+__all__ = ["kept", "remembered", "since", "timed"]
+
+Identity: TypeAlias = tuple[BusEvent, int, str, str, str]
+
+_SHOWN_NOWHERE: Final = (BusEvent.POD_EVICTED, BusEvent.UNKNOWN)
+"""What no object shows afterwards."""
+
+
+def remembered(facts: JobFacts) -> tuple[Occurrence, ...]:
+    """What happened and shows in no object any more: what the shell remembers, and what the status kept for it."""
+    known = {_identity(occurrence): occurrence for occurrence in _of_status(facts.job) if occurrence.event in _SHOWN_NOWHERE}
+    known |= {_identity(occurrence): occurrence for occurrence in facts.memory.occurrences}
+    return tuple(known.values())
+
+
+def since(facts: JobFacts) -> Mapping[Identity, float]:
+    """When the time of each answer began to run, in seconds since the epoch."""
+    times = {_identity(occurrence): occurrence.at for occurrence in _of_status(facts.job)}
+    return times | {_identity(response.occurrence): response.occurrence.at for response in facts.memory.armed}
+
+
+def timed(response: Response, known: Mapping[Identity, float], now: float) -> Response:
+    """`response` with its time counted from when what it answers was seen first; the age of a pod is the server's own word."""
+    occurrence = response.occurrence
+    if response.delay == 0 or occurrence.event is BusEvent.POD_PENDING:
+        return response
+    at = known.get(_identity(occurrence), occurrence.at if occurrence.event in _SHOWN_NOWHERE else now)
+    return dataclasses.replace(response, occurrence=dataclasses.replace(occurrence, at=at))
+
+
+def kept(responses: Iterable[Response]) -> tuple[DelayedAction, ...]:
+    """What the status keeps of `responses`: all but those whose time can be read off the age of their pods."""
+    lasting = (response for response in responses if response.occurrence.event is not BusEvent.POD_PENDING)
+    return tuple(
+        DelayedAction(
+            action=response.action,
+            event=response.occurrence.event,
+            at=format_time(response.occurrence.at),
+            task=response.occurrence.task,
+            pod=response.occurrence.pod,
+            uid=response.occurrence.uid,
+            partition=response.occurrence.partition,
+            version=response.occurrence.version,
+            exit_code=response.occurrence.exit_code,
+        )
+        for response in lasting
+    )
+
+
+def _of_status(job: Job) -> Iterator[Occurrence]:
+    for action in job.status.delayed_actions:
+        if action.at:
+            yield Occurrence(
+                action.event,
+                parse_time(action.at),
+                action.version,
+                action.task,
+                action.pod,
+                action.uid,
+                action.partition,
+                action.exit_code,
+            )
+
+
+def _identity(occurrence: Occurrence) -> Identity:
+    return occurrence.event, occurrence.version, occurrence.task, occurrence.pod, occurrence.uid

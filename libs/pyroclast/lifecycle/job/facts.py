@@ -1,0 +1,104 @@
+"""What a decision about a Job is made from, and what it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyroclast.api.enums import JobEventReason, JobReason
+from pyroclast.api.records import Job, JobStatus, Pod, PodGroup, Queue
+from pyroclast.lifecycle.effects import Effect
+from pyroclast.lifecycle.job.occurrences import Occurrence
+from pyroclast.lifecycle.job.policies import Response
+
+__all__ = ["Decision", "JobFacts", "Notice", "Order", "Remembered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An action that somebody asked for by a Command, or that the controller gives itself.
+
+    `reason` and `message` go into the status.
+    """
+
+    action: str
+    reason: JobReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What happened and shows in no object.
+
+    It may be lost at any moment: then nothing is doubled, at worst something is not answered.
+    """
+
+    orders: tuple[Order, ...] = ()
+    occurrences: tuple[Occurrence, ...] = ()
+    """Deletions of pods, and PodGroups that turned Unknown."""
+    prepared: int = 0
+    """The generation of the Job for which the plugin objects were made; 0: none."""
+    removed: bool = False
+    """The plugin objects were deleted, and not made since."""
+    armed: tuple[Response, ...] = ()
+    """Answers whose time runs, as the last decision had them."""
+    refused: str = ""
+    """Why the Job could not get on when that was tried last; empty: it could."""
+    held: bool = False
+    """Nothing new is to be made yet: it would be refused again."""
+    gives_back: bool = False
+    """A gang of which none has started has to let go of its pods: it was kept from being complete for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """All that is known of a Job at one moment."""
+
+    job: Job
+    now: float
+    """Seconds since the epoch."""
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    """The pods that the Job controls, by name."""
+    group: PodGroup | None = None
+    queue: Queue | None = None
+    claims: frozenset[str] = frozenset()
+    """Names of the claims in the Job's namespace, those that the Job names at least."""
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    """PriorityClasses by name."""
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """The entries of `status.controlledResources` that the plugins of the Job leave when they are set up."""
+    memory: Remembered = Remembered()
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An Event to record on the Job."""
+
+    type: str
+    reason: JobEventReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do now.
+
+    The effects come first, in order; each step is begun when the one before it has gone well. If they are `conclusive`, `status`
+    is what to write then. Otherwise the world has to be looked at again after them.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    status: JobStatus | None = None
+    """The status to write; None: it is right as it is."""
+    conclusive: bool = True
+    notices: tuple[Notice, ...] = ()
+    armed: tuple[Response, ...] = ()
+    """Answers that wait for their time."""
+    look_again_at: float | None = None
+    """When to decide anew even if nothing happens, in seconds since the epoch."""
+    order: Order | None = None
+    """The order that this carries out: it is done with when the decision is."""
+    forget: frozenset[Occurrence] = frozenset()
+    """Remembered occurrences that are done with when the decision is."""
+    obstacle: str = ""
+    """Why the Job cannot get on although it should, when waiting alone may not help."""

@@ -1,0 +1,137 @@
+"""The state machine of a Job as a table: what each action means in each phase.
+
+Separate from the code that decides so that it can be read, checked for completeness and drawn (`diagram`) as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pyroclast.api.enums import Action, JobPhase
+from pyroclast.lifecycle.gang.plan import Keep
+
+__all__ = ["MOVES", "PROGRESS", "Deed", "Move", "diagram", "has_effect", "meaningless", "move"]
+
+
+class Deed(Enum):
+    """What an action does. It writes the status, and at most marks pods; pods are deleted in the phase that follows, from what is
+    seen there.
+    """
+
+    SYNC = "sync"
+    """Nothing of its own: the phase makes the pods that are missing and deletes those that are too many."""
+    RELEASE = "release"
+    """Raise the version, so that all pods are of one before: the phase entered deletes them, but for those that `Keep` names, and
+    gives up the PodGroup and the plugin objects.
+    """
+    RELEASE_PART = "release part"
+    """Mark the pods of one task, one partition, or one pod: the phase entered deletes those; the others, the PodGroup and the
+    plugin objects stay.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One cell of the table. `to` is the phase entered at once; without it the phase's own rule (`progress`) decides."""
+
+    deed: Deed
+    keep: Keep = Keep.OTHERS
+    to: JobPhase | None = None
+    counts_as_retry: bool = False
+
+
+_TARGETED: Final = (Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION)
+_SYNC: Final = Move(Deed.SYNC)
+_STAY: Final = Move(Deed.RELEASE, Keep.FINISHED)
+_RESUME: Final = Move(Deed.RELEASE, Keep.FINISHED, JobPhase.RESTARTING, counts_as_retry=True)
+
+_ALIVE: Final[Mapping[str, Move]] = {
+    Action.RESTART_JOB: Move(Deed.RELEASE, Keep.NONE, JobPhase.RESTARTING, counts_as_retry=True),
+    **dict.fromkeys(_TARGETED, Move(Deed.RELEASE_PART, Keep.OTHERS, JobPhase.RESTARTING, counts_as_retry=True)),
+    Action.ABORT_JOB: Move(Deed.RELEASE, Keep.FINISHED, JobPhase.ABORTING),
+    Action.COMPLETE_JOB: Move(Deed.RELEASE, Keep.FINISHED, JobPhase.COMPLETING),
+    Action.TERMINATE_JOB: Move(Deed.RELEASE, Keep.FINISHED, JobPhase.TERMINATING),
+}
+
+
+def _row(otherwise: Move, *named: Mapping[str, Move]) -> Mapping[str, Move]:
+    row: dict[str, Move] = dict.fromkeys(Action, otherwise)
+    for moves in named:
+        row.update(moves)
+    return row
+
+
+MOVES: Final[Mapping[JobPhase, Mapping[str, Move]]] = {
+    JobPhase.NEW: _row(_SYNC, _ALIVE),
+    JobPhase.PENDING: _row(_SYNC, _ALIVE),
+    JobPhase.RUNNING: _row(_SYNC, _ALIVE),
+    # A Job that restarts cannot be aborted, terminated or completed: the pods are killed once more, that is all.
+    JobPhase.RESTARTING: _row(
+        Move(Deed.RELEASE, Keep.NONE), {Action.SYNC_JOB: _SYNC}, dict.fromkeys(_TARGETED, Move(Deed.RELEASE_PART))
+    ),
+    JobPhase.ABORTING: _row(_STAY, {Action.RESUME_JOB: _RESUME}),
+    JobPhase.ABORTED: _row(_STAY, {Action.RESUME_JOB: _RESUME}),
+    JobPhase.COMPLETING: _row(_STAY),
+    JobPhase.COMPLETED: _row(_STAY),
+    JobPhase.TERMINATING: _row(_STAY),
+    JobPhase.TERMINATED: _row(_STAY),
+    JobPhase.FAILED: _row(_STAY),
+}
+
+PROGRESS: Final[Mapping[JobPhase, tuple[JobPhase, ...]]] = {
+    JobPhase.NEW: (JobPhase.PENDING,),
+    JobPhase.PENDING: (JobPhase.RUNNING,),
+    JobPhase.RUNNING: (JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.PENDING),
+    JobPhase.RESTARTING: (JobPhase.PENDING, JobPhase.FAILED),
+    JobPhase.ABORTING: (JobPhase.ABORTED,),
+    JobPhase.ABORTED: (),
+    JobPhase.COMPLETING: (JobPhase.COMPLETED,),
+    JobPhase.COMPLETED: (),
+    JobPhase.TERMINATING: (JobPhase.TERMINATED,),
+    JobPhase.TERMINATED: (),
+    JobPhase.FAILED: (),
+}
+"""The phases that a phase's own rule may lead to, without any action."""
+
+
+def move(phase: JobPhase, action: str) -> Move:
+    """The cell of `phase` and `action`; an action that nobody knows is treated like an internal one."""
+    row = MOVES[phase]
+    return row.get(action, row[Action.ENQUEUE_JOB])
+
+
+def has_effect(phase: JobPhase, action: str) -> bool:
+    """Whether `action` does anything to a Job in `phase` that the phase does not do by itself."""
+    cell = move(phase, action)
+    return cell.deed is Deed.RELEASE_PART or (cell.deed is Deed.RELEASE and (cell.to is not None or cell.keep is Keep.NONE))
+
+
+def meaningless(phase: JobPhase, action: str) -> str:
+    """Why `action` does not do what it says to a Job in `phase`; empty when it does."""
+    known = [known for known in Action if known.is_for_policies]
+    if action not in (*known, Action.SYNC_JOB):
+        return f"that is no action of a Job, which are {', '.join(known)}"
+    cell = MOVES[phase][action]
+    if cell.to is not None or cell.deed is Deed.RELEASE_PART or action == Action.SYNC_JOB:
+        return ""
+    if phase is JobPhase.RESTARTING:
+        return "" if action == Action.RESTART_JOB else "the Job restarts, so its pods are only released once more"
+    return f"that means nothing to a Job that is {phase or JobPhase.PENDING}"
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, for the documentation."""
+    lines = ["stateDiagram-v2", "  [*] --> Pending"]
+    for phase in JobPhase:
+        if phase is JobPhase.NEW:
+            continue
+        lines += [f"  {phase} --> {to}" for to in PROGRESS[phase]]
+        for to in dict.fromkeys(cell.to for cell in MOVES[phase].values() if cell.to is not None):
+            actions = sorted(action for action, cell in MOVES[phase].items() if cell.to is to)
+            lines.append(f"  {phase} --> {to}: {', '.join(actions)}")
+        if phase.is_finished:
+            lines.append(f"  {phase} --> [*]")
+    return "\n".join(lines) + "\n"

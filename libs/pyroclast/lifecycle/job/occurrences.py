@@ -1,0 +1,215 @@
+"""What has happened to a Job that a policy may answer, read off the state of its pods.
+
+Level, not edge: as long as a pod stands there failed, its failure is an occurrence, however often and by whomever it is looked
+at. What has been answered no longer occurs, because the pods of then are of an older version or marked. Only what leaves no
+trace in the cluster (a pod that was deleted, a PodGroup that turned Unknown) is remembered by the shell, and given back to the
+decision with the others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyroclast.api import keys
+from pyroclast.api.enums import BusEvent, JobPhase, PodPhase
+from pyroclast.api.records import Job, LifecyclePolicy, Pod, Task
+from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.gang.pods import partition_of
+from pyroclast.lifecycle.times import parse_time
+
+__all__ = ["Occurrence", "evicted", "last_failure", "missed", "observed", "unseen"]
+
+_DEFAULT_RESTARTS: Final = 3
+
+_SHOWN_IN: Final = {
+    PodPhase.FAILED: frozenset({BusEvent.POD_FAILED}),
+    PodPhase.PENDING: frozenset({BusEvent.POD_PENDING, BusEvent.TASK_FAILED}),
+    PodPhase.RUNNING: frozenset({BusEvent.TASK_FAILED}),
+}
+"""What a pod may show in which phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """An event of a Job; `at` is when it happened, in seconds since the epoch.
+
+    What concerns no single pod leaves the pod empty.
+    """
+
+    event: BusEvent
+    at: float
+    version: int
+    task: str = ""
+    pod: str = ""
+    uid: str = ""
+    partition: str = ""
+    exit_code: int = 0
+    """How the pod ended; only of one that failed, as policies match it."""
+    last_exit: int = 0
+    """How the containers of a pod ended last that were restarted too often."""
+
+    def __str__(self) -> str:
+        """A sentence for `status.state.message`."""
+        match self.event:
+            case BusEvent.POD_FAILED:
+                code = f" with exit code {self.exit_code}" if self.exit_code else ""
+                return f"pod {self.pod} of task {self.task} failed{code}"
+            case BusEvent.POD_EVICTED:
+                return f"pod {self.pod} of task {self.task} was deleted"
+            case BusEvent.POD_PENDING:
+                return f"pod {self.pod} of task {self.task} is pending"
+            case BusEvent.TASK_COMPLETED:
+                return f"all pods of task {self.task} have succeeded, {self.pod} as the last"
+            case BusEvent.TASK_FAILED:
+                code = f", the last time with exit code {self.last_exit}" if self.last_exit else ""
+                return f"the containers of pod {self.pod} of task {self.task} were restarted too often{code}"
+            case BusEvent.UNKNOWN:
+                return "some pods of the gang run while others cannot be placed"
+            case _:
+                return self.event.value
+
+
+def observed(job: Job, pods: Mapping[str, Pod]) -> Iterator[Occurrence]:
+    """What the pods of `job` (by name) show of what its policies name. Pods of an older version, and pods that are marked, show
+    nothing.
+    """
+    of_job = _named_by(job.spec.policies)
+    for task in job.spec.tasks:
+        named = of_job | _named_by(task.policies)
+        phases = {phase for phase, events in _SHOWN_IN.items() if not named.isdisjoint(events)}
+        for pod in _pods_of(job, task, pods) if phases else ():
+            if pod.status.phase in phases and _counts(job, pod):
+                yield from _of_pod(task, pod)
+        if BusEvent.TASK_COMPLETED in named:
+            yield from _completion(job, task, pods)
+
+
+def _named_by(policies: Iterable[LifecyclePolicy]) -> frozenset[BusEvent]:
+    """The events that `policies` may answer."""
+    named: set[BusEvent] = set()
+    for policy in policies:
+        named.update(policy.events)
+        if policy.event is not None:
+            named.add(policy.event)
+        if policy.exit_code is not None:
+            named.add(BusEvent.POD_FAILED)
+    return frozenset(BusEvent) if BusEvent.ANY in named else frozenset(named)
+
+
+def evicted(job: Job, pod: Pod, at: float) -> Occurrence | None:
+    """That `pod` was deleted by somebody else; None when it shows that the controller let it go."""
+    return None if members.is_released(job, pod) else _occurrence(BusEvent.POD_EVICTED, pod, at)
+
+
+def last_failure(pods: Iterable[Pod]) -> Occurrence | None:
+    """The failure that came last; None when no pod has failed."""
+    failed = [pod for pod in pods if pod.status.phase is PodPhase.FAILED]
+    last = max(failed, key=_finished_at, default=None)
+    return _occurrence(BusEvent.POD_FAILED, last, _finished_at(last), exit_code=members.exit_code(last)) if last else None
+
+
+def missed(job: Job, pods: Mapping[str, Pod], at: float) -> Iterator[Occurrence]:
+    """Deletions that nobody watched, found at `at`: a Job that runs has fewer pods than its status has counted.
+
+    The counts of its tasks tell which of those that are missing were there; what was going already is counted for the Job as a
+    whole, without those that the controller had deleted itself.
+    """
+    status = job.status
+    released = sum(pod.metadata.is_terminating and members.is_released(job, pod) for pod in pods.values())
+    foreign = len(pods) - min(released, status.terminating_by_controller)
+    if status.state.phase is not JobPhase.RUNNING or status.observed_generation != job.metadata.generation:
+        return  # what is missing may not have been made yet, or have been too many
+    there = Counter(members.task_of(pod) for pod in pods.values())
+    counted = {name: sum(state.phase.values()) for name, state in status.task_status_count.items()}
+    surely = {task.name: max(0, counted.get(task.name, 0) - there[task.name]) for task in job.spec.tasks}
+    others = sum(counted.values()) + status.terminating - status.terminating_by_controller - foreign - sum(surely.values())
+    for task in job.spec.tasks:
+        names = members.pod_names(job.metadata.name, task.name, task.replicas)
+        absent = [(index, name) for index, name in enumerate(names) if name not in pods]
+        further = max(0, min(others, len(absent) - surely[task.name]))
+        others -= further
+        for index, name in absent[: surely[task.name] + further]:
+            partition = partition_of(task, index) or ""
+            yield Occurrence(BusEvent.POD_EVICTED, at, status.version, task.name, name, partition=partition)
+
+
+def unseen(job: Job, pods: Mapping[str, Pod], at: float) -> Iterator[Occurrence]:
+    """Pods that are not seen although the status has counted more than are: they have gone, or only lost their labels."""
+    status = job.status
+    counted = status.pending + status.running + status.succeeded + status.failed + status.unknown + status.terminating
+    if counted <= len(pods):
+        return
+    for task in job.spec.tasks:
+        for index, name in enumerate(members.pod_names(job.metadata.name, task.name, task.replicas)):
+            if name not in pods:
+                partition = partition_of(task, index) or ""
+                yield Occurrence(BusEvent.POD_EVICTED, at, status.version, task.name, name, partition=partition)
+
+
+def _pods_of(job: Job, task: Task, pods: Mapping[str, Pod]) -> Iterator[Pod]:
+    for name in members.pod_names(job.metadata.name, task.name, task.replicas):
+        pod = pods.get(name)
+        if pod is not None:
+            yield pod
+
+
+def _counts(job: Job, pod: Pod) -> bool:
+    return members.version_of(pod) >= job.status.version and not members.is_marked(pod)
+
+
+def _of_pod(task: Task, pod: Pod) -> Iterator[Occurrence]:
+    match pod.status.phase:
+        case PodPhase.FAILED:
+            yield _occurrence(BusEvent.POD_FAILED, pod, _finished_at(pod), exit_code=members.exit_code(pod))
+        case PodPhase.PENDING | PodPhase.RUNNING if not pod.metadata.is_terminating:
+            if _restarted_too_often(task, pod):
+                happened = _occurrence(BusEvent.TASK_FAILED, pod, _finished_at(pod))
+                yield dataclasses.replace(happened, last_exit=members.last_exit_code(pod))
+            if pod.status.phase is PodPhase.PENDING:
+                yield _occurrence(BusEvent.POD_PENDING, pod, _created_at(pod))
+
+
+def _restarted_too_often(task: Task, pod: Pod) -> bool:
+    limit = task.max_retry or _DEFAULT_RESTARTS
+    return limit > 0 and members.restarts(pod) >= limit
+
+
+def _completion(job: Job, task: Task, pods: Mapping[str, Pod]) -> Iterator[Occurrence]:
+    succeeded = [pod for pod in _pods_of(job, task, pods) if pod.status.phase is PodPhase.SUCCEEDED]
+    if not succeeded or len(succeeded) < task.replicas:
+        return
+    last = max(succeeded, key=_finished_at)
+    if _counts(job, last):
+        yield _occurrence(BusEvent.TASK_COMPLETED, last, _finished_at(last))
+
+
+def _occurrence(event: BusEvent, pod: Pod, at: float, *, exit_code: int = 0) -> Occurrence:
+    return Occurrence(
+        event,
+        at,
+        version=members.version_of(pod),
+        task=members.task_of(pod),
+        pod=pod.metadata.name,
+        uid=pod.metadata.uid,
+        partition=pod.metadata.labels.get(keys.PARTITION_ID, ""),
+        exit_code=exit_code,
+    )
+
+
+def _finished_at(pod: Pod) -> float:
+    """When the last of the containers ended that have ended; when the pod was made, if none says so."""
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    ended = (state.terminated for status in statuses for state in (status.state, status.last_state))
+    return _latest((terminated.finished_at for terminated in ended if terminated), default=_created_at(pod))
+
+
+def _created_at(pod: Pod) -> float:
+    return _latest((pod.metadata.creation_timestamp,), default=0.0)
+
+
+def _latest(times: Iterable[str | None], *, default: float) -> float:
+    return max((parse_time(time) for time in times if time), default=default)

@@ -1,0 +1,63 @@
+"""The policy engine: which action answers an occurrence, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyroclast.api.enums import BusEvent
+from pyroclast.api.records import Job, LifecyclePolicy
+from pyroclast.lifecycle.job.occurrences import Occurrence
+from pyroclast.lifecycle.times import duration_seconds
+
+__all__ = ["Response", "respond"]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The answer to an occurrence: `action`, `delay` seconds after it happened."""
+
+    occurrence: Occurrence
+    action: str
+    delay: float = 0.0
+
+    @property
+    def due(self) -> float:
+        """When the action is to be carried out, in seconds since the epoch."""
+        return self.occurrence.at + self.delay
+
+
+def respond(job: Job, occurrence: Occurrence) -> Response | None:
+    """The first policy of the occurrence's task that matches, else the first of the Job; None: nothing is to be done but to
+    synchronise.
+
+    A policy for `PodPending` without a timeout is passed over, since every pod begins as pending.
+    """
+    if occurrence.event.is_internal or occurrence.version < job.status.version:
+        return None
+    task = next((task for task in job.spec.tasks if task.name == occurrence.task), None) if occurrence.task else None
+    policy = (_match(task.policies, occurrence) if task else None) or _match(job.spec.policies, occurrence)
+    return Response(occurrence, policy.action, _delay(policy)) if policy else None
+
+
+def _match(policies: Sequence[LifecyclePolicy], occurrence: Occurrence) -> LifecyclePolicy | None:
+    return next((policy for policy in policies if _matches(policy, occurrence)), None)
+
+
+def _matches(policy: LifecyclePolicy, occurrence: Occurrence) -> bool:
+    events = {*policy.events, policy.event}
+    if (occurrence.event in events or BusEvent.ANY in events) and (
+        occurrence.event is not BusEvent.POD_PENDING or policy.timeout is not None
+    ):
+        return True
+    return policy.exit_code is not None and policy.exit_code == occurrence.exit_code
+
+
+def _delay(policy: LifecyclePolicy) -> float:
+    """Seconds to wait; a timeout that cannot be read (admission refuses it) means none."""
+    if policy.timeout is None:
+        return 0.0
+    try:
+        return max(0.0, duration_seconds(policy.timeout))
+    except ValueError:
+        return 0.0

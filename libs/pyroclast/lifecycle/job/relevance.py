@@ -1,0 +1,44 @@
+"""Whether a change of an object can change what is decided about its Job: the others cost no look."""
+
+from __future__ import annotations
+
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.records import Pod, PodGroup, Queue
+from pyroclast.lifecycle.gang import podgroups
+from pyroclast.lifecycle.job import waits
+
+__all__ = ["group_changed", "pod_changed", "queue_changed"]
+
+
+def pod_changed(old: Pod, new: Pod) -> bool:
+    """All but what nodes and schedulers note for themselves: where it is bound, its address, its conditions."""
+    return (
+        old.status.phase is not new.status.phase
+        or old.metadata.uid != new.metadata.uid
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or old.status.container_statuses != new.status.container_statuses
+        or old.status.init_container_statuses != new.status.init_container_statuses
+        or old.metadata.annotations != new.metadata.annotations
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.owner_references != new.metadata.owner_references
+    )
+
+
+def group_changed(old: PodGroup, new: PodGroup) -> bool:
+    """Whether it was let in, why it is not placed, and whatever we wrote into it."""
+    return (
+        podgroups.is_admitted(old) is not podgroups.is_admitted(new)
+        or old.metadata.uid != new.metadata.uid
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or old.metadata.finalizers != new.metadata.finalizers
+        or (new.status.phase is PodGroupPhase.UNKNOWN and old.status.phase is not PodGroupPhase.UNKNOWN)
+        or waits.newest_condition(old) != waits.newest_condition(new)
+        or old.spec != new.spec
+        or old.metadata.owner_references != new.metadata.owner_references
+        or old.metadata.annotations != new.metadata.annotations
+    )
+
+
+def queue_changed(old: Queue, new: Queue) -> bool:
+    """Where it sends its Jobs, and whether it lets them in."""
+    return old.spec.extend_clusters != new.spec.extend_clusters or old.status.state is not new.status.state

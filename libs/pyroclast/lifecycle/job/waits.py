@@ -1,0 +1,76 @@
+"""What a Job that has not started waits for, in the words of `status.state`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast.api import pending
+from pyroclast.api.enums import JobPhase, JobReason, PodGroupConditionType, QueueState
+from pyroclast.api.records import JobStatus, PodGroup
+from pyroclast.lifecycle.gang import podgroups, volumes
+from pyroclast.lifecycle.job import preparation, status
+from pyroclast.lifecycle.job.facts import JobFacts
+
+__all__ = ["closed_queue", "explained", "missing_claim", "newest_condition"]
+
+_PREFIX: Final = "waits: "
+"""Beginning of the messages of this module, by which they are known when there is nothing to wait for any more."""
+
+_BESIDE: Final = "; waits: "
+"""What parts such a message from that of a phase that goes on all the same."""
+
+
+def explained(facts: JobFacts, following: JobStatus) -> JobStatus:
+    """`following` with the reason and the message of what is waited for, or without those of what no longer is."""
+    state = following.state
+    if state.phase is JobPhase.RUNNING:
+        return _beside_running(facts, following)
+    cause = _cause(facts) if state.phase is JobPhase.PENDING else None
+    if cause is not None:
+        return status.entering(following, state.phase, *cause)
+    told = state.reason == JobReason.VOLUME_CLAIM_NOT_FOUND or state.message.startswith(_PREFIX)
+    return status.entering(following, state.phase, "", "") if told else following
+
+
+def _beside_running(facts: JobFacts, following: JobStatus) -> JobStatus:
+    """A Job that runs keeps the reason of its phase; what it is refused beyond that is said behind it."""
+    before = following.state.message.partition(_BESIDE)[0]
+    message = f"{before}{_BESIDE}{facts.memory.refused}" if facts.memory.refused else before
+    return status.entering(following, following.state.phase, following.state.reason, message)
+
+
+def closed_queue(facts: JobFacts) -> str:
+    """That the queue lets no gang in, if this one is not in yet; empty when it is, or may come in."""
+    state = facts.queue.status.state if facts.queue else None
+    if state not in (QueueState.CLOSED, QueueState.CLOSING) or podgroups.is_admitted(facts.group):
+        return ""
+    return f'queue "{facts.job.spec.queue}" is {state}, so the job starts when it is opened again'
+
+
+def missing_claim(name: str) -> str:
+    """That the claim of that name is not there, in the original's words."""
+    return f"pvc {name} is not found, the job will be in the Pending state until the PVC is created"
+
+
+def newest_condition(group: PodGroup | None) -> tuple[str, str] | None:
+    """Type and message of what was said last of a gang that is not placed; None when it is placed, or nothing is said."""
+    conditions = [condition for condition in group.status.conditions if condition.status == "True"] if group else []
+    newest = max(conditions, key=lambda condition: condition.last_transition_time or "", default=None)
+    if newest is None or newest.type == PodGroupConditionType.SCHEDULED:
+        return None
+    return newest.type, newest.message
+
+
+def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
+    """The nearest cause first: what keeps the objects from being made, then what keeps the gang from being placed."""
+    if awaited := volumes.examine(facts.job, facts.claims).awaited:
+        return JobReason.VOLUME_CLAIM_NOT_FOUND, missing_claim(awaited[0])
+    placed = newest_condition(facts.group)
+    causes = (
+        preparation.obstacle(facts),
+        facts.memory.refused,
+        closed_queue(facts),
+        pending.summary_of(placed[1]) if placed else "",
+    )
+    message = next(filter(None, causes), "")
+    return (JobReason.NOT_ENOUGH_PODS, _PREFIX + message) if message else None

@@ -1,0 +1,1 @@
+"""Which nodes each of several schedulers may use."""

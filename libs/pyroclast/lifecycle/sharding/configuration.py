@@ -1,0 +1,150 @@
+"""How nodes are divided among schedulers: as flags say it, or a ConfigMap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyroclast.resources import durations
+
+__all__ = ["DEFAULT", "KEY", "Policy", "SchedulerShare", "Sharding", "ShardingError", "from_flags", "read"]
+
+KEY: Final = "sharding.yaml"
+DEFAULT: Final = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:true:2:100")
+"""What `--scheduler-configs` means when it is not given."""
+RATE: Final = "allocation-rate"
+WARMUP: Final = "warmup"
+LIMIT: Final = "node-limit"
+_PARTS: Final = 7
+_PERIOD: Final = 120.0
+
+
+class ShardingError(ValueError):
+    """The configuration cannot be used; the message says which part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A step of the choice: it filters, gives points, or cuts off."""
+
+    name: str
+    weight: float = 1.0
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerShare:
+    """A scheduler, and by which policies it gets its nodes."""
+
+    name: str
+    type: str = ""
+    policies: tuple[Policy, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """All schedulers, in the order in which they choose. `period` in seconds. `on_events`: also when nodes and pods change."""
+
+    shares: tuple[SchedulerShare, ...]
+    period: float
+    on_events: bool = True
+
+
+def from_flags(texts: Sequence[str], *, period: float, on_events: bool) -> Sharding:
+    """The configuration of `--scheduler-configs`, each `name:type:minUtil:maxUtil:preferWarmup:minNodes:maxNodes`.
+
+    Raises:
+        ShardingError: One cannot be read.
+    """
+    shares = []
+    for text in texts or DEFAULT:
+        parts = text.split(":")
+        if len(parts) != _PARTS:
+            raise ShardingError(f"--scheduler-configs {text}: {_PARTS} parts are expected, there are {len(parts)}")
+        name, kind, low, high, warm, fewest, most = parts
+        try:
+            policies = _chain(float(low), float(high), int(fewest), int(most), prefer_warm=warm.lower() == "true")
+        except ValueError:
+            raise ShardingError(f"--scheduler-configs {text}: utilisation and numbers of nodes must be numbers") from None
+        shares.append(_checked(SchedulerShare(name, kind, policies), f"--scheduler-configs {text}"))
+    return Sharding(tuple(shares), period if period > 0 else _PERIOD, on_events)
+
+
+def read(data: Mapping[str, str], flags: Sharding) -> Sharding:
+    """The configuration in a ConfigMap; what it does not say is as `flags` say.
+
+    Raises:
+        ShardingError: It cannot be used.
+    """
+    import yaml  # noqa: PLC0415 - few have such a configuration
+
+    try:
+        document = yaml.safe_load(data.get(KEY, ""))
+    except yaml.YAMLError as error:
+        raise ShardingError(f"{KEY} is not YAML: {error}") from None
+    if document is None:
+        return flags
+    entries = document.get("schedulerConfigs") if isinstance(document, dict) else None
+    if not isinstance(entries, list) or not entries:
+        raise ShardingError(f"{KEY}: schedulerConfigs must list at least one scheduler")
+    shares = [_read_share(entry, f"{KEY}: schedulerConfigs[{place}]") for place, entry in enumerate(entries)]
+    period = document.get("shardSyncPeriod")
+    try:
+        seconds = flags.period if period is None else durations.nanoseconds(str(period)) / 1e9
+    except durations.DurationError:
+        raise ShardingError(f"{KEY}: shardSyncPeriod: {period} is not a duration such as 60s") from None
+    return Sharding(
+        tuple(shares), seconds if seconds > 0 else _PERIOD, document.get("enableNodeEventTrigger", flags.on_events) is True
+    )
+
+
+def _read_share(entry: object, where: str) -> SchedulerShare:
+    if not isinstance(entry, dict):
+        raise ShardingError(f"{where} must have name, type and policies")
+    try:
+        policies = tuple(_read_policies(entry.get("policies") or ())) or _chain(
+            float(entry.get("cpuUtilizationMin", 0.0)),
+            float(entry.get("cpuUtilizationMax", 1.0)),
+            int(entry.get("minNodes", 0)),
+            int(entry.get("maxNodes", 0)) if "maxNodes" in entry else None,
+            prefer_warm=entry.get("preferWarmupNodes") is True,
+        )
+    except (TypeError, ValueError, AttributeError):
+        raise ShardingError(f"{where}: weights, utilisation and numbers of nodes must be numbers") from None
+    return _checked(SchedulerShare(str(entry.get("name") or ""), str(entry.get("type") or ""), policies), where)
+
+
+def _read_policies(entries: Iterable[Mapping[str, Any]]) -> Iterable[Policy]:
+    for entry in entries:
+        yield Policy(str(entry.get("name") or ""), float(entry.get("weight", 1.0)), dict(entry.get("arguments") or {}))
+
+
+def _chain(low: float, high: float, fewest: int, most: int | None, *, prefer_warm: bool) -> tuple[Policy, ...]:
+    """The policies that the older form of a configuration stands for."""
+    limit = {"minNodes": fewest, **({"maxNodes": most} if most is not None else {})}
+    warm = (Policy(WARMUP),) if prefer_warm else ()
+    return (Policy(RATE, 1.0, {"minCPUUtil": low, "maxCPUUtil": high}), *warm, Policy(LIMIT, 1.0, limit))
+
+
+def _checked(share: SchedulerShare, where: str) -> SchedulerShare:
+    if not share.name:
+        raise ShardingError(f"{where}: a scheduler must have a name")
+    for policy in share.policies:
+        given = policy.arguments
+        if policy.name not in (RATE, WARMUP, LIMIT):
+            raise ShardingError(f"{where}: there is no policy {policy.name}; {RATE}, {WARMUP} and {LIMIT} are known")
+        if policy.weight < 0:
+            raise ShardingError(f"{where}: weight of {policy.name} must not be negative")
+        if policy.name != LIMIT and {"minNodes", "maxNodes"} & given.keys():
+            raise ShardingError(f"{where}: minNodes and maxNodes are arguments of {LIMIT} alone, not of {policy.name}")
+        if not _is_range(given.get("minCPUUtil", 0.0), given.get("maxCPUUtil", 1.0), most=1.0):
+            raise ShardingError(f"{where}: utilisation must be within 0 and 1, its minimum not above its maximum")
+        if not _is_range(given.get("minNodes", 0), given.get("maxNodes", float("inf")), most=float("inf")):
+            raise ShardingError(f"{where}: minNodes must not be negative, nor above maxNodes")
+    return share
+
+
+def _is_range(low: object, high: object, *, most: float) -> bool:
+    numbers = isinstance(low, int | float) and isinstance(high, int | float)
+    return numbers and 0 <= low <= high <= most  # type: ignore[operator]

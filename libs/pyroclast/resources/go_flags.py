@@ -1,0 +1,107 @@
+"""Lists of arguments, read by the rules of Go's `flag` package, which those who write them know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+__all__ = ["Flags", "Value", "parse"]
+
+Value: TypeAlias = bool | int | str
+
+_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+_INTEGER: Final = re.compile(r"[+-]?(0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|[0-9][0-9_]*)")
+
+_MOST_SHOWN: Final = 40
+"""Characters of an argument that a mistake repeats: enough to find it, not enough to give a private key away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The values of flags by name; they are not shown, as one of them may be a key.
+
+    Attributes:
+        values: what was given, else the defaults.
+        mistake: why reading stopped before the end, and `position`, at which argument; empty when nothing was wrong.
+    """
+
+    values: Mapping[str, Value] = field(repr=False)
+    mistake: str = ""
+    position: int = 0
+
+    def is_set(self, name: str) -> bool:
+        """The value of a boolean flag."""
+        return bool(self.values[name])
+
+    def number(self, name: str) -> int:
+        """The value of an integer flag."""
+        return int(self.values[name])
+
+    def text(self, name: str) -> str:
+        """The value of a string flag."""
+        return str(self.values[name])
+
+
+class _Stop(Exception):
+    """The rest is not read; the message says why, empty when that is in order."""
+
+
+def parse(arguments: Sequence[str], defaults: Mapping[str, Value]) -> Flags:
+    """The flags that `defaults` names; the type of a default is the type of its flag.
+
+    Reading stops at the first word that is no flag, at `--` and at the first mistake; what was read before it holds.
+    """
+    values = dict(defaults)
+    words = list(arguments)
+    position = 0
+    try:
+        while words:
+            position = len(arguments) - len(words)
+            name, value = _next(words, values)
+            values[name] = value
+    except _Stop as stop:
+        return Flags(values, str(stop), position)
+    return Flags(values)
+
+
+def _next(words: list[str], values: Mapping[str, Value]) -> tuple[str, Value]:
+    word = words.pop(0)
+    if not word.startswith("-") or word in ("-", "--"):
+        raise _Stop("")
+    name, given, text = word.removeprefix("-").removeprefix("-").partition("=")
+    if name not in values:
+        raise _Stop(f"flag provided but not defined: -{_shown(name)}")
+    if isinstance(values[name], bool):
+        return name, _boolean(name, text) if given else True
+    if not given:
+        if not words:
+            raise _Stop(f"flag needs an argument: -{name}")
+        text = words.pop(0)
+    return name, _integer(name, text) if isinstance(values[name], int) else text
+
+
+def _boolean(name: str, text: str) -> bool:
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise _Stop(f'invalid boolean value "{_shown(text)}" for -{name}: parse error')
+
+
+def _integer(name: str, text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise _Stop(f'invalid value "{_shown(text)}" for flag -{name}: parse error')
+    digits = text.lstrip("+-")
+    octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xXbBoO"
+    try:
+        return int(text, 8) if octal else int(text, 0)
+    except ValueError:
+        raise _Stop(f'invalid value "{_shown(text)}" for flag -{name}: parse error') from None
+
+
+def _shown(text: str) -> str:
+    first = text.split(maxsplit=1)[0] if text.split() else ""
+    return first if first == text and len(text) <= _MOST_SHOWN else f"{first[:_MOST_SHOWN]}…"

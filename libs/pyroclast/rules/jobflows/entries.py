@@ -1,0 +1,160 @@
+"""What speaks against single entries of a flow: statements that contradict themselves, and Jobs that could not be made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from pyroclast.api.jobs import JobSpec
+from pyroclast.resources.durations import DurationError, nanoseconds
+from pyroclast.rules.errors import FieldError, invalid, required
+from pyroclast.rules.jobs import check_template_spec
+from pyroclast.rules.lookups import FlowKnowledge
+from pyroclast.rules.values import items, mapping, mappings, string_items, text
+from pyroclast.rules.verdicts import Finding
+
+__all__ = ["MOST_JOBS", "check_entry", "check_probes", "check_size", "probe_warnings", "rounds"]
+
+MOST_JOBS: Final = 5000
+"""Jobs that the loops of one flow may make: its status has a line for each, and an object is limited to some 1.5 MB."""
+
+_PROBES: Final = ("httpGetList", "tcpSocketList", "taskStatusList")
+
+
+def check_entry(entry: Mapping[str, Any], path: str, namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
+    """Everything wrong with the entry at `path`; its template is looked at where it is there already."""
+    name = text(entry.get("name"))
+    for error in (*_statements(entry, path), *_expressions(entry, path, known)):
+        yield Finding(f"entry {name}: {error};", (_of_entry(error, name),), extra=True)
+    yield from _patch(entry, path, namespace, known)
+
+
+def check_size(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
+    """Whether the loops of the flow make too many Jobs."""
+    jobs = sum(rounds(entry) for _, entry in entries.values())
+    if jobs > MOST_JOBS:
+        sentence = f"the loops of the flow would make {jobs} Jobs, at most {MOST_JOBS} are possible"
+        yield Finding(f"{sentence};", (invalid("spec.flows", jobs, sentence),), extra=True)
+
+
+def check_probes(entries: Mapping[str, tuple[int, Mapping[str, Any]]], namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
+    """Probes of tasks that no target has. Where the template of a target is not there yet, that cannot be said."""
+    for name, (index, entry) in entries.items():
+        depends = mapping(entry.get("dependsOn"))
+        probe = mapping(depends.get("probe"))
+        targets = [entries[target][1] for target in string_items(depends.get("targets")) if target in entries]
+        if not probe or not targets:
+            continue
+        tasks = [_tasks(target, namespace, known) for target in targets]
+        if any(each is None for each in tasks):
+            continue
+        there = {task for each in tasks if each is not None for task in each}
+        for kind in _PROBES:
+            for number, one in mappings(probe.get(kind)):
+                task = text(one.get("taskName"))
+                if task and task not in there:
+                    path = f"spec.flows[{index}].dependsOn.probe.{kind}[{number}].taskName"
+                    error = invalid(path, task, f"no target of {name} has a task of this name")
+                    yield Finding(f"entry {name}: {error};", (_of_entry(error, name),), extra=True)
+
+
+def probe_warnings(entry: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Probes that do not do what they seem to."""
+    depends = mapping(entry.get("dependsOn"))
+    probe = mapping(depends.get("probe"))
+    if any(items(probe.get(kind)) for kind in _PROBES) and not items(depends.get("targets")):
+        yield f"{path}.dependsOn.probe: has no effect without targets"
+    for kind in _PROBES[:2]:
+        for number, one in mappings(probe.get(kind)):
+            if not one.get("port"):
+                yield f"{path}.dependsOn.probe.{kind}[{number}].port: without a port the probe never passes"
+
+
+def rounds(entry: Mapping[str, Any]) -> int:
+    """How many rounds the loop of an entry has."""
+    loop = mapping(entry.get("for"))
+    count, values = loop.get("count"), items(loop.get("items"))
+    return len(values) if values else count if isinstance(count, int) else 0
+
+
+def _statements(entry: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    condition = entry.get("if")
+    if isinstance(condition, dict):
+        by_target, by_expression = bool(text(condition.get("target"))), bool(text(condition.get("expression")))
+        if by_target == by_expression:
+            yield invalid(f"{path}.if", condition, "must have either target (with phase) or expression")
+    elif items(entry.get("else")):
+        yield required(f"{path}.if", "else is what runs when if does not hold")
+    for number, case in mappings(mapping(entry.get("switch")).get("cases")):
+        if (case.get("phase") is None) == (case.get("exitCode") is None):
+            yield invalid(f"{path}.switch.cases[{number}]", case, "must have either phase or exitCode")
+    loop = entry.get("for")
+    if isinstance(loop, dict) and (loop.get("count") is None) == (not items(loop.get("items"))):
+        yield invalid(f"{path}.for", loop, "must have either count or items")
+    backoff = text(mapping(entry.get("retry")).get("backoff"))
+    if backoff:
+        try:
+            if nanoseconds(backoff) < 0:
+                yield invalid(f"{path}.retry.backoff", backoff, "must not be negative")
+        except DurationError as error:
+            yield invalid(f"{path}.retry.backoff", backoff, f"{error}; a duration such as 30s or 5m is expected")
+
+
+def _expressions(entry: Mapping[str, Any], path: str, known: FlowKnowledge) -> Iterator[FieldError]:
+    for source, where, in_loop in (
+        (text(mapping(entry.get("if")).get("expression")), f"{path}.if.expression", False),
+        (text(mapping(entry.get("for")).get("until")), f"{path}.for.until", True),
+    ):
+        if source and (fault := known.expression_fault(source, in_loop=in_loop)):
+            yield invalid(where, source, fault)
+
+
+def _patch(entry: Mapping[str, Any], path: str, namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
+    """What is wrong with the Job that the patch makes of the template."""
+    name = text(entry.get("name"))
+    if not mapping(entry.get("patch")):
+        return
+    try:
+        spec = known.patched(namespace, entry)
+    except ValueError as error:
+        fault = _of_entry(invalid(f"{path}.patch", entry.get("patch"), str(error)), name)
+        yield Finding(f"entry {name}: the patch does not fit: {error};", (fault,), extra=True)
+        return
+    if spec is None:
+        return
+    if faults := list(_schema_faults(spec, f"{path}.patch.spec")):
+        for fault in faults:
+            yield Finding(f"entry {name}: the patch makes an invalid Job: {fault};", (_of_entry(fault, name),), extra=True)
+        return
+    for finding in check_template_spec(spec, f"{path}.patch.spec", name=name):
+        sentence = f"entry {name}: the patch makes an invalid Job: {finding.sentence.strip()}"
+        yield Finding(sentence, tuple(_of_entry(error, name) for error in finding.errors), extra=True)
+
+
+def _of_entry(error: FieldError, name: str) -> FieldError:
+    """The error with the name of the entry, as users may see no more than its fields."""
+    return replace(error, detail=f"{error.detail} (entry {name})" if error.detail else f"entry {name}")
+
+
+def _schema_faults(spec: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    """What the schema of a Job has against a spec; a patch itself is of any shape."""
+    try:
+        JobSpec.model_validate(spec)
+    except ValidationError as error:
+        for problem in error.errors(include_url=False, include_context=False):
+            where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+            yield invalid(f"{path}{where}", problem["input"], problem["msg"])
+
+
+def _tasks(entry: Mapping[str, Any], namespace: str, known: FlowKnowledge) -> set[str] | None:
+    """The tasks of an entry's Job; None when they are not known."""
+    try:
+        spec = known.patched(namespace, entry)
+    except ValueError:
+        return None  # reported for the entry itself
+    if spec is None:
+        return None
+    return {text(task.get("name")) or f"default{index}" for index, task in mappings(spec.get("tasks"))}

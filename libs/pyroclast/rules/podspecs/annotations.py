@@ -1,0 +1,119 @@
+"""Annotations of a pod: their keys, their size, and those that the API server itself reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, too_long
+from pyroclast.rules.names import qualified_name
+from pyroclast.rules.podspecs.mounts import check_descending
+from pyroclast.rules.values import mapping, mappings, text
+
+__all__ = ["APP_ARMOR", "MIRROR", "check_annotation_names", "check_annotations", "check_profiles", "containers_of", "profiles_in"]
+
+TOTAL_LIMIT: Final = 256 * 1024
+MIRROR: Final = "kubernetes.io/config.mirror"
+APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP: Final = "container.seccomp.security.alpha.kubernetes.io/"
+
+_WIDEST: Final = 4  # bytes of a character
+_INT32: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
+_NAMES: Final = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/default"}}
+
+
+def containers_of(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every container of a pod with where it stands, in the order in which they start."""
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        for index, container in mappings(spec.get(field)):
+            yield f"{path}.{field}[{index}]", container
+
+
+def check_annotation_names(annotations: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    """The keys of annotations, and their size."""
+    for key in annotations:
+        if problems := qualified_name(key.lower()):
+            errors += invalid_for(path, key, problems)
+    characters = sum(len(key) + len(text(value)) for key, value in annotations.items())
+    if characters * _WIDEST > TOTAL_LIMIT and _size_of(annotations) > TOTAL_LIMIT:
+        errors.append(too_long(path, TOTAL_LIMIT))
+
+
+def _size_of(annotations: Mapping[str, Any]) -> int:
+    """The bytes of all keys and values together."""
+    return sum(len(each.encode(errors="replace")) for key, value in annotations.items() for each in (key, text(value)))
+
+
+def check_annotations(annotations: Mapping[str, Any], spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    """The values of those that the API server reads, of a pod or template with that `spec`."""
+    if MIRROR in annotations and not spec.get("nodeName"):
+        detail = "must set spec.nodeName if mirror pod annotation is set"
+        errors.append(invalid(f"{path}[{MIRROR}]", annotations[MIRROR], detail))
+    cost = annotations.get(DELETION_COST)
+    if isinstance(cost, str) and not (_INT32.fullmatch(cost) and -(2**31) <= int(cost[:12]) < 2**31):
+        errors.append(invalid(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer"))
+    profiles = profiles_in(annotations)
+    for key in profiles:
+        if not key.startswith(APP_ARMOR):
+            _check_seccomp(text(annotations[key]), f"{path}.{key}", errors)
+    for key in profiles:
+        if key.startswith(APP_ARMOR):
+            _check_app_armor(key.removeprefix(APP_ARMOR), text(annotations[key]), spec, f"{path}[{key}]", errors)
+
+
+def profiles_in(annotations: Mapping[str, Any]) -> list[str]:
+    """The keys that name profiles."""
+    return [key for key in annotations if key.startswith((APP_ARMOR, SECCOMP)) or key == SECCOMP_POD]
+
+
+def _check_seccomp(profile: str, path: str, errors: list[FieldError]) -> None:
+    if profile.startswith("localhost/"):
+        check_descending(profile.removeprefix("localhost/"), path, errors)
+    elif profile not in ("runtime/default", "docker/default", "unconfined"):
+        errors.append(invalid(path, profile, "must be a valid seccomp profile"))
+
+
+def _check_app_armor(name: str, profile: str, spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    if all(container.get("name") != name for _, container in containers_of(spec, "")):
+        errors.append(invalid(path, name, "container not found"))
+    if profile not in ("", "runtime/default", "unconfined") and not profile.startswith("localhost/"):
+        errors.append(invalid(path, profile, f'invalid AppArmor profile name: "{profile}"'))
+
+
+def check_profiles(annotations: Mapping[str, Any], spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    """Annotations may not contradict the security contexts of the spec at `path`."""
+    if not profiles_in(annotations):
+        return
+    whole = mapping(spec.get("securityContext"))
+    errors += _agree(annotations.get(SECCOMP_POD), whole, f"{path}.securityContext", "seccomp")
+    contexts = [
+        (f"{where}.securityContext", text(container.get("name")), mapping(container.get("securityContext")))
+        for where, container in containers_of(spec, path)
+    ]
+    for where, name, context in contexts:
+        errors += _agree(annotations.get(SECCOMP + name), context, where, "seccomp")
+    if mapping(spec.get("os")).get("name") == "windows":
+        return
+    for where, name, context in contexts:
+        holder = context if context.get("appArmorProfile") is not None else whole
+        errors += _agree(annotations.get(APP_ARMOR + name), holder, where, "apparmor")
+
+
+def _agree(annotation: object, context: Mapping[str, Any], path: str, word: str) -> Iterator[FieldError]:
+    """An annotation and the field that took its place must tell the same."""
+    field = "seccompProfile" if word == "seccomp" else "appArmorProfile"
+    if not isinstance(annotation, str) or context.get(field) is None:
+        return
+    profile, where = mapping(context[field]), f"{path}.{field}"
+    kind, detail = text(profile.get("type")), f"{word} type in annotation and field must match"
+    names = _NAMES.get(kind, set()) | ({"docker/default"} if word == "seccomp" and kind == "RuntimeDefault" else set())
+    if kind == "Localhost":
+        if not annotation.startswith("localhost/"):
+            yield forbidden(f"{where}.type", detail)
+        elif annotation.removeprefix("localhost/") != profile.get("localhostProfile"):
+            yield forbidden(f"{where}.localhostProfile", f"{word} profile in annotation and field must match")
+    elif names and annotation not in names:
+        yield forbidden(f"{where}.type", detail)

@@ -1,0 +1,162 @@
+"""Containers and init containers of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
+
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, unsupported
+from pyroclast.rules.names import dns_label
+from pyroclast.rules.podspecs.choices import check_choice
+from pyroclast.rules.podspecs.environment import check_environment
+from pyroclast.rules.podspecs.mounts import check_devices, check_mounts
+from pyroclast.rules.podspecs.options import Options
+from pyroclast.rules.podspecs.ports import check_host_port_conflicts, check_ports
+from pyroclast.rules.podspecs.probes import check_lifecycle, check_liveness, check_readiness, check_startup
+from pyroclast.rules.podspecs.requirements import check_requirements
+from pyroclast.rules.podspecs.restarts import check_restarts
+from pyroclast.rules.podspecs.security import check_security_context
+from pyroclast.rules.values import Json, mappings, text
+
+__all__ = ["Surroundings", "check_common", "check_containers", "check_image", "check_init_containers"]
+
+_TERMINATION = ("File", "FallbackToLogsOnError")
+_PULL = ("Always", "IfNotPresent", "Never")
+_PROBES = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+
+
+class Surroundings(NamedTuple):
+    """What containers may refer to in their pod. `volumes` maps the name of each sound volume to its source's kind."""
+
+    volumes: Mapping[str, str]
+    claims: AbstractSet[str]
+    grace_seconds: int
+    restart_policy: str
+    host_users: bool
+    options: Options
+
+
+def check_containers(containers: Json, path: str, errors: list[FieldError], around: Surroundings) -> set[str]:
+    """The regular containers at `path`; gives their names."""
+    names: set[str] = set()
+    if not containers:
+        errors.append(required(path))
+        return names
+    for index, container in mappings(containers):
+        where = f"{path}[{index}]"
+        check_common(container, where, errors, around)
+        _check_unique(container, where, errors, names)
+        _check_probes(container, where, errors, around)
+        if around.options.current:
+            check_restarts(container, where, errors)
+        elif container.get("restartPolicy") is not None:
+            errors.append(forbidden(f"{where}.restartPolicy", "may not be set for non-init containers"))
+    check_host_port_conflicts(containers, path, errors)
+    return names
+
+
+def check_init_containers(containers: Json, path: str, errors: list[FieldError], around: Surroundings, names: set[str]) -> None:
+    """The init containers at `path`; `names` are those of the regular ones."""
+    for index, container in mappings(containers):
+        where = f"{path}[{index}]"
+        check_common(container, where, errors, around)
+        policy = container.get("restartPolicy")
+        restarts = policy == "Always"
+        if around.options.current:
+            check_restarts(container, where, errors)
+        elif policy is not None and not restarts:
+            errors.append(unsupported(f"{where}.restartPolicy", policy, ("Always",)))
+        _check_unique(container, where, errors, names)
+        if restarts:
+            _check_probes(container, where, errors, around)
+        else:
+            errors += (
+                forbidden(f"{where}.{key}", "may not be set for init containers without restartPolicy=Always")
+                for key in _PROBES
+                if container.get(key) is not None
+            )
+            if around.options.current:
+                _check_restarting_resize(container, where, errors)
+            elif container.get("resizePolicy"):
+                errors.append(invalid(f"{where}.resizePolicy", container["resizePolicy"], "must not be set for init containers"))
+        check_host_port_conflicts([container], path, errors)
+
+
+def _check_restarting_resize(container: Mapping[str, Any], where: str, errors: list[FieldError]) -> None:
+    for index, policy in mappings(container.get("resizePolicy")):
+        if policy.get("restartPolicy") == "RestartContainer":
+            detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+            errors.append(invalid(f"{where}.resizePolicy[{index}].restartPolicy", "RestartContainer", detail))
+
+
+def check_common(container: Mapping[str, Any], where: str, errors: list[FieldError], around: Surroundings) -> None:
+    """What holds for containers of every sort, at `where`."""
+    name = text(container.get("name"))
+    if not name:
+        errors.append(required(f"{where}.name"))
+    elif problems := dns_label(name):
+        errors += invalid_for(f"{where}.name", name, problems)
+    if not container.get("image"):
+        errors.append(required(f"{where}.image"))
+    errors += check_choice(container, "terminationMessagePolicy", _TERMINATION, where, around.options)
+    if ports := container.get("ports"):
+        check_ports(ports, f"{where}.ports", errors, around.options)
+    check_environment(container, where, errors, around.options)
+    mounts, devices = container.get("volumeMounts"), container.get("volumeDevices")
+    if mounts:
+        check_mounts(container, f"{where}.volumeMounts", errors, around.volumes)
+    if devices:
+        check_devices(container, f"{where}.volumeDevices", errors, around.volumes)
+    errors += check_choice(container, "imagePullPolicy", _PULL, where, around.options)
+    if resources := container.get("resources"):
+        check_requirements(resources, f"{where}.resources", errors, around.claims)
+    if resize := container.get("resizePolicy"):
+        _check_resize(resize, f"{where}.resizePolicy", errors, around)
+    if context := container.get("securityContext"):
+        check_security_context(context, f"{where}.securityContext", errors, around.options, host_users=around.host_users)
+
+
+def _check_unique(container: Mapping[str, Any], where: str, errors: list[FieldError], names: set[str]) -> None:
+    name = text(container.get("name"))
+    if name in names:
+        errors.append(duplicate(f"{where}.name", name))
+    elif name:
+        names.add(name)
+
+
+def _check_probes(container: Mapping[str, Any], where: str, errors: list[FieldError], around: Surroundings) -> None:
+    if (lifecycle := container.get("lifecycle")) is not None:
+        check_lifecycle(lifecycle, f"{where}.lifecycle", errors, around.grace_seconds, around.options)
+    if (probe := container.get("livenessProbe")) is not None:
+        check_liveness(probe, f"{where}.livenessProbe", errors)
+    if (probe := container.get("readinessProbe")) is not None:
+        check_readiness(probe, f"{where}.readinessProbe", errors)
+    if (probe := container.get("startupProbe")) is not None:
+        check_startup(probe, f"{where}.startupProbe", errors)
+
+
+def _check_resize(policies: Json, path: str, errors: list[FieldError], around: Surroundings) -> None:
+    seen: set[str] = set()
+    for index, policy in mappings(policies):
+        resource, restart = text(policy.get("resourceName")), text(policy.get("restartPolicy"))
+        if resource in seen:
+            errors.append(duplicate(f"{path}[{index}]", resource))
+        seen.add(resource)
+        if not resource:
+            errors.append(required(path))
+        elif resource not in ("cpu", "memory"):
+            errors.append(unsupported(path, resource, ("cpu", "memory")))
+        if not restart:
+            errors.append(required(path))
+        elif restart not in ("NotRequired", "RestartContainer"):
+            errors.append(unsupported(path, restart, ("NotRequired", "RestartContainer")))
+        if around.options.current and around.restart_policy == "Never" and restart != "NotRequired":
+            errors.append(invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
+
+
+def check_image(container: Mapping[str, Any], where: str, errors: list[FieldError]) -> None:
+    """Images of pods, in contrast to those of templates, may not be padded."""
+    image = text(container.get("image"))
+    if image != image.strip():
+        errors.append(invalid(f"{where}.image", image, "must not have leading or trailing whitespace"))

@@ -1,0 +1,26 @@
+"""Objects as the API's own messages print them: with the names that fields have inside the server, and with all fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+__all__ = ["internal_form"]
+
+_ABBREVIATIONS: Final = {"apiGroup": "APIGroup", "seLinuxOptions": "SELinuxOptions"}
+_PARTS: Final[Mapping[str, Sequence[str]]] = {
+    "capabilities": ("add", "drop"),
+    "seLinuxOptions": ("user", "role", "type", "level"),
+    "seccompProfile": ("type", "localhostProfile"),
+    "appArmorProfile": ("type", "localhostProfile"),
+    "windowsOptions": ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName", "hostProcess"),
+}
+
+
+def internal_form(value: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    """`value` with all of `fields`, those that it does not have as null."""
+    return {_ABBREVIATIONS.get(field, field[:1].upper() + field[1:]): _shown(value.get(field), field) for field in fields}
+
+
+def _shown(value: Any, field: str) -> Any:  # noqa: ANN401 - any JSON
+    return internal_form(value, _PARTS[field]) if field in _PARTS and isinstance(value, dict) else value

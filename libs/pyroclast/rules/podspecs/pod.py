@@ -1,0 +1,67 @@
+"""A pod as a whole, as the API server sees one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyroclast.rules.errors import FieldError, forbidden, invalid, not_found
+from pyroclast.rules.podspecs.annotations import check_annotations, check_profiles
+from pyroclast.rules.podspecs.containers import check_image
+from pyroclast.rules.podspecs.options import SERVER
+from pyroclast.rules.podspecs.spec import check_pod_spec
+from pyroclast.rules.values import mapping, mappings, text
+
+__all__ = ["check_new_pod", "check_pod"]
+
+
+def check_pod(pod: Mapping[str, Any]) -> list[FieldError]:
+    """What is wrong with a pod besides its metadata."""
+    spec, metadata = mapping(pod.get("spec")), mapping(pod.get("metadata"))
+    errors: list[FieldError] = []
+    if annotations := mapping(metadata.get("annotations")):
+        check_annotations(annotations, spec, "metadata.annotations", errors)
+    check_pod_spec(spec, "spec", errors, replace(SERVER, pod_name=text(metadata.get("name"))))
+    _check_files(spec, errors)
+    if not spec.get("serviceAccountName"):
+        detail = "must not be specified when serviceAccountName is not set"
+        errors += [
+            forbidden(f"spec.volumes[{index}].projected.sources[{at}].serviceAccountToken", detail)
+            for index, volume in mappings(spec.get("volumes"))
+            for at, source in mappings(mapping(volume.get("projected")).get("sources"))
+            if source.get("serviceAccountToken") is not None
+        ]
+    for field in ("containers", "initContainers"):
+        for index, container in mappings(spec.get(field)):
+            check_image(container, f"spec.{field}[{index}]", errors)
+    return errors
+
+
+def check_new_pod(pod: Mapping[str, Any]) -> list[FieldError]:
+    """What is wrong with a pod that is being created."""
+    errors = check_pod(pod)
+    spec = mapping(pod.get("spec"))
+    if spec.get("ephemeralContainers"):
+        errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    if annotations := mapping(mapping(pod.get("metadata")).get("annotations")):
+        check_profiles(annotations, spec, "spec", errors)
+    return errors
+
+
+def _check_files(spec: Mapping[str, Any], errors: list[FieldError]) -> None:
+    """Variables from files need a volume that the pod has for itself."""
+    volumes = {text(each.get("name")): each for _, each in mappings(spec.get("volumes"))}
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        for index, container in mappings(spec.get(field)):
+            for at, variable in mappings(container.get("env")):
+                if (reference := mapping(variable.get("valueFrom")).get("fileKeyRef")) is None:
+                    continue
+                name = text(mapping(reference).get("volumeName"))
+                where = f"spec.{field}[{index}].env[{at}].valueFrom.fileKeyRef.volumeName"
+                if name not in volumes:
+                    errors.append(not_found(where, name))
+                elif volumes[name].get("emptyDir") is None:
+                    errors.append(invalid(where, name, "referenced volume must be of type emptyDir"))

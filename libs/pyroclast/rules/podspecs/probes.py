@@ -1,0 +1,124 @@
+"""Probes and lifecycle hooks of a container: each has one handler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, required, unsupported
+from pyroclast.rules.names import port_name
+from pyroclast.rules.podspecs.options import Options
+from pyroclast.rules.podspecs.ports import check_port_number
+from pyroclast.rules.values import Json, integer, mapping, mappings, text
+
+__all__ = ["check_lifecycle", "check_liveness", "check_port", "check_readiness", "check_startup"]
+
+NOT_NEGATIVE = "must be greater than or equal to 0"
+
+_COUNTERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_HEADER = re.compile(r"[-A-Za-z0-9]+")
+_BAD_HEADER = (
+    "a valid HTTP header must consist of alphanumeric characters or '-' "
+    "(e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"
+)
+
+
+def check_lifecycle(lifecycle: Json, path: str, errors: list[FieldError], grace_seconds: int, options: Options) -> None:
+    """The hooks of a container at `path`."""
+    for hook in ("postStart", "preStop"):
+        handler = mapping(lifecycle).get(hook)
+        if handler is not None:
+            _check_handler(mapping(handler), f"{path}.{hook}", errors)
+            seconds = mapping(handler).get("sleep")
+            if seconds is not None:
+                _check_sleep(mapping(seconds), f"{path}.{hook}.sleep", errors, grace_seconds, options)
+
+
+def check_liveness(probe: Json, path: str, errors: list[FieldError]) -> None:
+    """A liveness probe: one success is enough."""
+    _check_probe(mapping(probe), path, errors)
+    _check_single_success(mapping(probe), path, errors)
+
+
+def check_startup(probe: Json, path: str, errors: list[FieldError]) -> None:
+    """A startup probe: one success is enough."""
+    check_liveness(probe, path, errors)
+
+
+def check_readiness(probe: Json, path: str, errors: list[FieldError]) -> None:
+    """A readiness probe: it stops nothing, so it has no grace period."""
+    _check_probe(mapping(probe), path, errors)
+    grace = mapping(probe).get("terminationGracePeriodSeconds")
+    if grace is not None:
+        errors.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, "must not be set for readinessProbes"))
+
+
+def _check_probe(probe: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    _check_handler(probe, path, errors)
+    errors += [
+        invalid(f"{path}.{counter}", probe[counter], NOT_NEGATIVE)
+        for counter in _COUNTERS
+        if counter in probe and integer(probe[counter]) < 0
+    ]
+    grace = probe.get("terminationGracePeriodSeconds")
+    if grace is not None and integer(grace) <= 0:
+        errors.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
+
+
+def _check_single_success(probe: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    successes = integer(probe.get("successThreshold"))
+    if successes not in (0, 1):
+        errors.append(invalid(f"{path}.successThreshold", successes, "must be 1"))
+
+
+def _check_handler(handler: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    given = [kind for kind in _HANDLERS if handler.get(kind) is not None]
+    if not given:
+        errors.append(required(path, "must specify a handler type"))
+    for position, kind in enumerate(given):
+        where, action = f"{path}.{kind}", mapping(handler[kind])
+        if position:
+            errors.append(forbidden(where, "may not specify more than 1 handler type"))
+        elif kind == "exec":
+            if not action.get("command"):
+                errors.append(required(f"{where}.command"))
+        elif kind == "httpGet":
+            _check_http(action, where, errors)
+        elif kind in ("tcpSocket", "grpc"):
+            check_port(action.get("port"), f"{where}.port", errors)
+
+
+def _check_http(action: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    check_port(action.get("port"), f"{path}.port", errors)
+    scheme = action.get("scheme")
+    if scheme and scheme not in ("HTTP", "HTTPS"):
+        errors.append(unsupported(f"{path}.scheme", scheme, ("HTTP", "HTTPS")))
+    for _, header in mappings(action.get("httpHeaders")):
+        name = text(header.get("name"))
+        if not _HEADER.fullmatch(name):
+            errors.append(invalid(f"{path}.httpHeaders", name, _BAD_HEADER))
+
+
+def check_port(port: Json, path: str, errors: list[FieldError]) -> None:
+    """The number or name of a port at `path`."""
+    if isinstance(port, str):
+        if problems := port_name(port):
+            errors += invalid_for(path, port, problems)
+    else:
+        check_port_number(integer(port), path, errors)
+
+
+def _check_sleep(action: Mapping[str, Any], path: str, errors: list[FieldError], grace_seconds: int, options: Options) -> None:
+    seconds = integer(action.get("seconds"))
+    if options.current:
+        if not 0 <= seconds <= grace_seconds:
+            detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_seconds})"
+            errors.append(invalid(path, seconds, detail))
+    elif not 0 < seconds <= grace_seconds:
+        detail = (
+            f"must be greater than 0 and less than terminationGracePeriodSeconds ({grace_seconds}). "
+            "Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero sleep."
+        )
+        errors.append(invalid(path, seconds, detail))

@@ -1,0 +1,174 @@
+"""Requests and limits of a container."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from typing import Any
+
+from pyroclast.resources.quantity import Quantity
+from pyroclast.rules.amounts import amount
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, not_found, required
+from pyroclast.rules.names import dns_label, qualified_name
+from pyroclast.rules.values import Json, mapping, mappings, text
+
+__all__ = [
+    "COUNTED",
+    "HUGE_PAGES",
+    "STANDARD",
+    "amount_problems",
+    "check_claims",
+    "check_requirements",
+    "container_resource_problems",
+    "is_extended",
+    "is_native",
+    "overcommits",
+    "resource_problems",
+]
+
+HUGE_PAGES = "hugepages-"
+NOT_NEGATIVE = "must be greater than or equal to 0"
+
+_COMPUTE = frozenset({"cpu", "memory"})
+_CONTAINER = _COMPUTE | {"ephemeral-storage"}
+COUNTED = (
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+)
+STANDARD = frozenset(
+    {*_CONTAINER, *COUNTED, "storage", "requests.storage"}
+    | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _CONTAINER}
+)
+
+
+def check_requirements(
+    resources: Json, path: str, errors: list[FieldError], claims: AbstractSet[str], *, checks_names: bool = True
+) -> None:
+    """`resources` of a container at `path`, or of a pod, whose names are checked otherwise; `claims` are those of the pod."""
+    given = mapping(resources)
+    limits, requests = mapping(given.get("limits")), mapping(given.get("requests"))
+    for name, value in limits.items():
+        errors += _of_named(name, amount(value), path, "limits", checks_names=checks_names)
+    for name, value in requests.items():
+        asked = amount(value)
+        errors += _of_named(name, asked, path, "requests", checks_names=checks_names)
+        _check_within_limit(name, asked, limits, path, errors)
+    if _COMPUTE.isdisjoint(limits) and _COMPUTE.isdisjoint(requests) and any(map(_is_huge_pages, (*limits, *requests))):
+        errors.append(forbidden(path, "HugePages require cpu or memory"))
+    if given.get("claims"):
+        check_claims(given["claims"], f"{path}.claims", errors, claims)
+
+
+def check_claims(used: Json, path: str, errors: list[FieldError], claims: AbstractSet[str]) -> None:
+    """Claims that a container uses must be claims of its pod."""
+    seen: set[str] = set()
+    known = f": {', '.join(sorted(claims))}" if claims else " which is empty"
+    for index, claim in mappings(used):
+        where, name, request = f"{path}[{index}]", text(claim.get("name")), text(claim.get("request"))
+        if not name:
+            errors.append(required(where))
+            continue
+        key = f"{name}/{request}" if request else name
+        if name in seen:
+            errors.append(duplicate(where, name))
+        else:
+            errors += invalid_for(f"{where}.request", request, dns_label(request)) if request else []
+            if key in seen:
+                errors.append(duplicate(where, key))
+            elif not request and any(each.partition("/")[0] == name for each in seen):
+                errors.append(duplicate(where, name))
+            seen.add(key)
+        if name not in claims:
+            errors.append(not_found(where, name, f"must be one of the names in pod.spec.resourceClaims{known}"))
+
+
+def amount_problems(name: str, value: Quantity | None) -> Sequence[str]:
+    """What speaks against that amount of the resource: it is not negative, and whole where the resource is counted."""
+    if value is None:
+        return ()
+    problems = [NOT_NEGATIVE] if value.nanos < 0 else []
+    if name in _CONTAINER or problems:
+        return problems
+    if (name in COUNTED or not is_native(name)) and value.millis % 1000:
+        problems.append("must be an integer")
+    if _is_huge_pages(name):
+        page = amount(name.removeprefix(HUGE_PAGES))
+        if page is None or page.millis <= 0 or page.millis % 1000 or value.millis % page.millis:
+            problems.append(f"{value} is not positive integer multiple of {name}")
+    return problems
+
+
+def _check_within_limit(
+    name: str, request: Quantity | None, limits: Mapping[str, Any], path: str, errors: list[FieldError]
+) -> None:
+    if name not in limits:
+        if not overcommits(name):
+            errors.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
+        return
+    limit = amount(limits[name])
+    if request is None or limit is None or request == limit:
+        return
+    if not overcommits(name):
+        errors.append(invalid(f"{path}.requests", str(request), f"must be equal to {name} limit of {limit}"))
+    elif limit < request:
+        errors.append(invalid(f"{path}.requests", str(request), f"must be less than or equal to {name} limit of {limit}"))
+
+
+def _of_named(name: str, value: Quantity | None, path: str, kind: str, *, checks_names: bool) -> Sequence[FieldError]:
+    """What is wrong with one entry of the resource list `kind`."""
+    problems = container_resource_problems(name) if checks_names and name not in _CONTAINER else ()
+    wrong = amount_problems(name, value)
+    if not problems and not wrong:
+        return ()
+    where = f"{path}.{kind}[{name}]"
+    return [*invalid_for(where, name, problems), *invalid_for(where, str(value), wrong)]
+
+
+def overcommits(name: str) -> bool:
+    """Whether limits of the resource may be above requests."""
+    return name in _CONTAINER or (is_native(name) and not _is_huge_pages(name))
+
+
+def _is_huge_pages(name: str) -> bool:
+    return name.startswith(HUGE_PAGES)
+
+
+@lru_cache(1024)
+def container_resource_problems(name: str) -> tuple[str, ...]:
+    """What speaks against a container asking for a resource of that name."""
+    problems = resource_problems(name)
+    if "/" not in name:
+        fits = name in _CONTAINER or name.startswith(HUGE_PAGES)
+        return problems if fits else (*problems, "must be a standard resource for containers")
+    fits = is_native(name) or is_extended(name)
+    return problems if fits else (*problems, "doesn't follow extended resource name standard")
+
+
+@lru_cache(1024)
+def resource_problems(name: str) -> tuple[str, ...]:
+    """What speaks against a resource of that name."""
+    if problems := qualified_name(name):
+        return problems
+    if "/" in name or name in STANDARD or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
+        return ()
+    return ("must be a standard resource type or fully qualified",)
+
+
+@lru_cache(1024)
+def is_native(name: str) -> bool:
+    """Whether the resource is one of Kubernetes itself."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+@lru_cache(1024)
+def is_extended(name: str) -> bool:
+    """Whether the resource is somebody's own (`domain/name`), counted in whole numbers."""
+    return not is_native(name) and not name.startswith("requests.") and not qualified_name(f"requests.{name}")

@@ -1,0 +1,139 @@
+"""The spec of a pod as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyroclast.rules.amounts import amount
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, too_long, unsupported
+from pyroclast.rules.names import dns_label, dns_subdomain
+from pyroclast.rules.podspecs.affinity import check_affinity
+from pyroclast.rules.podspecs.choices import check_choice
+from pyroclast.rules.podspecs.containers import Surroundings, check_containers, check_init_containers
+from pyroclast.rules.podspecs.dns import DNS_POLICIES, check_dns
+from pyroclast.rules.podspecs.ephemeral import check_ephemeral_containers
+from pyroclast.rules.podspecs.labels import check_labels
+from pyroclast.rules.podspecs.options import Options
+from pyroclast.rules.podspecs.platform import check_host_users, check_platform
+from pyroclast.rules.podspecs.podresources import check_pod_resources
+from pyroclast.rules.podspecs.requirements import amount_problems, container_resource_problems
+from pyroclast.rules.podspecs.scheduling import check_gates, check_spread, check_tolerations
+from pyroclast.rules.podspecs.security import check_pod_security
+from pyroclast.rules.podspecs.volumes import check_volumes
+from pyroclast.rules.values import Json, integer, mapping, mappings, text
+
+__all__ = ["check_pod_spec"]
+
+LONGEST_HOST_NAME = 64
+DEFAULT_GRACE_SECONDS = 30
+DEADLINE_RANGE = "must be between 1 and 2147483647, inclusive"
+
+_RESTART = ("Always", "OnFailure", "Never")
+_PREEMPTION = ("PreemptLowerPriority", "Never")
+_NAMES = (
+    ("serviceAccountName", dns_subdomain),
+    ("nodeName", dns_subdomain),
+    ("hostname", dns_label),
+    ("subdomain", dns_label),
+    ("priorityClassName", dns_subdomain),
+    ("runtimeClassName", dns_subdomain),
+)
+
+
+def check_pod_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
+    """Everything wrong with the spec of a pod at `path`."""
+    volumes = check_volumes(spec.get("volumes"), f"{path}.volumes", errors, options)
+    grace = spec.get("terminationGracePeriodSeconds")
+    around = Surroundings(
+        volumes=volumes,
+        claims=_check_claims(spec.get("resourceClaims"), f"{path}.resourceClaims", errors),
+        grace_seconds=DEFAULT_GRACE_SECONDS if grace is None else integer(grace),
+        restart_policy=text(spec.get("restartPolicy")),
+        host_users=spec.get("hostUsers") is not False,
+        options=options,
+    )
+    names = check_containers(spec.get("containers"), f"{path}.containers", errors, around)
+    if spec.get("initContainers"):
+        check_init_containers(spec["initContainers"], f"{path}.initContainers", errors, around, names)
+    if options.current and spec.get("ephemeralContainers"):
+        check_ephemeral_containers(spec, f"{path}.ephemeralContainers", errors, around)
+    if options.pod_level_resources and spec.get("resources"):
+        check_pod_resources(spec, path, errors, options)
+    errors += check_choice(spec, "restartPolicy", _RESTART, path, options)
+    errors += check_choice(spec, "dnsPolicy", DNS_POLICIES, path, options)
+    check_dns(spec, path, errors)
+    if spec.get("nodeSelector"):
+        check_labels(mapping(spec["nodeSelector"]), f"{path}.nodeSelector", errors)
+    check_pod_security(spec, path, errors, options)
+    if spec.get("affinity"):
+        check_affinity(spec["affinity"], f"{path}.affinity", errors)
+    check_gates(spec, path, errors)
+    if spec.get("topologySpreadConstraints"):
+        check_spread(spec["topologySpreadConstraints"], f"{path}.topologySpreadConstraints", errors)
+    if spec.get("hostUsers") is False:
+        check_host_users(spec, path, errors)
+    _check_rest(spec, path, errors, options)
+
+
+def _check_rest(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
+    for key, check in _NAMES:
+        if name := text(spec.get(key)):
+            errors += invalid_for(f"{path}.{key}", name, check(name))
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= integer(deadline) < 2**31:
+        errors.append(invalid(f"{path}.activeDeadlineSeconds", deadline, DEADLINE_RANGE))
+    if spec.get("tolerations"):
+        check_tolerations(spec["tolerations"], f"{path}.tolerations", errors, options)
+    preemption = spec.get("preemptionPolicy")
+    if preemption is not None and preemption not in _PREEMPTION:
+        errors.append(unsupported(f"{path}.preemptionPolicy", preemption, _PREEMPTION))
+    for name, value in mapping(spec.get("overhead")).items():
+        where = f"{path}.overhead.limits[{name}]"  # the path that the API server gives
+        errors += invalid_for(where, name, container_resource_problems(name))
+        quantity = amount(value)
+        errors += invalid_for(where, str(quantity), amount_problems(name, quantity))
+    if spec.get("os") is not None:
+        check_platform(spec, path, errors)
+    if options.current and spec.get("hostnameOverride") is not None:
+        _check_host_name(spec, f"{path}.hostnameOverride", errors)
+
+
+def _check_host_name(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    name = text(spec["hostnameOverride"])
+    errors += [
+        forbidden(path, f"may not be specified when {field} is true")
+        for field in ("setHostnameAsFQDN", "hostNetwork")
+        if spec.get(field)
+    ]
+    if len(name) > LONGEST_HOST_NAME:
+        errors.append(too_long(path, LONGEST_HOST_NAME))
+    errors += invalid_for(path, name, dns_subdomain(name))
+
+
+def _check_claims(claims: Json, path: str, errors: list[FieldError]) -> frozenset[str]:
+    names: set[str] = set()
+    for index, claim in mappings(claims):
+        where, name = f"{path}[{index}]", text(claim.get("name"))
+        if not name:
+            errors.append(required(f"{where}.name"))
+        elif name in names:
+            errors.append(duplicate(f"{where}.name", name))
+        else:
+            errors += invalid_for(f"{where}.name", name, dns_label(name))
+            names.add(name)
+        by_name, by_template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
+        if by_name is not None and by_template is not None:
+            detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            errors.append(invalid(where, _shown(claim), detail))
+        elif by_name is None and by_template is None:
+            errors.append(invalid(where, _shown(claim), "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"))
+        for key in ("resourceClaimName", "resourceClaimTemplateName"):
+            if (value := claim.get(key)) is not None:
+                errors += invalid_for(f"{where}.{key}", value, dns_subdomain(text(value)))
+    return frozenset(names)
+
+
+def _shown(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """The claim as the API server shows it."""
+    return {key[0].upper() + key[1:]: claim.get(key) for key in ("name", "resourceClaimName", "resourceClaimTemplateName")}

@@ -1,0 +1,64 @@
+"""A pod template as a whole: its metadata, then its spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from pyroclast.rules.errors import FieldError, forbidden, invalid_for
+from pyroclast.rules.names import dns_subdomain
+from pyroclast.rules.podspecs.annotations import check_annotation_names, check_annotations, check_profiles
+from pyroclast.rules.podspecs.labels import check_labels
+from pyroclast.rules.podspecs.options import ADMISSION
+from pyroclast.rules.podspecs.spec import check_pod_spec
+from pyroclast.rules.values import Json, items, mapping
+
+__all__ = ["check_template"]
+
+
+REMEMBERED = 256
+"""Templates whose errors are kept: jobs are made from few templates, again and again, and the tasks of a job are alike."""
+
+REMEMBERED_BYTES = 16 * 1024
+"""A larger template is not kept, so that all of them together stay below 4 MiB."""
+
+_WITHOUT_POD_RESOURCES = replace(ADMISSION, pod_level_resources=False)
+_remembered: dict[tuple[bytes, bool], tuple[FieldError, ...]] = {}
+"""Errors by a template's JSON, and whether there are resources of whole pods."""
+
+
+def check_template(template: Json, *, task_name: str, pod_level_resources: bool = True) -> list[FieldError]:
+    """Everything wrong with the template of the task `task_name`; `pod_level_resources` as the cluster has it."""
+    problems = dns_subdomain(task_name)
+    errors = invalid_for("metadata.name", task_name, problems) if problems else []
+    try:
+        raw = orjson.dumps(template)
+    except orjson.JSONEncodeError:  # nested deeper than any template
+        raw = b""
+    if not 0 < len(raw) <= REMEMBERED_BYTES:
+        return [*errors, *_check(template, pod_level_resources)]
+    known = _remembered.get((raw, pod_level_resources))
+    if known is None:
+        if len(_remembered) >= REMEMBERED:
+            _remembered.clear()
+        known = _remembered[raw, pod_level_resources] = _check(template, pod_level_resources)
+    return [*errors, *known]
+
+
+def _check(template: Json, pod_level_resources: bool) -> tuple[FieldError, ...]:
+    errors: list[FieldError] = []
+    given: Mapping[str, Any] = mapping(template)
+    metadata, spec = mapping(given.get("metadata")), mapping(given.get("spec"))
+    if labels := mapping(metadata.get("labels")):
+        check_labels(labels, "template.labels", errors)
+    if annotations := mapping(metadata.get("annotations")):
+        check_annotation_names(annotations, "template.annotations", errors)
+        check_annotations(annotations, spec, "template.annotations", errors)
+        check_profiles(annotations, spec, "template.spec", errors)
+    check_pod_spec(spec, "template.spec", errors, ADMISSION if pod_level_resources else _WITHOUT_POD_RESOURCES)
+    if items(spec.get("ephemeralContainers")):
+        errors.append(forbidden("template.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
+    return tuple(errors)

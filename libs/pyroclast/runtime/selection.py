@@ -1,0 +1,30 @@
+"""Which controllers run, by the list of `--controllers`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["check", "is_enabled"]
+
+
+def is_enabled(name: str, selection: Sequence[str]) -> bool:
+    """Whether controller `name` runs: the first entry that names it decides, then whether there is a `*`.
+
+    An empty list means all.
+    """
+    for entry in selection:
+        if entry in (name, f"+{name}"):
+            return True
+        if entry == f"-{name}":
+            return False
+    return not selection or "*" in selection
+
+
+def check(selection: Sequence[str]) -> None:
+    """Raise ValueError when a controller is named twice; unknown names are passed over."""
+    seen = set()
+    for entry in selection:
+        name = entry.removeprefix("+").removeprefix("-")
+        if name in seen and name != "*":
+            raise ValueError(f"controllers option {name} cannot have both '-' and '+' prefixes")
+        seen.add(name)

@@ -1,0 +1,56 @@
+"""Who may look into a process: whoever is on the same machine, and whom the API server knows and allows it."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import orjson
+
+from pyroclast.kube.client import Client
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import KubeError
+
+__all__ = ["is_local", "refusal"]
+
+SECONDS = 5.0
+REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+def is_local(address: object) -> bool:
+    """Whether a peer's socket address is of this machine, as that of `kubectl port-forward` is."""
+    host = address[0] if isinstance(address, tuple) and address else ""
+    try:
+        found = ipaddress.ip_address(str(host).partition("%")[0])
+    except ValueError:
+        return False
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+
+
+async def refusal(client: Client | None, authorization: str, path: str) -> tuple[int, str] | None:
+    """Why the bearer of an Authorization header may not read `path`: HTTP status and words; None when it may."""
+    kind, _, token = authorization.partition(" ")
+    if kind.lower() != "bearer" or not token.strip():
+        return 401, f"{path} is for this machine alone; others need a token whose user may get {path}"
+    if client is None:
+        return 503, "the API server is not known yet"
+    try:
+        user = (await _ask(client, REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token.strip()})).get("user")
+        if not user:
+            return 401, "the API server does not know this token"
+        groups = {name: user[name] for name in ("uid", "groups", "extra") if user.get(name)}
+        spec = {"user": user.get("username", ""), **groups, "nonResourceAttributes": {"path": path, "verb": "get"}}
+        status = await _ask(client, ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
+    except KubeError as error:
+        return 503, f"the API server cannot be asked who may get {path}: {error}"
+    if status.get("allowed") is not True:
+        return 403, f'user "{user.get("username", "")}" may not get {path}'
+    return None
+
+
+async def _ask(client: Client, path: str, version: str, kind: str, spec: dict[str, object]) -> dict[str, Any]:
+    body = orjson.dumps({"apiVersion": version, "kind": kind, "spec": spec})
+    answer = orjson.loads(await client.request("POST", path, body=body, deadline=Deadline.after(SECONDS)))
+    status: dict[str, Any] = answer.get("status") or {}
+    return status
