@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pyroclast import lean
+
+lean.prepare()
+
 import argparse
 import asyncio
 import os
@@ -65,6 +69,7 @@ async def _serve(options: control_plane.Options, *, purge: bool) -> int:
 def _detach(options: argparse.Namespace) -> int:
     """Start the same command in the background and pass its lines on until it is ready."""
     directory = _directory(options)
+    asyncio.run(control_plane.check(_plane_options(options)))
     directory.prepare()
     arguments = [argument for argument in sys.argv[1:] if argument != "--detach"]
     log = directory.logs / "pyroclast.log"
@@ -112,28 +117,29 @@ def _down(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     objects = manifests.read(options.manifest)
     directory = _directory(options)
-    return _run_until_stopped(_submit(options, directory, objects))
+    return _run_until_stopped(_submit(options, directory, objects), stopped=INTERRUPTED)
 
 
 async def _submit(options: argparse.Namespace, directory: DataDirectory, objects: list[manifests.Manifest]) -> int:
     from . import run  # noqa: PLC0415 - the records of all kinds are needed by this verb alone
+    from .display import Display  # noqa: PLC0415
 
-    display = run.Display()
+    display = Display()
     if options.kubeconfig is not None or directory.running_pid() is not None:
         kubeconfig = options.kubeconfig or directory.kubeconfig
-        completed = await run.submit_and_follow(kubeconfig, objects, display)
-        display.say(f"To look at it: KUBECONFIG={kubeconfig} kubectl get vcjob")
-        return 0 if completed else 1
+        outcome = await run.submit_and_follow(kubeconfig, objects, display)
+        display.say(f"To look at it: KUBECONFIG={kubeconfig} kubectl get {outcome.kinds}")
+        return 0 if outcome.is_successful else 1
     display.say(f"starting a control plane, its data is in {directory.root}")
     async with control_plane.running(control_plane.Options(directory), display.say) as plane, asyncio.TaskGroup() as group:
         watching = group.create_task(plane.watch())
-        completed = await run.submit_and_follow(plane.kubeconfig, objects, display)
+        outcome = await run.submit_and_follow(plane.kubeconfig, objects, display)
         watching.cancel()
     where = "" if directory == DataDirectory.default() else f" --data-dir {directory.root}"
     display.say("The control plane is stopped, its objects are kept. To go on:")
     display.say(f"  {sys.argv[0]} up{where}")
-    display.say(f"  KUBECONFIG={directory.kubeconfig} kubectl get vcjob")
-    return 0 if completed else 1
+    display.say(f"  KUBECONFIG={directory.kubeconfig} kubectl get {outcome.kinds}")
+    return 0 if outcome.is_successful else 1
 
 
 def _crds(_options: argparse.Namespace) -> int:
@@ -145,8 +151,8 @@ def _crds(_options: argparse.Namespace) -> int:
     return 0
 
 
-def _run_until_stopped(work: Coroutine[object, object, int]) -> int:
-    """Run `work`; SIGTERM and SIGINT cancel it, so that everything it started is stopped."""
+def _run_until_stopped(work: Coroutine[object, object, int], *, stopped: int = 0) -> int:
+    """Run `work`; SIGTERM and SIGINT cancel it, so that everything it started is stopped, and the status is `stopped`."""
 
     async def guarded() -> int:
         loop = asyncio.get_running_loop()
@@ -156,7 +162,7 @@ def _run_until_stopped(work: Coroutine[object, object, int]) -> int:
         try:
             return await task
         except asyncio.CancelledError:
-            return 0
+            return stopped
         except BaseExceptionGroup as group:
             raise _first(group) from None
 
@@ -227,7 +233,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--detach", action="store_true", help="return when ready, and keep running in the background")
     up.add_argument("--purge", action="store_true", help="at the end, take everything away again that was installed")
 
-    run = verbs.add_parser("run", help="submit manifests and follow their Jobs to the end")
+    run = verbs.add_parser("run", help="submit manifests and follow what they describe to its end")
     run.set_defaults(command=_run)
     _where(run)
     run.add_argument("manifest", nargs="+", type=Path, metavar="MANIFEST", help="file or folder, YAML or JSON")

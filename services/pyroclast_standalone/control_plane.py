@@ -24,13 +24,15 @@ from .accounts import Accounts
 from .directory import DataDirectory
 from .errors import CommandError
 from .processes import Program, Supervisor
+from .reachable import require_answer
 from .removal import remove
 
-__all__ = ["Options", "Plane", "purge", "running"]
+__all__ = ["Options", "Plane", "check", "purge", "running"]
 
 USER_AGENT = "pyroclast"
 DEFAULT_QUEUE_SECONDS = 60.0
 ANSWER_SECONDS = 2.0
+SCHEDULER_NAME = "volcano"  # of the scheduler that is started, as its settings have it by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,12 @@ async def running(options: Options, say: Callable[[str], None]) -> AsyncIterator
         CommandError: what could not be started, and why.
     """
     directory = options.directory
+    port = await check(options)
     directory.prepare()
     with directory.locked():
         supervisor = Supervisor(directory.logs, say)
         try:
-            kubeconfig = options.kubeconfig or await _start_api_server(supervisor, options)
+            kubeconfig = options.kubeconfig or await _start_api_server(supervisor, options, port)
             cluster = load_config(str(kubeconfig))
             async with Client(cluster, user_agent=USER_AGENT) as client:
                 plane = await _start_services(supervisor, options, client, cluster, kubeconfig)
@@ -84,17 +87,32 @@ async def running(options: Options, say: Callable[[str], None]) -> AsyncIterator
             await supervisor.stop()
 
 
+async def check(options: Options) -> int:
+    """Before anything is written: whether `running` can begin. The port that the embedded API server is to have, else 0.
+
+    Raises:
+        CommandError: a control plane runs in this directory, something listens on the port, or the cluster does not answer.
+    """
+    directory = options.directory
+    directory.check_idle()
+    if options.kubeconfig is not None:
+        async with Client(load_config(str(options.kubeconfig)), user_agent=USER_AGENT) as client:
+            await require_answer(client, f"--kubeconfig {options.kubeconfig}")
+        return 0
+    port = options.port or _last_port(directory.kubeconfig) or _free_port()
+    if not _is_free(port):
+        raise CommandError(f"--port {port}: something listens there already; give a free port, or 0 to have one chosen")
+    return port
+
+
 async def purge(kubeconfig: Path) -> None:
     """Take away from a cluster all that `running` installed there, and with the CRDs all objects of our kinds."""
     async with Client(load_config(str(kubeconfig)), user_agent=USER_AGENT) as client:
         await remove(client, installation.objects(""))
 
 
-async def _start_api_server(supervisor: Supervisor, options: Options) -> Path:
+async def _start_api_server(supervisor: Supervisor, options: Options, port: int) -> Path:
     directory = options.directory
-    port = options.port or _last_port(directory.kubeconfig) or _free_port()
-    if not _is_free(port):
-        raise CommandError(f"--port {port}: something listens there already; give a free port, or 0 to have one chosen")
     audit = ("--audit-log", str(options.audit_log)) if options.audit_log else ()
 
     async def is_ready() -> bool:
@@ -112,6 +130,7 @@ async def _start_api_server(supervisor: Supervisor, options: Options) -> Path:
                 str(directory.root),
                 "--port",
                 str(port),
+                *("--scheduler", SCHEDULER_NAME),
                 *audit,
             ),
             is_ready,
@@ -123,12 +142,9 @@ async def _start_api_server(supervisor: Supervisor, options: Options) -> Path:
 async def _start_services(
     supervisor: Supervisor, options: Options, client: Client, cluster: ClusterConfig, kubeconfig: Path
 ) -> Plane:
-    if not await _answers(client):
-        raise CommandError(
-            f"--kubeconfig {kubeconfig}: no API server answers at {cluster.server}; start it, or give another file"
-        )
     webhook_port = _free_port()
-    await installation.apply(client, installation.objects(f"https://127.0.0.1:{webhook_port}"))
+    is_embedded = options.kubeconfig is None
+    await installation.apply(client, installation.objects(f"https://127.0.0.1:{webhook_port}", is_embedded=is_embedded))
     accounts = Accounts(client, cluster, options.directory.accounts)
     services = _services(options, webhook_port)
 
@@ -181,10 +197,13 @@ def _services(options: Options, webhook_port: int) -> list[_Service]:
         *("--webhook-url", f"https://127.0.0.1:{webhook_port}", "--webhook-namespace", installation.NAMESPACE),
     )
     release = installation.RELEASE
+    # processes have loopback addresses for pods, which probes of flows are to reach then
+    probes = ("--probe-local-addresses",) if options.nodes and options.node_mode == "process" else ()
+    discovery = ("--controller-configmap", f"{release}-controller-configmap")
     services = [
         _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks, "--metrics-address"),
-        _Service("job-controller", "pyroclast_job_controller", f"{release}-controllers", lease),
-        _Service("jobflow-controller", "pyroclast_jobflow_controller", f"{release}-jobflow", lease),
+        _Service("job-controller", "pyroclast_job_controller", f"{release}-controllers", (*discovery, *lease)),
+        _Service("jobflow-controller", "pyroclast_jobflow_controller", f"{release}-jobflow", (*probes, *lease)),
         _Service(
             "scheduler", "pyroclast_scheduler", f"{release}-scheduler", ("--scheduler-conf", str(scheduler_configuration), *lease)
         ),

@@ -84,10 +84,7 @@ class DataDirectory:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise CommandError(
-                    f"--data-dir {self.root}: a control plane runs here already (pid {self.running_pid()}); "
-                    "stop it with `pyroclast down`, or give another directory"
-                ) from None
+                raise self._taken(self.running_pid()) from None
             file.seek(0)
             file.truncate()
             file.write(f"{os.getpid()}\n")
@@ -95,6 +92,21 @@ class DataDirectory:
             yield
             file.seek(0)
             file.truncate()
+
+    def check_idle(self) -> None:
+        """Make sure that no control plane runs here.
+
+        Raises:
+            CommandError: one does.
+        """
+        if (pid := self.running_pid()) is not None:
+            raise self._taken(pid)
+
+    def _taken(self, pid: int | None) -> CommandError:
+        return CommandError(
+            f"--data-dir {self.root}: a control plane runs here already (pid {pid}); "
+            "stop it with `pyroclast down`, or give another directory"
+        )
 
     def running_pid(self) -> int | None:
         """Process id of the control plane that runs here, None when none does."""

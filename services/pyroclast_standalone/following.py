@@ -1,31 +1,43 @@
-"""The progress of a Job in words: what it waits for and why, what runs, how it ended. Pure."""
+"""The progress of what was submitted in words: what it waits for and why, what runs, how it ended. Pure.
+
+Flows, which are trees, are in `following_flows`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from pyroclast.api import keys
-from pyroclast.api.enums import JobPhase, PodGroupPhase
-from pyroclast.api.records import Job, Pod, PodGroup
+from pyroclast.api import keys, pending
+from pyroclast.api.enums import FlowPhase, JobPhase, PodGroupPhase, PodPhase
+from pyroclast.api.records import HyperJob, Job, JobState, Pod, PodGroup
 
-__all__ = ["FINISHED", "Progress", "progress"]
+__all__ = ["Progress", "hyper_job_progress", "pod_progress", "progress"]
 
-FINISHED = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED})
+SUCCEEDED: Final[frozenset[str]] = frozenset({JobPhase.COMPLETED, FlowPhase.SUCCEED, PodPhase.SUCCEEDED})
+FAILED: Final[frozenset[str]] = frozenset({JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED})
+FINISHED: Final = SUCCEEDED | FAILED  # the kinds that end do not use one word for two things
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One line about a Job. Two that are equal need not both be shown."""
+    """One line about an object, and one for each of its `branches`, by their names. Two that are equal need not both be shown."""
 
     phase: str
     detail: str
+    branches: tuple[tuple[str, Progress], ...] = ()
 
     @property
     def is_finished(self) -> bool:
-        """Whether the Job has ended, well or not."""
+        """Whether it has ended, well or not."""
         return self.phase in FINISHED
+
+    @property
+    def is_successful(self) -> bool:
+        """Whether it has ended as it should."""
+        return self.phase in SUCCEEDED
 
     def __str__(self) -> str:
         return f"{self.phase:<11} {self.detail}".rstrip()
@@ -39,6 +51,46 @@ def progress(job: Job, group: PodGroup | None, pods: Sequence[Pod]) -> Progress:
     if phase == JobPhase.PENDING:
         return Progress(phase, _what_it_waits_for(job, group, pods))
     return Progress(phase, _tasks(pods))
+
+
+def pod_progress(pod: Pod) -> Progress:
+    """What a pod that is in no Job does now."""
+    phase = pod.status.phase or PodPhase.PENDING
+    told = [pod.status.message or pod.status.reason]
+    if phase == PodPhase.PENDING:
+        told += [condition.message for condition in pod.status.conditions if condition.status == "False"]
+    for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        if container.state.waiting is not None:
+            told.append(container.state.waiting.message or container.state.waiting.reason)
+        elif container.state.terminated is not None and container.state.terminated.exit_code:
+            told.append(f"container {container.name} ended with exit code {container.state.terminated.exit_code}")
+    return Progress(phase, next(filter(None, told), ""))
+
+
+def hyper_job_progress(hyper_job: HyperJob) -> Progress:
+    """What a HyperJob does now, with a branch for each of its Jobs.
+
+    It has ended when its conditions say so, or when all its Jobs have and nothing can change any more.
+    """
+    conditions = {condition.type: condition for condition in hyper_job.status.conditions}
+    rows = hyper_job.status.replicated_jobs_status
+    states = {name: state for row in rows for name, state in row.job_states.items()}
+    branches = tuple((name, _of_state(state)) for name, state in sorted(states.items()))
+    for name, phase in (("Completed", JobPhase.COMPLETED), ("Failed", JobPhase.FAILED)):
+        if name in conditions and conditions[name].status == "True":
+            return Progress(phase, conditions[name].message, branches)
+    wanted = sum(entry.replicas for entry in hyper_job.spec.replicated_jobs)
+    placed, available = conditions.get("Placed"), conditions.get("Available")
+    is_available = available is not None and available.status == "True"
+    if len(branches) == wanted and all(branch.is_finished for _, branch in branches):
+        return Progress(JobPhase.COMPLETED if is_available else JobPhase.FAILED, available.message if available else "", branches)
+    if placed is not None and placed.status == "False":
+        return Progress(JobPhase.PENDING, placed.message, branches)
+    return Progress(JobPhase.RUNNING if is_available else JobPhase.PENDING, available.message if available else "", branches)
+
+
+def _of_state(state: JobState) -> Progress:
+    return Progress(state.phase or JobPhase.PENDING, state.message or state.reason)
 
 
 def _outcome(job: Job, pods: Sequence[Pod]) -> str:
@@ -63,7 +115,7 @@ def _what_it_waits_for(job: Job, group: PodGroup | None, pods: Sequence[Pod]) ->
 def _unschedulable(group: PodGroup) -> str:
     for condition in reversed(group.status.conditions):
         if condition.type == "Unschedulable" and condition.status == "True":
-            return condition.message
+            return pending.summary_of(condition.message)
     return ""
 
 

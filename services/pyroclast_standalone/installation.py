@@ -36,19 +36,27 @@ KINDS = (
     "Role",
     "RoleBinding",
     "ConfigMap",
+    "StorageClass",
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 )
 ESTABLISHED_SECONDS = 30.0
 
 
-def objects(webhook_url: str) -> list[Manifest]:
-    """The manifests to install, in order; webhooks call `webhook_url` (scheme, host and port)."""
+def objects(webhook_url: str, *, is_embedded: bool = False) -> list[Manifest]:
+    """The manifests to install, in order; webhooks call `webhook_url` (scheme, host and port).
+
+    The embedded control plane gets a storage class too, which a cluster has of its own, and no admission policies: it evaluates
+    none.
+    """
     found: list[Manifest] = []
-    for file in ("manifests.yaml", "nodes.yaml"):
+    for file in ("manifests.yaml", "nodes.yaml", *(("storage.yaml",) if is_embedded else ())):
         text = resources.files(__package__).joinpath("data", file).read_text()
         found += [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
-    chosen = [_reached_by_url(document, webhook_url) for document in found if document["kind"] in KINDS]
+    kinds = [kind for kind in KINDS if not (is_embedded and kind.startswith("ValidatingAdmissionPolicy"))]
+    chosen = [_reached_by_url(document, webhook_url) for document in found if document["kind"] in kinds]
     return sorted(chosen, key=lambda document: KINDS.index(document["kind"]))
 
 

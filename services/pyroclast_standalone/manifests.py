@@ -15,7 +15,7 @@ from pyroclast.kube.errors import NotFound
 
 from .errors import CommandError
 
-__all__ = ["Catalogue", "key_of", "read"]
+__all__ = ["Catalogue", "has_all", "key_of", "read"]
 
 Manifest = dict[str, Any]
 
@@ -46,6 +46,16 @@ def key_of(manifest: Manifest, kind: ResourceType) -> Key:
     """Namespace (of namespaced kinds, `default` where none is given) and name of an object."""
     metadata = manifest["metadata"]
     return Key(metadata.get("namespace") or "default" if kind.namespaced else "", metadata.get("name", ""))
+
+
+def has_all(found: object, wanted: object) -> bool:
+    """Whether `found` has every field of `wanted` with its value; fields that the server added do not matter."""
+    match found, wanted:
+        case dict(), dict():
+            return all(name in found and has_all(found[name], value) for name, value in wanted.items())
+        case list(), list():
+            return len(found) == len(wanted) and all(map(has_all, found, wanted))
+    return found == wanted
 
 
 def _files(paths: Iterable[Path]) -> Iterable[Path]:

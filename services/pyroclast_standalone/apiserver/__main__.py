@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pyroclast import lean
+
+lean.prepare(logs=False)
+
 import argparse
 import asyncio
 import gc
@@ -22,6 +26,9 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=6443, help="port on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--audit-log", type=Path, help="file to append audit events to")
     parser.add_argument("--in-memory", action="store_true", help="keep no state")
+    parser.add_argument(
+        "--scheduler", action="append", default=[], help="name of a scheduler that runs here (repeatable): others are warned of"
+    )
     return parser.parse_args(argv)
 
 
@@ -35,6 +42,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         port=arguments.port,
         in_memory=arguments.in_memory,
         audit_log=arguments.audit_log,
+        schedulers=arguments.scheduler,
     ) as (_, url):
         gc.freeze()
         print(f"ready {url} KUBECONFIG={arguments.data_dir / 'kubeconfig'}", flush=True)

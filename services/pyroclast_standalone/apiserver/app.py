@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,13 +19,11 @@ from .authn import Authenticator
 from .authz import Authorizer
 from .bodies import MAX_BODY
 from .bootstrap import ensure_objects
+from .claims import ClaimController
 from .classes import Classes
 from .discovery import Discovery
 from .dispatch import Dispatcher
-from .disruption import DisruptionController
 from .endpoints import Endpoints
-from .escalation import Escalation
-from .expressions import Expressions
 from .gc import GarbageCollector
 from .http import Faults, Front
 from .identity import Identity, write_kubeconfig
@@ -35,7 +33,6 @@ from .logs import Logs
 from .namespaces import NamespaceController
 from .persist import JournalFailed, SqliteJournal
 from .plugins import Plugins
-from .policies import Policies
 from .quotas import Quotas
 from .registry import Registry
 from .reviews import Reviews
@@ -63,6 +60,7 @@ class Server:
         ring_size: int = DEFAULT_RING_SIZE,
         faults: Faults | None = None,
         now: Callable[[], float] = time.time,
+        schedulers: Sequence[str] = (),
     ) -> None:
         begin = journal.revision() if journal is not None else 0
         revision = begin + _RESTART_GAP if begin else 1
@@ -73,16 +71,13 @@ class Server:
         self.admission = Admission()
         self.definitions = crds.Definitions(self.store, self.registry, now)
         self.store.listeners.append(self.definitions.on_change)
-        plugins, classes = Plugins(self.store, self.registry), Classes(self.store)
+        plugins, classes = Plugins(self.store, self.registry, schedulers), Classes(self.store)
         self.authorizer = Authorizer(self.store)
-        expressions = Expressions(self.store, self.authorizer)
-        policies = Policies(self.store, self.registry, expressions)
-        self.webhooks = Webhooks(self.store, self.registry, expressions)
+        self.webhooks = Webhooks(self.store, self.registry)
         limits = Limits(self.store)
         self.admission.early += [*plugins.mutating, classes.fill_in, limits.fill_in]
-        escalation = Escalation(self.store, self.authorizer)
-        self.admission.mutating += [policies.mutate, self.webhooks.mutate, escalation.check]
-        self.admission.validating += [limits.check, classes.check, policies.validate, self.webhooks.validate]
+        self.admission.mutating += [self.webhooks.mutate]
+        self.admission.validating += [limits.check, classes.check, plugins.warn_of_scheduler, self.webhooks.validate]
         self.quotas = Quotas(self.store, self.registry)
         self.admission.guards += [plugins.require_namespace, self.quotas.guard]
         signer = TokenSigner(identity.token_secret.read_bytes())
@@ -90,10 +85,9 @@ class Server:
         self.writer = Writer(self.store, self.admission, now=now)
         authority = identity.authority.read_text()
         self.namespaces = NamespaceController(self.store, self.registry, self.writer, authority, now)
-        teller = events.EventTeller(self.store, self.registry, "garbage-collector-controller", now)
-        self.garbage = GarbageCollector(self.store, self.registry, self.writer, now, teller.tell)
+        self.garbage = GarbageCollector(self.store, self.registry, self.writer, now)
         self.cleanup = crds.DefinitionCleanup(self.store, self.registry, self.writer, now)
-        self.disruption = DisruptionController(self.store, self.registry, now)
+        self.claims = ClaimController(self.store, self.registry, now)
         self.writer.finishers[crds.COLLECTION] = self.definitions.settle_status
         self.logs = Logs(self.registry)
         subresources = Subresources(
@@ -135,8 +129,8 @@ class Server:
         return all(each.worker.is_idle for each in self._controllers)
 
     @property
-    def _controllers(self) -> tuple[NamespaceController, GarbageCollector, crds.DefinitionCleanup, Quotas, DisruptionController]:
-        return self.namespaces, self.garbage, self.cleanup, self.quotas, self.disruption
+    def _controllers(self) -> tuple[NamespaceController, GarbageCollector, crds.DefinitionCleanup, Quotas, ClaimController]:
+        return self.namespaces, self.garbage, self.cleanup, self.quotas, self.claims
 
     async def _stop_when_broken(self) -> None:
         await self.store.broken.wait()

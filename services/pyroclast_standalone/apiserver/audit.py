@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from . import clock
+from pyroclast_standalone import times
+
 from .context import Context
 
 __all__ = ["AuditLog"]
@@ -22,8 +23,13 @@ class AuditLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
 
-    def record(self, request: web.BaseRequest, context: Context, code: int, now: float, *, failure: bytes = b"") -> None:
-        """Write down a request answered with `code` at `now`, in seconds since the epoch; `failure` is the Status of one."""
+    def record(
+        self, request: web.BaseRequest, context: Context, code: int, now: float, *, failure: bytes = b"", begins: bool = False
+    ) -> None:
+        """Write down a request answered with `code` at `now`, in seconds since the epoch.
+
+        `failure`: the Status of one that failed. `begins`: the answer goes on, as a watch does; its end is written down too.
+        """
         info = context.info
         peer = request.remote
         event: dict[str, Any] = {
@@ -31,15 +37,15 @@ class AuditLog:
             "apiVersion": "audit.k8s.io/v1",
             "level": "Metadata",
             "auditID": str(uuid.uuid4()),
-            "stage": "ResponseComplete",
+            "stage": "ResponseStarted" if begins else "ResponseComplete",
             "requestURI": request.path_qs,
             "verb": info.verb,
             "user": (context.impersonator or context.user).wire(),
             "sourceIPs": [peer] if peer else [],
             "userAgent": request.headers.get("User-Agent", ""),
             "responseStatus": {"metadata": {}, **_outcome(failure), "code": code},
-            "requestReceivedTimestamp": clock.micro_timestamp(context.now),
-            "stageTimestamp": clock.micro_timestamp(now),
+            "requestReceivedTimestamp": times.micro_rfc3339(context.now),
+            "stageTimestamp": times.micro_rfc3339(now),
         }
         if context.impersonator is not None:
             event["impersonatedUser"] = context.user.wire()

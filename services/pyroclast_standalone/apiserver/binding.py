@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import bodies, clock, status
+from pyroclast_standalone import times
+
+from . import bodies, status
 from .context import Answer, Context
 from .present import json_answer
 from .registry import Registry, Resource
@@ -47,7 +49,7 @@ class Binder:
             context, self._pods, "binding", body, kind=("", "v1", "Binding"), dry_run=context.is_dry_run
         )
         self._assign(key, name, review.body or body, dry_run=review.dry_run)
-        return json_answer(context.wanted, status.success(201), 201)
+        return json_answer(status.success(201), 201)
 
     def _assign(self, key: str, name: str, body: dict[str, Any], *, dry_run: bool) -> None:
         stored = self._pods.collection.items.get(key)
@@ -59,10 +61,7 @@ class Binder:
         target = body["target"]["name"]
         uid = wanted.get("uid")
         if uid and uid != metadata["uid"]:
-            why = (
-                f"StorageError: invalid object, Code: 4, Key: /registry/pods/{key}, ResourceVersion: 0, AdditionalErrorMsg: "
-                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
-            )
+            why = status.no_such_uid(f"/registry/pods/{key}", uid, metadata["uid"])
             raise status.conflict("", "pods", name, why)
         if "deletionTimestamp" in metadata:
             raise status.conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
@@ -83,7 +82,7 @@ class Binder:
                 "type": "PodScheduled",
                 "status": "True",
                 "lastProbeTime": None,
-                "lastTransitionTime": clock.timestamp(self._writer.now()),
+                "lastTransitionTime": times.rfc3339(self._writer.now()),
             }
         )
         self._store.put(self._pods.collection, key, pod)

@@ -67,7 +67,7 @@ def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
 
             return yaml.parse_yaml(context.body, duplicates=duplicates)
         if content_type == PROTOBUF:
-            from .documents import protobuf  # noqa: PLC0415 - 100 ms that a server without kubectl never pays
+            from .documents import protobuf  # noqa: PLC0415 - only kubectl sends it
 
             return protobuf.decode(context.body, kind=kind), []
     except UnsupportedBody as error:

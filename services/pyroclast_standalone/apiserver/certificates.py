@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-import ipaddress
 import secrets
 from typing import Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from pyroclast_standalone.certificates import certificate, pem
 
 from .identity import Identity, write_private
 
 __all__ = ["make"]
 
-_YEARS: Final = 10
-_NAMES: Final = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-_ADDRESSES: Final = ("127.0.0.1", "::1", "10.0.0.1")
 _ADMIN: Final = ("kubernetes-admin", "system:masters")
 
 
@@ -29,57 +25,15 @@ def make(identity: Identity) -> None:
     directory.chmod(0o700)
     now = dt.datetime.now(dt.UTC)
     authority_key = ec.generate_private_key(ec.SECP256R1())
-    authority = _certificate("pyroclast-ca", "", key=authority_key, issuer=None, issuer_key=authority_key, now=now)
+    authority = certificate("pyroclast-ca", "", key=authority_key, issuer=None, issuer_key=authority_key, now=now)
     write_private(identity.authority, authority.public_bytes(serialization.Encoding.PEM))
-    write_private(directory / "ca.key", _pem(authority_key))
+    write_private(directory / "ca.key", pem(authority_key))
     for (certificate_file, key_file), (name, organization) in (
         (identity.serving, ("kube-apiserver", "")),
         (identity.admin, _ADMIN),
     ):
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _certificate(name, organization, key=key, issuer=authority, issuer_key=authority_key, now=now)
-        write_private(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
-        write_private(key_file, _pem(key))
+        made = certificate(name, organization, key=key, issuer=authority, issuer_key=authority_key, now=now)
+        write_private(certificate_file, made.public_bytes(serialization.Encoding.PEM))
+        write_private(key_file, pem(key))
     write_private(identity.token_secret, secrets.token_hex(32).encode())
-
-
-def _certificate(
-    name: str,
-    organization: str,
-    *,
-    key: ec.EllipticCurvePrivateKey,
-    issuer: x509.Certificate | None,
-    issuer_key: ec.EllipticCurvePrivateKey,
-    now: dt.datetime,
-) -> x509.Certificate:
-    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
-    subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer.subject if issuer else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(days=365 * _YEARS))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
-            critical=False,
-        )
-    )
-    if issuer is None:
-        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-        return builder.add_extension(usage, critical=True).sign(issuer_key, hashes.SHA256())
-    purpose = ExtendedKeyUsageOID.CLIENT_AUTH if organization else ExtendedKeyUsageOID.SERVER_AUTH
-    builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-    if not organization:
-        names: list[x509.GeneralName] = [x509.DNSName(each) for each in _NAMES]
-        names += [x509.IPAddress(ipaddress.ip_address(each)) for each in _ADDRESSES]
-        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return builder.sign(issuer_key, hashes.SHA256())
-
-
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

@@ -130,12 +130,11 @@ class Context(msgspec.Struct):
 
 def _manager_faults(manager: str) -> list[FieldError]:
     faults = [too_long("fieldManager", _LONGEST_MANAGER)] if len(manager.encode()) > _LONGEST_MANAGER else []
-    for index, character in enumerate(manager):
-        if not character.isprintable():
-            position = len(manager[:index].encode())
-            why = f"invalid character U+{ord(character):04X} (at position {position})"
-            faults.append(invalid("fieldManager", manager, why))
-    return faults
+    bad = ((at, each) for at, each in enumerate(manager) if not each.isprintable())
+    return [
+        *faults,
+        *(invalid("fieldManager", manager, f"invalid character U+{ord(each):04X} (at position {at})") for at, each in bad),
+    ]
 
 
 _LONGEST_MANAGER: Final = 128  # bytes

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from . import clock
+from pyroclast_standalone import times
+
 from .deleting import CRD_CLEANUP, DeleteOptions, Deleter
 from .internal import GARBAGE_COLLECTOR, KeyedWorker, request
 from .kinds import Strategy, custom_strategy
@@ -66,14 +67,14 @@ class Definitions:
         for condition in conditions:
             if condition["type"] == kind:
                 if condition["status"] != value:
-                    condition["lastTransitionTime"] = clock.timestamp(self._now())
+                    condition["lastTransitionTime"] = times.rfc3339(self._now())
                 condition.update(status=value, reason=reason, message=message)
                 return
         conditions.append(
             {
                 "type": kind,
                 "status": value,
-                "lastTransitionTime": clock.timestamp(self._now()),
+                "lastTransitionTime": times.rfc3339(self._now()),
                 "reason": reason,
                 "message": message,
             }
@@ -92,15 +93,11 @@ class Definitions:
             names |= {accepted.get("plural", ""), accepted.get("singular", ""), *(accepted.get("shortNames") or ())}
             kinds |= {accepted.get("kind", ""), accepted.get("listKind", "")}
         clashes: dict[str, str] = {}
-        for field in ("plural", "singular"):
-            if own.get(field) and own[field] in names:
-                clashes[field] = f'"{own[field]}" is already in use'
-        taken = [each for each in own.get("shortNames") or () if each in names]
-        if taken:
-            clashes["shortNames"] = ", ".join(f'"{each}" is already in use' for each in taken)
-        for field in ("kind", "listKind"):
-            if own.get(field) and own[field] in kinds:
-                clashes[field] = f'"{own[field]}" is already in use'
+        for field, taken in (("plural", names), ("singular", names), ("shortNames", names), ("kind", kinds), ("listKind", kinds)):
+            wanted = own.get(field) or ()
+            used = [each for each in ([wanted] if isinstance(wanted, str) else wanted) if each in taken]
+            if used:
+                clashes[field] = ", ".join(f'"{each}" is already in use' for each in used)
         return clashes
 
     def on_change(self, collection: Collection, change: Change) -> None:
@@ -183,10 +180,9 @@ def _is_established(body: dict[str, Any]) -> bool:
 def _deprecation(spec: Mapping[str, Any], version: str) -> str:
     """What users of a deprecated version are told, with the version to go to where there is a better one."""
     kind, group = spec["names"]["kind"], spec["group"]
-    text = f"{group}/{version} {kind} is deprecated"
     better = [each["name"] for each in spec["versions"] if each.get("served") and not each.get("deprecated")]
     better = [name for name in sorted(better, key=version_order) if version_order(name) < version_order(version)]
-    return f"{text}; use {group}/{better[0]} {kind}" if better else text
+    return f"{group}/{version} {kind} is deprecated" + (f"; use {group}/{better[0]} {kind}" if better else "")
 
 
 def _to_version(api_version: str, strategy: Strategy) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from . import bodies, clock, objectmeta, status
+from pyroclast_standalone import times
+
+from . import bodies, objectmeta, status
 from .admission import Review
 from .context import Answer, Context
 from .documents.errors import DocumentError, FieldError, invalid, unsupported
@@ -123,9 +125,7 @@ class Deleter:
         code = 202 if not is_gone and options.orphan is False else 200
         if isinstance(shown, Stored) and is_gone and not resource.strategy.deletes_to_object:
             details = {"name": shown.name, "group": resource.group, "kind": resource.plural, "uid": shown.uid}
-            return json_answer(
-                context.wanted, status.success(details={name: value for name, value in details.items() if value}), code
-            )
+            return json_answer(status.success(details={name: value for name, value in details.items() if value}), code)
         return object_answer(context, resource, shown, code)
 
     async def delete_collection(self, context: Context, resource: Resource) -> Answer:
@@ -218,7 +218,7 @@ class Deleter:
         metadata = body["metadata"]
         if "deletionTimestamp" in metadata:
             return current, False
-        metadata["deletionTimestamp"] = clock.timestamp(self._writer.now())
+        metadata["deletionTimestamp"] = times.rfc3339(self._writer.now())
         body.setdefault("status", {})["phase"] = "Terminating"
         if options.dry_run:
             return body, False
@@ -231,7 +231,7 @@ class Deleter:
         metadata = body["metadata"]
         if "deletionTimestamp" in metadata:
             return current, False
-        now = clock.timestamp(self._writer.now())
+        now = times.rfc3339(self._writer.now())
         metadata["deletionTimestamp"] = now
         metadata["finalizers"] = [*(each for each in metadata.get("finalizers") or () if each != CRD_CLEANUP), CRD_CLEANUP]
         conditions = body["status"]["conditions"] = [
@@ -258,19 +258,12 @@ def check_preconditions(resource: Resource, current: Stored, options: DeleteOpti
         StatusError: 409, it is another one, or it has changed.
     """
     if options.uid and options.uid != current.uid:
-        if resource.qualified == "namespaces":
-            why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {current.uid}"
-            raise status.conflict(resource.group, resource.plural, current.name, why)
         why = (
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({current.uid}). "
             "The object might have been deleted and then recreated"
         )
         raise status.conflict(resource.group, resource.kind, current.name, why)
     if options.revision and options.revision != str(current.revision):
-        if resource.qualified == "namespaces":
-            why = f"Precondition failed: ResourceVersion in precondition: {options.revision}, "
-            why += f"ResourceVersion in object meta: {current.revision}"
-            raise status.conflict(resource.group, resource.plural, current.name, why)
         why = (
             f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion in record "
             f"({current.revision}). The object might have been modified"
@@ -290,8 +283,8 @@ def _grace(resource: Resource, body: dict[str, Any], options: DeleteOptions, now
         wanted = max(options.grace, 1) if options.grace < 0 else options.grace
         if wanted >= before:
             return False, before > 0
-        ends = clock.seconds_of(metadata["deletionTimestamp"]) - before + wanted
-        metadata["deletionTimestamp"] = clock.timestamp(ends)
+        ends = times.seconds_of(metadata["deletionTimestamp"]) - before + wanted
+        metadata["deletionTimestamp"] = times.rfc3339(ends)
         metadata["deletionGracePeriodSeconds"] = wanted
         return True, False
     if resource.qualified != "pods":
@@ -304,7 +297,7 @@ def _grace(resource: Resource, body: dict[str, Any], options: DeleteOptions, now
         grace = 0
     if grace < 0:
         grace = 1
-    metadata["deletionTimestamp"] = clock.timestamp(now + grace)
+    metadata["deletionTimestamp"] = times.rfc3339(now + grace)
     metadata["deletionGracePeriodSeconds"] = grace
     if metadata.get("generation", 0) > 0:
         metadata["generation"] += 1

@@ -122,18 +122,21 @@ def _kind(resource: Resource, kind: str, group: str = "", version: str = "") -> 
     return {"group": group, "version": version, "kind": kind}
 
 
+def _common(resource: Resource) -> dict[str, Any]:
+    """What both forms of discovery say at the end."""
+    strategy = resource.strategy
+    lists = {"verbs": strategy.verbs, "shortNames": strategy.short_names, "categories": strategy.categories}
+    return {name: list(values) for name, values in lists.items() if values or name == "verbs"}
+
+
 def _aggregated(resource: Resource) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "resource": resource.plural,
         "responseKind": _kind(resource, resource.kind),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.strategy.singular,
-        "verbs": list(resource.strategy.verbs),
+        **_common(resource),
     }
-    if resource.strategy.short_names:
-        entry["shortNames"] = list(resource.strategy.short_names)
-    if resource.strategy.categories:
-        entry["categories"] = list(resource.strategy.categories)
     if resource.strategy.subresources:
         entry["subresources"] = [
             {
@@ -147,18 +150,8 @@ def _aggregated(resource: Resource) -> dict[str, Any]:
 
 
 def _legacy_entry(resource: Resource) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "name": resource.plural,
-        "singularName": resource.strategy.singular,
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": list(resource.strategy.verbs),
-    }
-    if resource.strategy.short_names:
-        entry["shortNames"] = list(resource.strategy.short_names)
-    if resource.strategy.categories:
-        entry["categories"] = list(resource.strategy.categories)
-    return entry
+    names = {"name": resource.plural, "singularName": resource.strategy.singular}
+    return {**names, "namespaced": resource.namespaced, "kind": resource.kind, **_common(resource)}
 
 
 def _legacy_subresource(resource: Resource, subresource: Subresource) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from . import status
 from .context import Answer, Context, Streamed
 from .deleting import Deleter
@@ -94,7 +97,7 @@ class Dispatcher:
         subresource = resource.subresource(info.subresource)
         if subresource is None:
             if resource.is_custom:
-                raise status.not_found(resource.group, resource.plural, info.name)
+                raise _no_subresource(resource, info.name, info.subresource)
             raise status.unknown_resource()
         if method in {"GET", "HEAD"} and "get" not in subresource.verbs:
             raise status.method_not_allowed()
@@ -116,3 +119,25 @@ class Dispatcher:
         else:
             raise status.method_not_allowed()
         return object_answer(context, resource, shown, code)
+
+
+def _no_subresource(resource: Resource, name: str, subresource: str) -> status.StatusError:
+    """404; who would scale a kind whose replicas are those of the items of a list is told which."""
+    error = status.not_found(resource.group, resource.plural, name)
+    source = resource.strategy.schema.source
+    spec = (source.get("properties") or {}).get("spec") or {}
+    if subresource == "scale" and (found := [path for path in _replicas(spec, "spec") if "[" in path]):
+        why = f"kind {resource.kind} has no scale subresource; change {' or '.join(found)} with kubectl edit or kubectl patch"
+        error.message = f"{error.message}: {why}"
+    return error
+
+
+def _replicas(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Paths of the numbers of replicas in a schema."""
+    for field, inner in (schema.get("properties") or {}).items():
+        if field == "replicas" and inner.get("type") == "integer":
+            yield f"{path}.replicas"
+        else:
+            yield from _replicas(inner, f"{path}.{field}")
+    if isinstance(schema.get("items"), Mapping):
+        yield from _replicas(schema["items"], f"{path}[*]")

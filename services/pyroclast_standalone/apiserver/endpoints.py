@@ -43,9 +43,9 @@ class Endpoints:
         parts = [part for part in path.split("/") if part]
         match parts:
             case []:
-                return json_answer(context.wanted, {"paths": self._paths()})
+                return json_answer({"paths": self._paths()})
             case ["version"]:
-                return json_answer(context.wanted, _version())
+                return json_answer(_version())
             case [health, *_] if f"/{health}" in _HEALTH:
                 return Answer(200, b"ok", "text/plain; charset=utf-8")
             case ["api" | "apis", *_]:
@@ -70,7 +70,7 @@ class Endpoints:
         if aggregated:
             document = self._discovery.aggregated(parts[0], aggregated)
         else:
-            wanted(accept, allow_forms=False)
+            wanted(accept)
             found = self._discovery.legacy(*parts)
             if found is None:
                 is_known = self._registry.is_builtin_group(parts[1] if parts[0] == "apis" else "")
@@ -115,7 +115,7 @@ class Endpoints:
             for version in versions:
                 name = f"apis/{group}/{version}" if group else f"api/{version}"
                 paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={self._hash(group, version)}"}
-        answer = json_answer(context.wanted, {"paths": paths})
+        answer = json_answer({"paths": paths})
         etag = f'"{hashlib.sha256(answer.body).hexdigest().upper()}"'
         headers = {"Vary": "Accept", "ETag": etag}
         if context.headers.get("If-None-Match") == etag:
@@ -154,7 +154,6 @@ def _served(resource: Resource) -> openapi.Served:
         resource.plural,
         resource.namespaced,
         tuple(resource.strategy.verbs),
-        tuple(each.name for each in resource.strategy.subresources),
         _schema_of(resource) if resource.is_custom else None,
     )
 

@@ -7,7 +7,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from . import clock, objectmeta
+from pyroclast_standalone import times
+
+from . import objectmeta
 from .registry import Registry, Resource
 from .store import Store, Stored
 
@@ -56,8 +58,8 @@ class EventTeller:
         self._component = component
         self._now = now
 
-    def tell(self, resource: Resource, about: Stored, reason: str, message: str) -> None:
-        """Record a Warning about `about`, once per reason and object."""
+    def tell(self, resource: Resource, about: Stored, reason: str, message: str, *, kind: str = "Warning") -> None:
+        """Record an event about `about`, once per reason and object."""
         now = self._now()
         namespace = about.namespace or "default"
         name = f"{about.name}.{uuid.uuid5(uuid.NAMESPACE_OID, about.uid + reason).hex[:16]}"
@@ -79,10 +81,10 @@ class EventTeller:
             "reason": reason,
             "message": message,
             "source": {"component": self._component},
-            "firstTimestamp": clock.timestamp(now),
-            "lastTimestamp": clock.timestamp(now),
+            "firstTimestamp": times.rfc3339(now),
+            "lastTimestamp": times.rfc3339(now),
             "count": 1,
-            "type": "Warning",
+            "type": kind,
             "eventTime": None,
             "reportingComponent": self._component,
             "reportingInstance": "",

@@ -1,22 +1,22 @@
-"""Eviction: deletion of a pod that respects disruption budgets."""
+"""Eviction: deletion of a pod that says on the pod why it goes. Disruption budgets are stored and not counted."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from . import bodies, clock, status
+from pyroclast_standalone import times
+
+from . import bodies, status
 from .context import Answer, Context
 from .deleting import Deleter, check_preconditions, options_of
-from .documents.selectors import from_label_selector
 from .present import json_answer
 from .registry import Registry, Resource
-from .store import Store, Stored
+from .store import Store
 from .write import Writer
 
 __all__ = ["Evictor"]
 
 _KIND: Final = bodies.BodyKind("policy", "v1", "Eviction")
-_FINISHED: Final = {"Succeeded", "Failed"}
 
 
 class Evictor:
@@ -25,7 +25,6 @@ class Evictor:
     def __init__(self, store: Store, registry: Registry, writer: Writer) -> None:
         self._store = store
         self._pods = registry.require("", "v1", "pods")
-        self._budgets = registry.require("policy", "v1", "poddisruptionbudgets")
         self._writer = writer
         self._deleter = Deleter(writer)
 
@@ -50,40 +49,10 @@ class Evictor:
         kind = (_KIND.group, _KIND.version, _KIND.kind)
         await self._writer.admission.admit_posted(context, resource, "eviction", body, kind=kind, dry_run=dry_run)
         check_preconditions(resource, stored, options)
-        self._spend_budget(stored, dry_run=dry_run)
         if not dry_run:
             self._mark(key)
         await self._deleter.delete_key(context, resource, key, options, is_admitted=True)
-        return json_answer(context.wanted, status.success(201), 201)
-
-    def _spend_budget(self, stored: Stored, *, dry_run: bool) -> None:
-        pod = stored.load()
-        if (pod.get("status") or {}).get("phase") in {*_FINISHED, "Pending"} or stored.deleting:
-            return
-        budgets = [
-            each
-            for each in self._budgets.collection.select(stored.namespace)
-            if from_label_selector(each.load()["spec"].get("selector")).matches(stored.labels)
-        ]
-        if not budgets:
-            return
-        if len(budgets) > 1:
-            raise status.unreasoned(
-                500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-            )
-        budget = budgets[0].load()
-        state = budget.setdefault("status", {})
-        if state.get("disruptionsAllowed", 0) <= 0:
-            healthy, desired = state.get("currentHealthy", 0), state.get("desiredHealthy", 0)
-            why = f"The disruption budget {budgets[0].name} needs {desired} healthy pods and has {healthy} currently"
-            raise status.too_many_requests(
-                "Cannot evict pod as it would violate the pod's disruption budget.",
-                causes=[status.cause("DisruptionBudget", why)],
-            )
-        if not dry_run:
-            state["disruptionsAllowed"] -= 1
-            state.setdefault("disruptedPods", {})[stored.name] = clock.timestamp(self._writer.now())
-            self._store.put(self._budgets.collection, budgets[0].key, budget)
+        return json_answer(status.success(201), 201)
 
     def _mark(self, key: str) -> None:
         """Say on the pod why it goes."""
@@ -99,7 +68,7 @@ class Evictor:
                 "reason": "EvictionByEvictionAPI",
                 "message": "Eviction API: evicting",
                 "lastProbeTime": None,
-                "lastTransitionTime": clock.timestamp(self._writer.now()),
+                "lastTransitionTime": times.rfc3339(self._writer.now()),
             }
         )
         self._store.put(self._pods.collection, key, pod)

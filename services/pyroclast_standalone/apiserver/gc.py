@@ -26,15 +26,12 @@ class GarbageCollector:
         registry: Registry,
         writer: Writer,
         now: Callable[[], float],
-        tell: Callable[[Resource, Stored, str, str], None],
     ) -> None:
-        """`tell` records an event about an object: reason and message."""
         self._store = store
         self._registry = registry
         self._writer = writer
         self._deleter = Deleter(writer)
         self._now = now
-        self._tell = tell
         self._dependents: dict[str, set[_Item]] = {}  # by uid of the owner
         self._present: dict[str, _Item] = {}  # by uid
         self.worker: KeyedWorker[_Item] = KeyedWorker("gc", self._work)
@@ -154,14 +151,11 @@ class GarbageCollector:
         if owner_resource is None:
             return "present"  # nobody can tell, so nothing is deleted
         if owner_resource.namespaced and not resource.namespaced:
-            self._tell(resource, stored, "OwnerRefInvalidNamespace", _invalid_namespace(reference, ""))
             return "present"
         item = self._present.get(reference.get("uid", ""))
         name = str(reference.get("name", ""))
         key = f"{stored.namespace}/{name}" if owner_resource.namespaced else name
         if item is None or item != (owner_resource.collection.name, key):
-            if item is not None and owner_resource.namespaced and item[0] == owner_resource.collection.name:
-                self._tell(resource, stored, "OwnerRefInvalidNamespace", _invalid_namespace(reference, stored.namespace))
             return "gone"
         owner = self._stored(item)
         if owner is None:
@@ -227,8 +221,3 @@ def _without_finalizer(body: dict[str, Any], finalizer: str) -> None:
         metadata["finalizers"] = kept
     else:
         metadata.pop("finalizers", None)
-
-
-def _invalid_namespace(reference: dict[str, Any], namespace: str) -> str:
-    owner = f"{reference.get('apiVersion')}/{reference.get('kind')}, name: {reference.get('name')}, uid: {reference.get('uid')}"
-    return f'ownerRef [{owner}] does not exist in namespace "{namespace}"'

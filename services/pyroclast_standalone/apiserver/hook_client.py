@@ -140,13 +140,7 @@ def _refusal(code: int, text: bytes) -> str:
     said = text.decode(errors="replace").strip()
     if code >= 500:
         return f"an error on the server ({json.dumps(said or 'unknown')}) has prevented the request from succeeding"
-    if code == 404:
-        return "the server could not find the requested resource"
-    return (
-        f"the server rejected our request for an unknown reason ({code}: {said})"
-        if said
-        else "the server rejected our request for an unknown reason"
-    )
+    return f"the server rejected our request for an unknown reason ({code}: {said})"
 
 
 def _review(uid: str, matched: Matched, review: Review, seen: Seen) -> bytes:
@@ -173,13 +167,10 @@ def _checked(answer: Any, uid: str, *, mutating: bool) -> Response:  # noqa: ANN
     if response.get("uid") != uid:
         raise ValueError(f'expected response.uid="{uid}", got "{response.get("uid") or ""}"')
     patch, patch_type = response.get("patch"), response.get("patchType")
-    if not mutating:
-        if patch or patch_type:
-            raise ValueError("webhook response for a validating webhook may not have a patch")
-    elif patch and not patch_type:
+    if not mutating and (patch or patch_type):
+        raise ValueError("webhook response for a validating webhook may not have a patch")
+    if patch and not patch_type:
         raise ValueError("webhook returned response.patch but not response.patchType")
-    elif patch_type and not patch:
-        raise ValueError("webhook returned response.patchType but not response.patch")
-    elif patch_type and patch_type != "JSONPatch":
-        raise ValueError(f'invalid response.patchType: "{patch_type}"')
+    if patch and patch_type != "JSONPatch":
+        raise ValueError(f'invalid response.patchType: "{patch_type or ""}"')
     return response

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .admission import Review
-from .documents.policies import Conditions
+from .documents.conditions import Conditions
 from .documents.selectors import LabelSelector, from_label_selector
 from .registry import Registry, Resource
 from .store import Change, Collection, Store

@@ -23,7 +23,6 @@ from .dispatch import Dispatcher
 from .documents.errors import DocumentError
 from .endpoints import Endpoints
 from .negotiate import Wanted, wanted
-from .present import json_answer
 from .routes import Query, RequestInfo, resolve
 
 __all__ = ["Faults", "Front"]
@@ -72,14 +71,14 @@ class Front:
         try:
             answer = await self._answer(request, context)
         except status.StatusError as error:
-            answer = _failure(context, error)
+            answer = _failure(error)
         except DocumentError as error:
-            answer = _failure(context, status.of_document(error))
+            answer = _failure(status.of_document(error))
         except ConnectionError:
             raise
         except Exception:  # noqa: BLE001 - the top of a request: told in the log and as a Status
             _log.exception("request.failed: %s %s", request.method, request.path_qs)
-            answer = _failure(context, status.internal("see the server's log"))
+            answer = _failure(status.internal("see the server's log"))
         if isinstance(answer, Streamed):
             return await self._stream(request, context, answer)
         if self._audit is not None:
@@ -132,6 +131,8 @@ class Front:
         response.enable_chunked_encoding()
         try:
             await response.prepare(request)
+            if self._audit is not None:
+                self._audit.record(request, context, answer.code, self._now(), begins=True)
             async for chunk in answer.chunks:
                 if chunk:
                     await response.write(chunk)
@@ -182,15 +183,11 @@ def _impersonations(user: User, groups: list[str]) -> list[Attributes]:
     return wishes
 
 
-def _failure(context: Context, error: status.StatusError) -> Answer:
+def _failure(error: status.StatusError) -> Answer:
     if error.plain:
         headers = {"X-Content-Type-Options": "nosniff"}
         return Answer(error.code, error.message.encode(), "text/plain; charset=utf-8", headers)
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    if context.wanted.media_type == "application/yaml":
-        answer = json_answer(context.wanted, error.body(), error.code)
-        answer.headers = headers
-        return answer
     return Answer(error.code, orjson.dumps(error.body()), "application/json", headers)
 
 

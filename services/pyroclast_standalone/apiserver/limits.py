@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from pyroclast.resources.pods import effective
+
 from . import status, usage
 from .admission import Review
 from .store import Store
@@ -51,13 +53,13 @@ class Limits:
                 for container in containers:
                     resources = container.get("resources") or {}
                     problems += _exceeded(item, usage.parse(resources.get("requests")), usage.parse(resources.get("limits")))
-            totals = [usage.pod_total(body["spec"], kind) for kind in ("requests", "limits")]
+            totals = [effective(body["spec"], kind) for kind in ("requests", "limits")]
             for item in self._items(review.namespace, "Pod"):
                 problems += _exceeded(item, *totals)
         elif review.resource.qualified == "persistentvolumeclaims":
             requests = usage.parse((body["spec"].get("resources") or {}).get("requests"))
             for item in self._items(review.namespace, "PersistentVolumeClaim"):
-                problems += _exceeded(item, requests, {})
+                problems += _exceeded(item, requests, requests)
         if problems:
             why = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
             raise status.forbidden(review.resource.group, review.resource.plural, review.name, why)
@@ -91,6 +93,7 @@ def _filled(container: dict[str, Any], item: Mapping[str, Any], word: str) -> li
 def _exceeded(item: Mapping[str, Any], requests: usage.Usage, limits: usage.Usage) -> list[str]:
     """The limits of one item that are not kept, in words."""
     kind = item["type"]
+    word = "request" if kind == "PersistentVolumeClaim" else "limit"
     problems: list[str] = []
     for name, least in usage.parse(item.get("min")).items():
         rule = f"minimum {name} usage per {kind} is {least}"
@@ -102,15 +105,10 @@ def _exceeded(item: Mapping[str, Any], requests: usage.Usage, limits: usage.Usag
             problems.append(f"{rule}, but limit is {limits[name]}")
     for name, most in usage.parse(item.get("max")).items():
         rule = f"maximum {name} usage per {kind} is {most}"
-        if kind == "PersistentVolumeClaim":
-            if name not in requests:
-                problems.append(f"{rule}.  No request is specified")
-            elif most < requests[name]:
-                problems.append(f"{rule}, but request is {requests[name]}")
-        elif name not in limits:
-            problems.append(f"{rule}.  No limit is specified")
+        if name not in limits:
+            problems.append(f"{rule}.  No {word} is specified")
         elif most < limits[name]:
-            problems.append(f"{rule}, but limit is {limits[name]}")
+            problems.append(f"{rule}, but {word} is {limits[name]}")
         elif name in requests and most < requests[name]:
             problems.append(f"{rule}, but request is {requests[name]}")
     return [*problems, *_out_of_proportion(item, requests, limits)]

@@ -102,12 +102,9 @@ def _check_options(context: Context) -> None:
         StatusError: 422, naming them.
     """
     faults: list[FieldError] = []
-    is_twice = bool(context.query.text("sinceSeconds") and context.query.text("sinceTime"))
     for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
         value = context.query.number(name)
-        if name == "sinceSeconds" and is_twice:
-            faults.append(forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
-        elif value is not None and value < least:
+        if value is not None and value < least:
             text = "must be greater than 0" if least else "must be greater than or equal to 0"
             faults.append(invalid(name, value, text))
     if "stream" in context.query:

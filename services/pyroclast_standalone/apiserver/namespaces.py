@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from . import clock, objectmeta, status
+from pyroclast_standalone import times
+
+from . import objectmeta, status
 from .deleting import DeleteOptions, Deleter
 from .documents import managed_fields
 from .internal import NAMESPACE_CONTROLLER, KeyedWorker, request
@@ -77,7 +79,7 @@ class NamespaceController:
                 resource.strategy.schema,
                 manager="kube-controller-manager",
                 api_version="v1",
-                now=clock.timestamp(self._now()),
+                now=times.rfc3339(self._now()),
             )
             self._store.put(resource.collection, key, body)
 

@@ -1,4 +1,4 @@
-"""Which form an answer takes: JSON or YAML, whole objects, tables, metadata alone, or aggregated discovery.
+"""Which form an answer takes: whole objects, tables, metadata alone, or aggregated discovery; always JSON.
 
 Separate because `Accept` is read in one place and obeyed in several.
 """
@@ -34,34 +34,23 @@ class Form(StrEnum):
 class Wanted(msgspec.Struct, frozen=True):
     """The chosen clause of an `Accept` header."""
 
-    media_type: str = JSON
     form: Form = Form.OBJECT
-    version: str = "v1"  # of meta.k8s.io, for tables and metadata
-
-    @property
-    def content_type(self) -> str:
-        """What goes into the Content-Type of the answer."""
-        return self.media_type
+    version: str = "v1"  # of meta.k8s.io, for what is no object
 
 
 def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
-    clauses: list[tuple[float, int, str, dict[str, str]]] = []
-    for position, text in enumerate(accept.split(",")):
+    """Media types with their parameters, in the order of the header; weights are not looked at."""
+    clauses = []
+    for text in accept.split(","):
         media_type, *parameters = (part.strip() for part in text.split(";"))
-        if not media_type:
-            continue
         values = {name.strip(): value.strip() for name, _, value in (parameter.partition("=") for parameter in parameters)}
-        try:
-            quality = float(values.pop("q", "1"))
-        except ValueError:
-            quality = 1.0
-        clauses.append((-quality, position, media_type.lower(), values))
-    clauses.sort(key=lambda clause: clause[:2])
-    return [(media_type, values) for _, _, media_type, values in clauses]
+        if media_type:
+            clauses.append((media_type.lower(), values))
+    return clauses
 
 
 @lru_cache(maxsize=256)
-def wanted(accept: str, *, allow_forms: bool = True, is_list: bool = False) -> Wanted:
+def wanted(accept: str, *, is_list: bool = False) -> Wanted:
     """The first clause of `accept` that can be answered. Protobuf is never chosen: whoever asks for it also takes JSON.
 
     Raises:
@@ -71,16 +60,14 @@ def wanted(accept: str, *, allow_forms: bool = True, is_list: bool = False) -> W
         return Wanted()
     is_known = False
     for media_type, values in _clauses(accept):
-        chosen = _media_type(media_type)
-        if chosen is None:
+        if media_type not in {JSON, "*/*"}:
             continue
         asked, version = values.get("as", ""), values.get("v", "")
         if not asked:
-            return Wanted(chosen)
+            return Wanted()
         is_known = True
-        is_form = asked in set(Form) and values.get("g") == "meta.k8s.io" and version in {"v1", "v1beta1"}
-        if allow_forms and is_form:
-            return Wanted(chosen, Form(asked), version)
+        if asked in set(Form) and values.get("g") == "meta.k8s.io" and version in {"v1", "v1beta1"}:
+            return Wanted(Form(asked), version)
     if is_known:
         message = f"only the following media types are accepted: {', '.join(_AVAILABLE)}"
         raise status.StatusError(406, "NotAcceptable", message)
@@ -91,12 +78,6 @@ def wanted(accept: str, *, allow_forms: bool = True, is_list: bool = False) -> W
         f"406: Not Acceptable\n\nAvailable representations: {', '.join(available)}",
         details={},
     )
-
-
-def _media_type(accepted: str) -> str | None:
-    if accepted in {JSON, "*/*"}:
-        return JSON
-    return YAML if accepted in {YAML, "application/x-yaml", "text/yaml"} else None
 
 
 @lru_cache(maxsize=64)

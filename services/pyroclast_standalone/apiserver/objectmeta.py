@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from . import clock
+from pyroclast_standalone import times
 
 __all__ = [
     "complete",
@@ -17,13 +17,11 @@ __all__ = [
     "keep_system_fields",
     "mark_deleting",
     "ordered",
-    "without_twins",
 ]
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and nothing that looks like one
 _SUFFIX: Final = 5
 _MAX_BASE: Final = 63 - _SUFFIX
-_TWINS: Final = 2
 
 
 def generate_name(base: str, rng: random.Random) -> str:
@@ -34,7 +32,7 @@ def generate_name(base: str, rng: random.Random) -> str:
 def complete(metadata: dict[str, Any], now: float) -> None:
     """Set what every new object gets."""
     metadata["uid"] = str(uuid.uuid4())
-    metadata["creationTimestamp"] = clock.timestamp(now)
+    metadata["creationTimestamp"] = times.rfc3339(now)
     metadata.pop("resourceVersion", None)
 
 
@@ -60,36 +58,12 @@ def keep_system_fields(new: dict[str, Any], old: Mapping[str, Any]) -> None:
         new["uid"] = old["uid"]
 
 
-_TWICE: Final = (
-    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may reject such "
-    "requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
-)
-
-
-def without_twins(metadata: dict[str, Any], *, after: str = "") -> str:
-    """Drop owner references that are there twice; a sentence about them, or nothing. `after` says when they came in."""
-    owners = metadata.get("ownerReferences")
-    if not isinstance(owners, list) or len(owners) < _TWINS:
-        return ""
-    kept: list[Any] = []
-    twins: list[str] = []
-    for owner in owners:
-        if owner in kept:
-            twins.append(str(owner.get("uid", "")) if isinstance(owner, dict) else "")
-        else:
-            kept.append(owner)
-    if not twins:
-        return ""
-    metadata["ownerReferences"] = kept
-    return _TWICE.format(after, ", ".join(twins))
-
-
 def mark_deleting(metadata: dict[str, Any], now: float) -> None:
     """Say that the object goes as soon as its finalizers are gone."""
     if metadata.get("deletionGracePeriodSeconds") is None and metadata.get("generation", 0) > 0:
         metadata["generation"] += 1
-    if "deletionTimestamp" not in metadata or clock.seconds_of(metadata["deletionTimestamp"]) > now:
-        metadata["deletionTimestamp"] = clock.timestamp(now)
+    if "deletionTimestamp" not in metadata or times.seconds_of(metadata["deletionTimestamp"]) > now:
+        metadata["deletionTimestamp"] = times.rfc3339(now)
     metadata["deletionGracePeriodSeconds"] = 0
 
 

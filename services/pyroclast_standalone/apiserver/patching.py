@@ -146,7 +146,9 @@ def _decoded(
     try:
         strategy = resource.strategy
         untouched = _untouched(document, live or {})
-        unknown = strategy.settle(result) if context.content_type == APPLY else strategy.decode(result, untouched)
+        unknown = (
+            strategy.decode(result, is_applied=True) if context.content_type == APPLY else strategy.decode(result, untouched)
+        )
     except Undecodable as error:
         if context.content_type == APPLY:
             raise
@@ -220,13 +222,8 @@ def _apply(context: Context, resource: Resource, now: str, subresource: str) -> 
         try:
             return _decoded(context, resource, document)
         except Undecodable as error:
-            metadata = configuration.get("metadata") or {}
-            group, _, short = resource.api_version.rpartition("/")
-            kind = f"{group}/{short}, Kind={resource.kind}"
-            named = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind}"
-            prefix = "error decoding from json: " if error.message.startswith("illegal base64") else ""
-            why = f"unable to convert unstructured object to {kind}: {prefix}{error.message}"
-            raise status.unreasoned(500, f"failed to convert new object ({named}) to proper version: {why}") from None
+            kind = f"{resource.api_version}, Kind={resource.kind}"
+            raise status.unreasoned(500, f"failed to convert new object to {kind}: {error.message}") from None
 
     return merged
 

@@ -1,16 +1,16 @@
 """Built-in admission: what every cluster does to objects on their way in.
 
-Synchronous and cheap, in the order in which the real server takes them; what needs other servers is in `webhooks` and `policies`.
+Synchronous and cheap, in the order in which the real server takes them; what needs other servers is in `webhooks`.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Collection as Names
 from typing import Any, Final
 
 from . import objectmeta, status
 from .admission import Guard, Review
-from .kinds.token_volume import TOKEN_PATH, token_projection
 from .registry import Registry
 from .store import Change, Collection, Store
 
@@ -26,10 +26,13 @@ _DEFAULT_POLICY: Final = "PreemptLowerPriority"
 class Plugins:
     """The built-in steps over a store."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
+    def __init__(self, store: Store, registry: Registry, schedulers: Names[str] = ()) -> None:
+        """`schedulers`: names of those that run here; without any nobody is told of a pod that waits for another."""
+        self._schedulers = frozenset(schedulers)
         self._namespaces = store.collection("namespaces")
         self._accounts = store.collection("serviceaccounts")
         self._priorities = store.collection("priorityclasses.scheduling.k8s.io")
+        self._runtimes = store.collection("runtimeclasses.node.k8s.io")
         self._nodes = registry.require("", "v1", "nodes")
         self._default: dict[str, Any] | None = None  # worked out when first needed
         store.listeners.append(self._on_change)
@@ -63,6 +66,18 @@ class Plugins:
                 causes=[status.cause("NamespaceTerminating", text, "metadata.namespace")],
             )
 
+    async def warn_of_scheduler(self, review: Review) -> None:
+        """Tell who creates a pod that it waits for a scheduler that does not run here."""
+        body = review.body
+        is_new = review.operation == "CREATE" and review.resource.qualified == "pods" and not review.subresource
+        if not is_new or body is None or not self._schedulers or body["spec"].get("nodeName"):
+            return
+        name = body["spec"].get("schedulerName", "")
+        if name not in self._schedulers:
+            known = ", ".join(sorted(self._schedulers))
+            text = f'spec.schedulerName: no scheduler named "{name}" runs here, so the pod will stay Pending; give {known}'
+            review.context.warn(text)
+
     def _node_taint(self, review: Review) -> None:
         """A new node takes no pods until somebody has seen it ready."""
         if review.resource is not self._nodes or review.operation != "CREATE" or review.body is None:
@@ -83,6 +98,9 @@ class Plugins:
         spec = body.setdefault("spec", {})
         if _MIRROR not in (body["metadata"].get("annotations") or {}):
             self._service_account(review.namespace, name, spec)
+        runtime = spec.get("runtimeClassName")
+        if runtime is not None and runtime not in self._runtimes.items:
+            raise status.forbidden("", "pods", name, f'pod rejected: RuntimeClass "{runtime}" not found')
         self._priority(name, spec)
         _default_tolerations(spec)
 
@@ -105,7 +123,7 @@ class Plugins:
         without = [
             each
             for each in containers
-            if not any(mount.get("mountPath") == TOKEN_PATH for mount in each.get("volumeMounts") or ())
+            if not any(mount.get("mountPath") == _TOKEN_PATH for mount in each.get("volumeMounts") or ())
         ]
         if not without:
             return
@@ -113,10 +131,10 @@ class Plugins:
         name = next((each["name"] for each in volumes if each["name"].startswith("kube-api-access-")), "")
         if not name:
             name = objectmeta.generate_name("kube-api-access-", self._rng)
-            volumes = [*volumes, {"name": name, "projected": token_projection()}]
+            volumes = [*volumes, {"name": name, "projected": _token_projection()}]
         for container in without:
             mounts = container.get("volumeMounts") or []
-            container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": TOKEN_PATH}]
+            container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": _TOKEN_PATH}]
         spec["volumes"] = volumes
 
     def _priority(self, name: str, spec: dict[str, Any]) -> None:
@@ -142,15 +160,6 @@ class Plugins:
                 name,
                 f"the integer value of priority ({given}) must not be provided in pod spec; "
                 f"priority admission controller computed {value} from the given PriorityClass name",
-            )
-        wanted = spec.get("preemptionPolicy")
-        if wanted is not None and wanted != policy:
-            raise status.forbidden(
-                "",
-                "pods",
-                name,
-                f"the string value of PreemptionPolicy ({wanted}) must not be provided in pod spec; "
-                f"priority admission controller computed {policy} from the given PriorityClass name",
             )
         spec["priority"], spec["preemptionPolicy"] = value, policy
 
@@ -186,6 +195,26 @@ class Plugins:
                     review.name,
                     f"PriorityClass {stored.name} is already marked as default. Only one default can exist",
                 )
+
+
+_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where it is mounted
+_TOKEN_SECONDS: Final = 3607
+
+
+def _token_projection() -> dict[str, Any]:
+    """The `projected` source of the volume."""
+    return {
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {
+                "downwardAPI": {
+                    "items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]
+                }
+            },
+        ],
+        "defaultMode": 420,
+    }
 
 
 def _default_tolerations(spec: dict[str, Any]) -> None:

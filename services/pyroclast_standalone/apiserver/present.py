@@ -1,4 +1,4 @@
-"""Objects and lists in the form that was asked for: JSON bytes as stored wherever possible, else what is made of them."""
+"""Objects and lists in the form that was asked for: JSON bytes as stored wherever possible, else tables made of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 from . import status
 from .context import Answer, Context
 from .documents import tables
-from .negotiate import YAML, Form, Wanted
+from .negotiate import Form, Wanted
 from .registry import Resource
 from .store import Stored
 
@@ -25,17 +25,23 @@ def served(resource: Resource, stored: Stored) -> dict[str, Any]:
     return body if resource.from_stored is None else resource.from_stored(body)
 
 
-def partial(body: Mapping[str, Any], version: str = "v1") -> dict[str, Any]:
+def partial(body: Mapping[str, Any], version: str) -> dict[str, Any]:
     """The PartialObjectMetadata of an object."""
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": body["metadata"]}
 
 
-def json_answer(wanted: Wanted, body: Mapping[str, Any], code: int = 200) -> Answer:
-    """`body` as JSON or YAML."""
-    if wanted.media_type == YAML:
-        from .documents.yaml_text import dump_yaml  # noqa: PLC0415 - few ask for it
+def _unfit(wanted: Wanted, resource: Resource, why: str, suffix: str = "") -> status.StatusError:
+    """406 for metadata of a list that is asked for as that of an object, or the other way round."""
+    kind = (
+        f"*unstructured.Unstructured{suffix}"
+        if resource.is_custom
+        else f"*{resource.group.partition('.')[0] or 'core'}.{resource.kind}{suffix}"
+    )
+    return status.StatusError(406, "NotAcceptable", f"you requested {wanted.form}, but the requested object is {why} ({kind})")
 
-        return Answer(code, dump_yaml(dict(body)), YAML)
+
+def json_answer(body: Mapping[str, Any], code: int = 200) -> Answer:
+    """`body` as JSON."""
     return Answer(code, orjson.dumps(body))
 
 
@@ -43,45 +49,36 @@ def object_answer(context: Context, resource: Resource, found: Stored | dict[str
     """One object."""
     wanted = context.wanted
     if isinstance(found, Stored):
-        if wanted.form is Form.OBJECT and wanted.media_type != YAML and resource.from_stored is None:
+        if wanted.form is Form.OBJECT and resource.from_stored is None:
             return Answer(code, found.data)
         body = served(resource, found)
     else:
         body = found
     match wanted.form:
-        case Form.TABLE:
-            metadata = {"resourceVersion": body["metadata"].get("resourceVersion", "")}
-            table = tables.render(resource.strategy, [body], now=time.time(), include=_included(context), metadata=metadata)
-            return json_answer(wanted, _versioned(table, wanted), code)
-        case Form.METADATA:
-            return json_answer(wanted, partial(body, wanted.version), code)
-        case Form.METADATA_LIST if resource.is_custom:
-            raise status.unreasoned(500, "content is not a list")
         case Form.METADATA_LIST:
-            raise _not_of_form(wanted, f"is not a list ({_go_type(resource)})")
+            raise _unfit(wanted, resource, "not a list")
+        case Form.METADATA:
+            body = partial(body, wanted.version)
+        case Form.TABLE:
+            body = row(context, resource, body)
         case _:
-            return json_answer(wanted, body, code)
+            pass
+    return json_answer(body, code)
 
 
 def list_answer(context: Context, resource: Resource, items: Iterable[Stored], metadata: Mapping[str, Any]) -> Answer:
     """A list. `metadata` has resourceVersion and, for a page, continue and remainingItemCount."""
     wanted = context.wanted
-    match wanted.form:
-        case Form.TABLE:
-            bodies = [served(resource, item) for item in items]
-            table = tables.render(resource.strategy, bodies, now=time.time(), include=_included(context), metadata=metadata)
-            return json_answer(wanted, _versioned(table, wanted))
-        case Form.METADATA:
-            raise _not_of_form(wanted, f"is a list ({_go_type(resource)}List)")
-        case Form.METADATA_LIST:
-            version = f"meta.k8s.io/{wanted.version}"
-            entries = [partial(served(resource, item), wanted.version) for item in items]
-            return json_answer(
-                wanted,
-                {"kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": dict(metadata), "items": entries},
-            )
-        case _:
-            pass
+    if wanted.form is Form.TABLE:
+        bodies = [served(resource, item) for item in items]
+        table = tables.render(resource.strategy, bodies, now=time.time(), include=_included(context), metadata=metadata)
+        return json_answer(_versioned(table, wanted))
+    if wanted.form is Form.METADATA:
+        raise _unfit(wanted, resource, "a list", "List")
+    if wanted.form is Form.METADATA_LIST:
+        found = [partial(served(resource, item), wanted.version) for item in items]
+        version = f"meta.k8s.io/{wanted.version}"
+        return json_answer({"kind": wanted.form, "apiVersion": version, "metadata": metadata, "items": found})
     head = orjson.dumps({"kind": resource.kind + "List", "apiVersion": resource.api_version, "metadata": dict(metadata)})
     if resource.from_stored is None:
         parts = [item.data for item in items]
@@ -91,21 +88,7 @@ def list_answer(context: Context, resource: Resource, items: Iterable[Stored], m
         prefix = _type_prefix(resource.kind, resource.api_version)
         parts = [b"{" + part[len(prefix) :] if part.startswith(prefix) else part for part in parts]
     body = b'%s,"items":[%s]}' % (head[:-1], b",".join(parts))
-    if wanted.media_type == YAML:
-        return json_answer(wanted, orjson.loads(body))
     return Answer(200, body)
-
-
-def _not_of_form(wanted: Wanted, what: str) -> status.StatusError:
-    return status.StatusError(406, "NotAcceptable", f"you requested {wanted.form}, but the requested object {what}")
-
-
-def _go_type(resource: Resource) -> str:
-    """The type of an object in the real server's memory."""
-    if resource.is_custom:
-        return "*unstructured.Unstructured"
-    package = resource.group.partition(".")[0] or "core"
-    return f"*{'core' if package == 'events' else package}.{resource.kind}"
 
 
 @lru_cache(maxsize=512)
@@ -113,8 +96,8 @@ def _type_prefix(kind: str, api_version: str) -> bytes:
     return orjson.dumps({"kind": kind, "apiVersion": api_version})[:-1] + b","
 
 
-def row(context: Context, resource: Resource, body: Mapping[str, Any], *, definitions: bool) -> dict[str, Any]:
-    """The table of one watch event; a bookmark has no name and no times, and prints so."""
+def row(context: Context, resource: Resource, body: Mapping[str, Any], *, definitions: bool = True) -> dict[str, Any]:
+    """The table of one object; a bookmark has no name and no times, and prints so."""
     metadata = {"resourceVersion": body["metadata"].get("resourceVersion", "")}
     table = tables.render(
         resource.strategy,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import clock, status
+from pyroclast_standalone import times
+
+from . import status
 from .authn import Authenticator
 from .authz import Attributes, Authorizer, Verdict
 from .context import Context, User
@@ -48,7 +50,7 @@ class Reviews:
         spec = body.get("spec") or {}
         match kind:
             case "SelfSubjectReview":
-                body["metadata"] = {"creationTimestamp": clock.timestamp(context.now)}
+                body["metadata"] = {"creationTimestamp": times.rfc3339(context.now)}
                 body["status"] = {"userInfo": context.user.wire()}
             case "TokenReview":
                 body["status"] = self._token(spec)
@@ -124,13 +126,11 @@ def _faults_of_metadata(metadata: Mapping[str, Any]) -> list[FieldError]:
 
 def _faults_of_place(spec: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[FieldError]:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    faults = []
-    if resource is not None and resource.get("namespace", "") != metadata.get("namespace", ""):
-        why = "must match metadata.namespace"
-        faults.append(invalid("spec.resourceAttributes.namespace", resource.get("namespace", ""), why))
     if path is not None:
-        faults.append(invalid("spec.nonResourceAttributes", _shown(path), "disallowed on this kind of request"))
-    return faults
+        return [invalid("spec.nonResourceAttributes", _shown(path), "disallowed on this kind of request")]
+    if resource is None or resource.get("namespace", "") == metadata.get("namespace", ""):
+        return []
+    return [invalid("spec.resourceAttributes.namespace", resource.get("namespace", ""), "must match metadata.namespace")]
 
 
 def _shown(path: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import contextlib
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -116,6 +116,7 @@ async def running_server(
     audit_log: Path | None = None,
     ring_size: int = DEFAULT_RING_SIZE,
     now: Callable[[], float] = time.time,
+    schedulers: Sequence[str] = (),
 ) -> AsyncIterator[RunningServer]:
     """Serve on a free port of 127.0.0.1 until the block ends; in a directory that is removed afterwards unless one is given."""
     with contextlib.ExitStack() as stack:
@@ -130,5 +131,6 @@ async def running_server(
             ring_size=ring_size,
             faults=mishaps,
             now=now,
+            schedulers=schedulers,
         ) as (server, url):
             yield RunningServer(server, url, directory / "kubeconfig", mishaps)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import bodies, clock, patching, status
-from . import replicas as replicas_of
+from pyroclast_standalone import times
+
+from . import bodies, patching, status
 from .builtins import Builtin
 from .context import Answer, Context
-from .documents import managed_fields, scale_owners
 from .documents.errors import invalid
 from .kinds.builtin import BuiltinStrategy
 from .kinds.rules import Rules
@@ -19,10 +19,6 @@ from .write import Change, Writer, check_place, check_uid
 __all__ = ["Scales"]
 
 _UNSET: Final = -(2**31)  # replicas that a custom resource does not tell
-_NO_FORMER_OWNER: Final = (
-    "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper "
-    "version: request to convert CR to an invalid group/version: autoscaling/v1"
-)
 _STRATEGY: Final = BuiltinStrategy(Builtin("autoscaling", "v1", "scales", "Scale"), Rules())
 
 
@@ -43,13 +39,13 @@ class Scales:
             if stored is None:
                 raise status.not_found(resource.group, resource.plural, context.info.name)
             body = stored.load()
-            path = replicas_of.paths(resource)[0]
-            if resource.is_custom and replicas_of.at(body, path) is None:
+            path = _paths(resource)[0]
+            if resource.is_custom and _at(body, path) is None:
                 raise status.internal(f'the spec replicas field "{path}" does not exist')
-            return json_answer(context.wanted, self._of(resource, body))
+            return json_answer(self._of(resource, body))
         if method == "PUT":
             context.check_options()
-            document = _decoded(context, resource)
+            document = bodies.decode(context, _STRATEGY)
             check_place(context, self._scales, document["metadata"])
             change: Change = lambda _: document  # noqa: E731 - the same each time
         else:
@@ -57,7 +53,7 @@ class Scales:
             patching.check_options(context)
             if stored is None:
                 raise status.not_found(resource.group, resource.plural, context.info.name)
-            change = patching.patcher(context, self._scales, clock.timestamp(self._writer.now()), "scale")
+            change = patching.patcher(context, self._scales, times.rfc3339(self._writer.now()), "scale")
 
         _, shown = await self._writer.change(
             context,
@@ -65,55 +61,34 @@ class Scales:
             key,
             lambda live: self._scaled(context, resource, live or {}, change),
             subresource="scale",
-            is_tracked=True,
             show=lambda body: self._of(resource, body),
         )
-        return json_answer(context.wanted, self._of(resource, shown if isinstance(shown, dict) else shown.load()))
+        return json_answer(self._of(resource, shown if isinstance(shown, dict) else shown.load()))
 
     def _scaled(self, context: Context, resource: Resource, live: dict[str, Any], change: Change) -> dict[str, Any]:
         """`live` as it is after its Scale was changed."""
-        path, owners = replicas_of.paths(resource)[0], live["metadata"].get("managedFields")
+        path = _paths(resource)[0]
         scale = self._of(resource, live)
-        entries = scale_owners.of_scale(owners, resource.api_version, path)
-        if entries:
-            scale["metadata"]["managedFields"] = entries
-        if resource.is_custom and replicas_of.at(live, path) is None:
+        if resource.is_custom and _at(live, path) is None:
             scale["spec"]["replicas"] = _UNSET
-        is_unowned = resource.is_custom and context.content_type == patching.APPLY and not entries
-        if is_unowned:
-            raise status.unreasoned(500, _NO_FORMER_OWNER)
         new = change(scale)
         check_place(context, self._scales, new["metadata"])
-        if context.content_type != patching.APPLY:
-            managed_fields.track_update(
-                new,
-                scale,
-                _STRATEGY.schema,
-                manager=context.field_manager,
-                api_version=_STRATEGY.api_version,
-                now=clock.timestamp(self._writer.now()),
-                subresource="scale",
-            )
         replicas = new["spec"].get("replicas", 0)
         check_uid(context, resource, new["metadata"], live["metadata"])
         _check(context, resource, replicas)
-        result = _with(live, path, replicas)
-        metadata = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
+        metadata = dict(live["metadata"])
         if version := new["metadata"].get("resourceVersion"):
             metadata["resourceVersion"] = version
-        entries = scale_owners.of_object(owners, new["metadata"].get("managedFields"), resource.api_version, path)
-        if entries:
-            metadata["managedFields"] = entries
-        return {**result, "metadata": metadata}
+        return {**_with(live, path, replicas), "metadata": metadata}
 
     def _of(self, resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
         """The Scale of an object."""
         metadata = body["metadata"]
-        spec_path, status_path, selector_path = replicas_of.paths(resource)
+        spec_path, status_path, selector_path = _paths(resource)
         kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        replicas = replicas_of.at(body, spec_path)
-        state: dict[str, Any] = {"replicas": replicas_of.at(body, status_path) or 0}
-        selector = replicas_of.at(body, selector_path) if selector_path else None
+        replicas = _at(body, spec_path)
+        state: dict[str, Any] = {"replicas": _at(body, status_path) or 0}
+        selector = _at(body, selector_path) if selector_path else None
         if isinstance(selector, dict):
             selector = ",".join(f"{name}={value}" for name, value in sorted(selector.get("matchLabels", selector).items()))
         if selector:
@@ -127,6 +102,22 @@ class Scales:
         }
 
 
+def _paths(resource: Resource) -> tuple[str, str, str]:
+    """Paths of the wished replicas, the present ones, and the selector."""
+    declared = getattr(resource.strategy, "scale", None)
+    if declared:
+        return declared["specReplicasPath"], declared["statusReplicasPath"], declared.get("labelSelectorPath", "")
+    return ".spec.replicas", ".status.replicas", ".spec.selector"
+
+
+def _at(body: dict[str, Any], path: str) -> Any:  # noqa: ANN401 - any JSON
+    """The value at `path`; None where there is nothing."""
+    value: Any = body
+    for step in path.strip(".").split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
 def _with(body: dict[str, Any], path: str, replicas: int) -> dict[str, Any]:
     """A copy of `body` with `replicas` at `path`; only what is on the way is copied."""
     first, *rest = path.strip(".").split(".")
@@ -135,22 +126,11 @@ def _with(body: dict[str, Any], path: str, replicas: int) -> dict[str, Any]:
     return {**body, first: _with(body.get(first) or {}, ".".join(rest), replicas)}
 
 
-def _decoded(context: Context, resource: Resource) -> dict[str, Any]:
-    """The Scale in the body; that of a custom resource is no kind of the server that reads it, which says no more than that."""
-    try:
-        return bodies.decode(context, _STRATEGY)
-    except status.StatusError as error:
-        if resource.is_custom and error.code == 400:
-            why = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
-            raise status.bad_request(why) from None
-        raise
-
-
 def _check(context: Context, resource: Resource, replicas: int) -> None:
     """See that the wished scale is one."""
     if resource.is_custom:
         if replicas == _UNSET:
-            raise status.bad_request(f'the spec replicas field "{replicas_of.paths(resource)[0]}" cannot be empty')
+            raise status.bad_request(f'the spec replicas field "{_paths(resource)[0]}" cannot be empty')
     elif replicas < 0:
         fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise status.invalid("autoscaling", "Scale", context.info.name, [fault])

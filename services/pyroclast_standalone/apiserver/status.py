@@ -24,11 +24,11 @@ __all__ = [
     "invalid",
     "method_not_allowed",
     "no_such_path",
+    "no_such_uid",
     "not_found",
     "of_document",
     "success",
     "too_large_resource_version",
-    "too_many_requests",
     "unauthorized",
     "unknown_resource",
     "unreasoned",
@@ -178,6 +178,12 @@ def conflict(group: str, word: str, name: str, why: str, *, causes: Iterable[Cau
     return StatusError(409, "Conflict", message, details=_details(group, word, name, causes=list(causes)))
 
 
+def no_such_uid(place: str, wanted: str, present: str) -> str:
+    """Why a write is refused that is about another object than the one at `place`."""
+    why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {present}"
+    return f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+
+
 def expired(message: str, *, continue_token: str = "") -> StatusError:
     """410: the history that was asked for is gone. `continue_token` lets a pager go on inconsistently."""
     metadata = {"continue": continue_token} if continue_token else {}
@@ -196,12 +202,6 @@ def of_document(error: DocumentError) -> StatusError:
     if details is None and error.code == 422:
         details = {}
     return StatusError(error.code, error.reason, error.message, details=details)
-
-
-def too_many_requests(message: str, retry_after_seconds: int = 0, *, causes: Iterable[Cause] = ()) -> StatusError:
-    """429: not now."""
-    details = {key: value for key, value in (("causes", list(causes)), ("retryAfterSeconds", retry_after_seconds)) if value}
-    return StatusError(429, "TooManyRequests", message, details=details)
 
 
 def internal(message: str) -> StatusError:

@@ -78,7 +78,7 @@ class Subresources:
         await self._writer.admission.mutate(review)
         self._reviews.check(resource.kind, body)
         await self._writer.admission.validate(review)
-        return json_answer(context.wanted, self._reviews.answer(context, resource.kind, body), 201)
+        return json_answer(self._reviews.answer(context, resource.kind, body), 201)
 
     def _not_streamed(self, context: Context, resource: Resource) -> status.StatusError:
         """Why there is no connection to a container: no pod, no node, or no kubelet that would take it."""

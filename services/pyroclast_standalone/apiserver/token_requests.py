@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from . import bodies, clock, status
+from pyroclast_standalone import times
+
+from . import bodies, status
 from .context import Answer, Context
-from .documents import managed_fields
 from .documents.errors import invalid
-from .documents.schema import builtin_schema
 from .present import json_answer
 from .registry import Resource
 from .tokens import ISSUER, TokenSigner
@@ -21,7 +21,6 @@ _KIND: Final = bodies.BodyKind("authentication.k8s.io", "v1", "TokenRequest")
 _DEFAULT_SECONDS: Final = 3600
 _SHORTEST_SECONDS: Final = 600
 _LONGEST_SECONDS: Final = 2**32
-_BINDS_TO: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 
 
 class TokenRequests:
@@ -51,31 +50,16 @@ class TokenRequests:
             why = f"the UID in the token request ({uid}) does not match the UID of the service account ({stored.uid})"
             raise status.conflict(_KIND.group, _KIND.kind, name, why)
         spec = _complete(body["spec"])
-        body["status"] = {}
-        self._track(context, body)
         body["status"] = {"token": "", "expirationTimestamp": None}
-        metadata |= {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": clock.timestamp(context.now)}
+        metadata |= {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": times.rfc3339(context.now)}
         _check(spec)
         kind = (_KIND.group, _KIND.version, _KIND.kind)
         await self._writer.admission.admit_posted(context, resource, "token", body, kind=kind, dry_run=context.is_dry_run)
         bound = self._bound_object(context, spec.get("boundObjectRef"))
         seconds, audiences = spec["expirationSeconds"], spec["audiences"]
         token = self._signer.issue(stored.load(), now=context.now, seconds=seconds, audiences=audiences, bound=bound)
-        body["status"] = {"token": token, "expirationTimestamp": clock.timestamp(context.now + seconds)}
-        return json_answer(context.wanted, body, 201)
-
-    def _track(self, context: Context, body: dict[str, Any]) -> None:
-        schema = builtin_schema(_KIND.group, _KIND.version, _KIND.kind)
-        if schema is not None:
-            managed_fields.track_update(
-                body,
-                None,
-                schema,
-                manager=context.field_manager,
-                api_version=_KIND.api_version,
-                now=clock.timestamp(context.now),
-                subresource="token",
-            )
+        body["status"] = {"token": token, "expirationTimestamp": times.rfc3339(context.now + seconds)}
+        return json_answer(body, 201)
 
     def _bound_object(self, context: Context, reference: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """The object that the token must not outlive."""
@@ -83,14 +67,14 @@ class TokenRequests:
             return None
         kind, name = reference.get("kind", ""), reference.get("name", "")
         group, _, version = reference.get("apiVersion", "").rpartition("/")
-        if group or kind not in _BINDS_TO:
+        if group or kind != "Pod":
             raise status.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
-        collection = self._store.collection(_BINDS_TO[kind])
-        stored = collection.items.get(name if kind == "Node" else f"{context.info.namespace}/{name}")
+        collection = self._store.collection("pods")
+        stored = collection.items.get(f"{context.info.namespace}/{name}")
         if stored is None:
             raise status.not_found("", collection.name, name)
         account = context.info.name
-        if kind == "Pod" and stored.load()["spec"].get("serviceAccountName") != account:
+        if stored.load()["spec"].get("serviceAccountName") != account:
             why = f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
             raise status.bad_request(why)
         if reference.get("uid") not in {None, "", stored.uid}:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from pyroclast.resources import quantity
+from pyroclast.resources.pods import effective
 from pyroclast.resources.quantity import Quantity
 
-__all__ = ["Usage", "add", "missing_resources", "parse", "pod_total", "shown", "usage_of", "wire", "within_scopes"]
+__all__ = ["Usage", "add", "missing_resources", "parse", "shown", "usage_of", "wire", "within_scopes"]
 
 Usage: TypeAlias = dict[str, Quantity]
 
 _ONE: Final = quantity.from_value(1)
-_ZERO: Final = quantity.from_value(0)
 _COUNTED_BY_NAME: Final = {
     "pods",
     "services",
@@ -58,13 +58,6 @@ def usage_of(qualified: str, body: Mapping[str, Any]) -> Usage:
     match qualified:
         case "pods":
             return usage | _pod(spec) if not _is_finished(body) else {f"count/{qualified}": _ONE}
-        case "services":
-            kind = spec.get("type")
-            ports = len(spec.get("ports") or ())
-            if kind == "LoadBalancer":
-                usage["services.loadbalancers"] = _ONE
-            if kind in {"NodePort", "LoadBalancer"}:
-                usage["services.nodeports"] = quantity.from_value(ports)
         case "persistentvolumeclaims":
             requests = (spec.get("resources") or {}).get("requests") or {}
             if "storage" in requests:
@@ -81,45 +74,15 @@ def _is_finished(body: Mapping[str, Any]) -> bool:
 def _pod(spec: Mapping[str, Any]) -> Usage:
     usage: Usage = {}
     for prefix in ("requests", "limits"):
-        for name, value in pod_total(spec, prefix).items():
+        for name, value in effective(spec, prefix).items():
             usage[f"{prefix}.{name}"] = value
             if prefix == "requests" and name in _SHORT:
                 usage[name] = value
     return usage
 
 
-def pod_total(spec: Mapping[str, Any], kind: str) -> Usage:
-    """Sum over the containers, or the largest init container where that is more; sidecars count from the start."""
-    total: Usage = {}
-    for container in spec.get("containers") or ():
-        _sum(total, _of(container, kind))
-    sidecars: Usage = {}
-    largest: Usage = {}
-    for container in spec.get("initContainers") or ():
-        own = _of(container, kind)
-        if container.get("restartPolicy") == "Always":
-            _sum(total, own)
-            _sum(sidecars, own)
-        else:
-            for name, value in own.items():
-                needed = value + sidecars.get(name, _ZERO)
-                largest[name] = max(largest.get(name, _ZERO), needed)
-    for name, value in largest.items():
-        total[name] = max(total.get(name, _ZERO), value)
-    if total or kind == "requests":
-        _sum(total, parse(spec.get("overhead")))
-    return total
-
-
-def _of(container: Mapping[str, Any], kind: str) -> Usage:
-    resources = container.get("resources") or {}
-    own = parse(resources.get(kind))
-    return parse(resources.get("limits")) | own if kind == "requests" else own
-
-
-def _sum(total: Usage, more: Usage) -> None:
-    for name, value in more.items():
-        total[name] = total.get(name, _ZERO) + value
+def _states(container: Mapping[str, Any], kind: str, resource: str) -> bool:
+    return resource in ((container.get("resources") or {}).get(kind) or {})
 
 
 def missing_resources(spec: Mapping[str, Any], names: Iterable[str]) -> dict[str, list[str]]:
@@ -134,7 +97,7 @@ def missing_resources(spec: Mapping[str, Any], names: Iterable[str]) -> dict[str
         if resource not in _SHORT or kind not in {"requests", "limits"}:
             continue
         containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-        without = {each["name"] for each in containers if resource not in _of(each, kind)}
+        without = {each["name"] for each in containers if not _states(each, kind, resource)}
         if without:
             missing[name] = sorted(without)
     return missing

@@ -16,7 +16,7 @@ import orjson
 from . import status
 from .context import Context
 from .listing import check_list_options, revision_of
-from .negotiate import STREAMS, YAML, Form
+from .negotiate import Form
 from .present import partial, row, served
 from .registry import Resource
 from .selection import selection
@@ -46,8 +46,6 @@ class Watches:
         """
         query = context.query
         check_list_options(query, watch=True)
-        if context.wanted.media_type == YAML:
-            raise status.StatusError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(STREAMS)}")
         chosen = selection(query, resource, context.info.namespace, context.info.name)
         try:
             revision = revision_of(query.text("resourceVersion"))
@@ -145,14 +143,11 @@ class _Form:
         if self._is_plain:
             return _line(kind, item.data)
         body = served(self._resource, item)
-        match self._form:
-            case Form.TABLE:
-                body = row(self._context, self._resource, body, definitions=not self._has_columns)
-                self._has_columns = True
-            case Form.METADATA | Form.METADATA_LIST:
-                body = partial(body, self._context.wanted.version)
-            case _:
-                pass
+        if self._form is Form.TABLE:
+            body = row(self._context, self._resource, body, definitions=not self._has_columns)
+            self._has_columns = True
+        elif self._form is not Form.OBJECT:
+            body = partial(body, self._context.wanted.version)
         return _line(kind, orjson.dumps(body))
 
     def change(self, change: Change, selects: Callable[[Stored], bool] | None) -> bytes:
@@ -176,16 +171,13 @@ class _Form:
             metadata["annotations"] = {_INITIAL_EVENTS_END: "true"}
         resource = self._resource
         body: dict[str, Any] = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-        match self._form:
-            case Form.TABLE:
-                blank = {**body, "metadata": {**metadata, "name": "", "creationTimestamp": None}}
-                body = row(self._context, resource, blank, definitions=False)
-                if body["rows"] and "object" in body["rows"][0]:
-                    body["rows"][0]["object"]["metadata"] = metadata
-            case Form.METADATA | Form.METADATA_LIST:
-                body = partial(body, self._context.wanted.version)
-            case _:
-                pass
+        if self._form is Form.TABLE:
+            blank = {**body, "metadata": {**metadata, "name": "", "creationTimestamp": None}}
+            body = row(self._context, resource, blank, definitions=False)
+            if body["rows"] and "object" in body["rows"][0]:
+                body["rows"][0]["object"]["metadata"] = metadata
+        elif self._form is not Form.OBJECT:
+            body = partial(body, self._context.wanted.version)
         return _line("BOOKMARK", orjson.dumps(body))
 
 

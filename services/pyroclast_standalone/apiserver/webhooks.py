@@ -14,9 +14,9 @@ import orjson
 from . import status
 from .admission import Review
 from .documents import json_patch
+from .documents.conditions import ConditionError
 from .documents.errors import DocumentError
-from .documents.policies import ConditionError
-from .expressions import Expressions
+from .expressions import shown, variables_of
 from .hook_client import CallFailed, HookClient, Response, Seen
 from .hooks import Hook, Hooks, Matched
 from .registry import Registry
@@ -30,11 +30,10 @@ _log = logging.getLogger(__name__)
 class Webhooks:
     """The two admission steps that ask other servers."""
 
-    def __init__(self, store: Store, registry: Registry, expressions: Expressions) -> None:
+    def __init__(self, store: Store, registry: Registry) -> None:
         self._mutating = Hooks(store, registry, "mutating")
         self._validating = Hooks(store, registry, "validating")
         self._client = HookClient(store)
-        self._expressions = expressions
 
     async def close(self) -> None:
         """Drop the connections to the hooks."""
@@ -81,7 +80,7 @@ class Webhooks:
         hook = matched.hook
         if hook.conditions is not None:
             try:
-                if not hook.conditions.hold(self._expressions.variables(review, matched.resource)):
+                if not hook.conditions.hold(variables_of(review, matched.resource)):
                     return False
             except ConditionError as error:
                 if not hook.is_strict:
@@ -121,8 +120,7 @@ class Webhooks:
 
     def _seen(self, matched: Matched, review: Review, *, is_raw: bool = False) -> Seen:
         """The new and the old object in the version that the hook asked for."""
-        show = self._expressions.shown
-        return show(review, review.body, matched.resource, is_raw=is_raw), show(review, review.old, matched.resource)
+        return shown(review, review.body, matched.resource, is_raw=is_raw), shown(review, review.old, matched.resource)
 
     async def _validate_by(self, matched: Matched, review: Review) -> None:
         await self._call(matched, review, self._seen(matched, review), mutating=False)

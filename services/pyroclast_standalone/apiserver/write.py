@@ -14,11 +14,12 @@ from typing import Any, Final
 
 import orjson
 
-from . import bodies, clock, objectmeta, patching, status
+from pyroclast_standalone import times
+
+from . import bodies, objectmeta, patching, status
 from .admission import Admission, Review
 from .context import Context
 from .documents import managed_fields
-from .documents.apply_check import check_configuration
 from .documents.errors import invalid
 from .documents.structural import Verdict
 from .listing import revision_of
@@ -33,7 +34,6 @@ Outcome = tuple[int, "Stored | dict[str, Any]"]
 Change = Callable[["dict[str, Any] | None"], "dict[str, Any]"]
 """Makes the wished object of the present one."""
 
-_TWICE: Final = "duplicate entries"  # which only an apply may not have
 _RETRIES: Final = 5  # of a change without precondition that others keep overtaking
 _NAME_RETRIES: Final = 8
 _CREATED_BY_PUT: Final = {
@@ -51,14 +51,6 @@ _CREATED_BY_PUT: Final = {
 }
 
 
-_STORED_AS: Final = {
-    "replicationcontrollers": "controllers",
-    "endpoints": "services/endpoints",
-    "services": "services/specs",
-    "nodes": "minions",
-    "ingresses.networking.k8s.io": "ingress",
-}
-_IN_ADMISSION: Final = " after mutating admission happens"
 _SCALE: Final = ("autoscaling", "v1", "Scale")
 
 
@@ -97,7 +89,6 @@ class Writer:
             objectmeta.drop_foreign(metadata)
         now = self.now()
         dry_run = context.is_dry_run
-        _keep_owners_apart(context, metadata)
         if not is_tracked:
             self.track(context, resource, document, None, now=now)
         review = Review(
@@ -115,7 +106,6 @@ class Writer:
         await self.admission.mutate(review)
         document = _mutated(review)
         metadata = document["metadata"]
-        _keep_owners_apart(context, metadata, after=_IN_ADMISSION)
         version = str(metadata.get("resourceVersion") or "")
         objectmeta.complete(metadata, now)
         generated = not metadata.get("name") and metadata.get("generateName")
@@ -167,7 +157,6 @@ class Writer:
         context.check_options()
         document = bodies.decode(context, resource.strategy)
         metadata = _metadata_of(document)
-        _keep_owners_apart(context, metadata)
         if not resource.namespaced:
             metadata.pop("namespace", None)
         namespace = _namespace(context, resource, metadata)
@@ -198,7 +187,7 @@ class Writer:
         creates = is_apply and not subresource and key not in resource.collection.items
         if not creates and key not in resource.collection.items:
             raise status.not_found(resource.group, resource.plural, context.info.name)
-        change = patching.patcher(context, resource, clock.timestamp(self.now()), subresource)
+        change = patching.patcher(context, resource, times.rfc3339(self.now()), subresource)
         if creates:
             document = change(None)
             metadata = _metadata_of(document)
@@ -257,7 +246,6 @@ class Writer:
         metadata = _metadata_of(new)
         version = self._check_identity(context, resource, metadata, old["metadata"], is_put=is_put)
         objectmeta.keep_system_fields(metadata, old["metadata"])
-        _keep_owners_apart(context, metadata)
         if not is_tracked:
             self.track(context, resource, new, old, now=self.now(), subresource=subresource)
         options = context.write_options("UpdateOptions")
@@ -277,7 +265,6 @@ class Writer:
         )
         await self.admission.mutate(review)
         new = _mutated(review)
-        _keep_owners_apart(context, new["metadata"], after=_IN_ADMISSION)
         if version != old["metadata"]["resourceVersion"]:
             raise _modified(resource, key)
         new["metadata"]["resourceVersion"] = version
@@ -345,16 +332,13 @@ class Writer:
         subresource: str = "",
     ) -> None:
         """Note in `new` who owns which of its fields after this request."""
-        if resource.is_custom and _is_unfit(resource, new, subresource):
-            new["metadata"].pop("managedFields", None)
-            return
         managed_fields.track_update(
             new,
             old,
             resource.strategy.schema,
             manager=context.field_manager,
             api_version=resource.api_version,
-            now=clock.timestamp(now),
+            now=times.rfc3339(now),
             subresource=subresource,
         )
 
@@ -396,15 +380,6 @@ def check_place(context: Context, resource: Resource, metadata: dict[str, Any]) 
     _name_matches(context, metadata)
 
 
-def _is_unfit(resource: Resource, document: dict[str, Any], subresource: str) -> bool:
-    """Whether a part that this endpoint passes over does not fit the schema: then nobody owns anything any more."""
-    if not resource.strategy.has_status:
-        return False
-    passed_over = ("status",) if not subresource else tuple(document.keys() - {"status", "metadata", "apiVersion", "kind"})
-    part = {name: document[name] for name in passed_over if name in document}
-    return bool(part) and any(_TWICE not in each for each in check_configuration(part, resource.strategy.schema))
-
-
 def _name_matches(context: Context, metadata: dict[str, Any]) -> None:
     name = metadata.get("name") or ""
     if name != context.info.name:
@@ -433,12 +408,6 @@ def _date_conditions(document: dict[str, Any]) -> None:
             condition["lastTransitionTime"] = document["metadata"]["creationTimestamp"]
 
 
-def _keep_owners_apart(context: Context, metadata: dict[str, Any], *, after: str = "") -> None:
-    text = objectmeta.without_twins(metadata, after=after)
-    if text:
-        context.warn(text)
-
-
 def _revision(metadata: dict[str, Any]) -> int:
     """The version that a write is about, 0 for any."""
     try:
@@ -464,17 +433,9 @@ def check_uid(context: Context, resource: Resource, metadata: dict[str, Any], ol
     """
     wanted, info = metadata.get("uid"), context.info
     if wanted and wanted != old["uid"]:
-        key = f"{info.namespace}/{info.name}" if resource.namespaced else info.name
-        root = "" if context.is_dry_run else "/registry"
-        root += f"/{resource.group}" if resource.is_custom else ""
-        place = f"{root}/{_STORED_AS.get(resource.qualified, resource.plural)}/{key}"
-        raise status.conflict(
-            resource.group,
-            resource.plural,
-            info.name,
-            f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {old['uid']}",
-        )
+        place = f"/registry/{resource.plural}/{info.namespace + '/' if info.namespace else ''}{info.name}"
+        why = f"{status.no_such_uid(place, wanted, old['uid'])}"
+        raise status.conflict(resource.group, resource.plural, info.name, why)
 
 
 def _goes_now(new: dict[str, Any], old: dict[str, Any]) -> bool:

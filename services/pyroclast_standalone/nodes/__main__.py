@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pyroclast import lean
+
+lean.prepare()
+
 import sys
 
 from pyroclast.runtime.service import run_service

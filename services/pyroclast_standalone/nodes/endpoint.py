@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from aiohttp import web
@@ -16,6 +16,7 @@ from aiohttp import web
 from pyroclast.api.types import Key
 
 from . import records
+from .environment import ConfigurationError
 from .lives import ContainerLife, PodLife
 from .logs import LogLine, LogOptions, selected, written
 from .pods import PodKeeper
@@ -24,7 +25,6 @@ from .runtime import Runtime
 __all__ = ["Endpoint", "serving_context"]
 
 _FOLLOW_SECONDS = 0.2  # how soon a follower sees a new line
-_LIFETIME = timedelta(days=3650)
 
 
 class Endpoint:
@@ -61,7 +61,11 @@ class Endpoint:
         found = self._container(key, name)
         if found is None:
             return web.Response(status=404, text=f'no container "{name}" of pod "{key}" runs here')
-        lines = await self._lines(key, name, options)
+        try:
+            lines = await self._lines(key, name, options)
+        except ConfigurationError as error:
+            why = f'the log of container "{name}" in pod "{key.name}" was lost when the nodes were restarted: {error}'
+            return web.Response(status=404, text=why)
         if lines is None and options.previous:
             return web.Response(status=400, text=f'previous terminated container "{name}" in pod "{key.name}" not found')
         if lines is None:
@@ -109,28 +113,17 @@ class Endpoint:
 
 def serving_context(address: str) -> ssl.SSLContext:
     """TLS with a key and a self-signed certificate made now: API servers do not verify those of kubelets unless told to."""
-    from cryptography import x509  # noqa: PLC0415 - slow to import, needed once
-    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - slow to import, needed once
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
+
+    from pyroclast_standalone.certificates import certificate, pem  # noqa: PLC0415
 
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"pyroclast-nodes@{address}")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + _LIFETIME)
-        .sign(key, hashes.SHA256())
-    )
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    own = certificate(f"pyroclast-nodes@{address}", "", key=key, issuer=None, issuer_key=key, now=datetime.now(UTC))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     with tempfile.TemporaryDirectory() as folder:  # the ssl module reads keys from files only; this one is private
         path = Path(folder) / "pair.pem"
-        path.write_bytes(pem + certificate.public_bytes(serialization.Encoding.PEM))
+        path.write_bytes(pem(key) + own.public_bytes(Encoding.PEM))
         context.load_cert_chain(path)
     return context

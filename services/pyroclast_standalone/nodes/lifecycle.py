@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import records, times
+from pyroclast_standalone import times
+
+from . import records
 from .injections import Injection
 from .lives import (
     AskProbe,

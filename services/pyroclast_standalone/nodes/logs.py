@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from . import times
+from pyroclast_standalone import times
 
 __all__ = ["LogLine", "LogOptions", "selected", "written"]
 

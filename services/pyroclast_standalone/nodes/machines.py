@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from . import records, times
+from pyroclast_standalone import times
+
+from . import records
 from .injections import SIMULATED, NodeState
 
 __all__ = ["NOT_READY_TAINT", "Shape", "lease", "node_object", "node_status"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import records, times
+from pyroclast_standalone import times
+
+from . import records
 from .lifecycle import Backoff
 from .lives import ContainerLife, Ending, Phase, PodLife, Role, born
 

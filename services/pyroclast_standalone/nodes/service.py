@@ -69,7 +69,7 @@ async def run(service: Service) -> None:
             service.spawn("pods", run_workers(queue, keeper.reconcile, _WORKERS))
             service.spawn("nodes", fleet.keep())
             service.spawn("leases", fleet.renew_leases())
-            await service.stopping.wait()
+            await service.forever()
 
 
 @asynccontextmanager

@@ -1,4 +1,7 @@
-"""Containers that are not run: how each goes is worked out from its command when it starts. Nothing is kept of them but that."""
+"""Containers that are not run: how each goes is worked out from its command when it starts.
+
+What depends on more than the command (files, variables, the node) is kept until the pod goes: a ConfigMap may go before it.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,7 @@ class SimulatedRuntime:
     ) -> None:
         self._sources, self._place, self._now = sources, place, now
         self._unknown_seconds = unknown_seconds
+        self._runs: dict[str, dict[tuple[str, float], Run]] = {}  # by uid of the pod: name of the container and start
         self._plain_run = functools.lru_cache(_MAX_PLAIN_RUNS)(self._simulate_plain)
 
     async def start(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> Execution:
@@ -98,7 +102,11 @@ class SimulatedRuntime:
     async def lines(
         self, pod: records.Pod, life: PodLife, container: ContainerLife, *, previous: bool
     ) -> Sequence[LogLine] | None:
-        """What it has printed, worked out once more."""
+        """What it has printed.
+
+        Raises:
+            ConfigurationError: it ran before the nodes were restarted, and what it read is gone since.
+        """
         run = _run_of(container, previous=previous)
         if run is None:
             return None
@@ -108,13 +116,23 @@ class SimulatedRuntime:
         return [(started_at + after, line) for after, line in printed if started_at + after <= until]
 
     async def forget(self, uid: str) -> None:
-        """Nothing is kept but tokens."""
+        """Drop its runs and tokens."""
+        self._runs.pop(uid, None)
         self._sources.forget(uid)
 
     async def _run(self, pod: records.Pod, life: PodLife, container: records.Container, started_at: float) -> Run:
         words = (*container.command, *container.args)
+        if not words and _is_first(pod, container):
+            return Run((), 0.0, 0)
         if not any(_OUTSIDE.search(word) for word in words):
             return self._plain_run(words)
+        known, key = self._runs.setdefault(life.uid, {}), (container.name, started_at)
+        if key not in known:
+            known[key] = await self._worked_out(pod, life, container, started_at)
+        return known[key]
+
+    async def _worked_out(self, pod: records.Pod, life: PodLife, container: records.Container, started_at: float) -> Run:
+        words = (*container.command, *container.args)
         place = self._place(pod.spec.node_name, life.pod_ip)
         reads_files = any(_FILES.search(word) for word in words)
         with_tokens = any(path in word for path in _token_paths(pod, container) for word in words)
@@ -129,6 +147,11 @@ class SimulatedRuntime:
 
     def _simulate_plain(self, words: tuple[str, ...]) -> Run:
         return simulate([environment.expand(word, {}) for word in words], {}, unknown_seconds=self._unknown_seconds)
+
+
+def _is_first(pod: records.Pod, container: records.Container) -> bool:
+    """Whether the pod waits for the end of `container`: one without a command has done its work at once."""
+    return container.restart_policy != "Always" and any(container.name == other.name for other in pod.spec.init_containers)
 
 
 def _token_paths(pod: records.Pod, container: records.Container) -> list[str]:

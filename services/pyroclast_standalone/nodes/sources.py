@@ -12,8 +12,7 @@ from typing import Any
 from pyroclast.api.types import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Key, ResourceType
 from pyroclast.kube.client import Client
 from pyroclast.kube.errors import NotFound
-
-from . import times
+from pyroclast_standalone import times
 
 __all__ = ["Reference", "Sources"]
 

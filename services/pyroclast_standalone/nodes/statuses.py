@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from . import records, times
+from pyroclast_standalone import times
+
+from . import records
 from .injections import Injection
 from .lives import ContainerLife, Ending, Phase, PodLife, Role
 

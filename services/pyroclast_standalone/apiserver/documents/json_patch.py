@@ -11,14 +11,13 @@ from typing import Final, TypeAlias
 
 from pyroclast.resources.go_text import go_kind
 
-from .errors import MalformedPatch, TooLarge, Unprocessable
+from .errors import MalformedPatch, Unprocessable
 from .values import Json
 
 __all__ = ["REFUSED", "apply", "check", "unknown_fields"]
 
 _TEXTS: Final = ("op", "path", "from")
 _FIELDS: Final = (*_TEXTS, "value")
-_MOST_OPERATIONS: Final = 10_000
 REFUSED: Final = "the server rejected our request due to an error in our request"
 """What the API says of every operation that does not apply."""
 
@@ -44,7 +43,6 @@ def check(patch: Json) -> list[Mapping[str, Json]]:
 
     Raises:
         MalformedPatch: it is not a list of objects.
-        TooLarge: it has too many operations.
     """
     if not isinstance(patch, list):
         kind = go_kind(patch)
@@ -61,9 +59,6 @@ def check(patch: Json) -> list[Mapping[str, Json]]:
                 raise MalformedPatch(
                     f"error decoding patch: json: cannot unmarshal {kind} into Go struct field jsonPatchOp.{name} of type string"
                 )
-    if len(patch) > _MOST_OPERATIONS:
-        most = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
-        raise TooLarge(f"Request entity too large: {most}, got {len(patch)}")
     return patch
 
 

@@ -10,17 +10,15 @@ from typing import Final, TypeAlias
 
 from .values import Json
 
-__all__ = ["BadPath", "compile_path", "find", "reader"]
+__all__ = ["BadPath", "compile_path", "is_readable", "reader"]
 
 _Step: TypeAlias = Callable[[Json], Iterator[Json]]
 
 _TOKEN: Final = re.compile(
     r"""
-    \.\.(?P<deep>[\w\-]+|\*)
-    | \.(?P<name>(?:\\.|[^.\[\]\\{}()'"\s])+)
+    \.(?P<name>(?:\\.|[^.\[\]\\{}()'"\s])+)
     | \[\?\((?P<filter>[^)]*)\)\]
     | \[(?P<any>\*)\]
-    | \[(?P<slice>-?\d*:-?\d*)\]
     | \[(?P<index>-?\d+)\]
     | \[(?P<quoted>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")\]
     """,
@@ -47,33 +45,6 @@ def _indexed(index: int) -> _Step:
     def step(value: Json) -> Iterator[Json]:
         if isinstance(value, list) and -len(value) <= index < len(value):
             yield value[index]
-
-    return step
-
-
-def _sliced(text: str) -> _Step:
-    start, _, stop = text.partition(":")
-    part = slice(int(start) if start else None, int(stop) if stop else None)
-
-    def step(value: Json) -> Iterator[Json]:
-        if isinstance(value, list):
-            yield from value[part]
-
-    return step
-
-
-def _deep(name: str) -> _Step:
-    def step(value: Json) -> Iterator[Json]:
-        if isinstance(value, dict):
-            if name == "*":
-                yield from value.values()
-            elif name in value:
-                yield value[name]
-            children = list(value.values())
-        else:
-            children = value if isinstance(value, list) else []
-        for child in children:
-            yield from step(child)
 
     return step
 
@@ -145,10 +116,6 @@ def _steps(path: str) -> list[_Step]:
                 steps.append(_named(_unescaped(token["quoted"][1:-1])))
             case "index":
                 steps.append(_indexed(int(token["index"])))
-            case "slice":
-                steps.append(_sliced(token["slice"]))
-            case "deep":
-                steps.append(_deep(token["deep"]))
             case "filter":
                 steps.append(_filtered(token["filter"]))
             case _:
@@ -176,10 +143,13 @@ def compile_path(path: str) -> Callable[[Json], list[Json]]:
     return find_all
 
 
-def find(path: str, value: Json) -> Json:
-    """The first value under `path`, None when there is none."""
-    found = compile_path(path)(value)
-    return found[0] if found else None
+def is_readable(path: str) -> bool:
+    """Whether `path` is of the subset."""
+    try:
+        compile_path(path)
+    except BadPath:
+        return False
+    return True
 
 
 def reader(path: str) -> Callable[[Mapping[str, Json]], str]:

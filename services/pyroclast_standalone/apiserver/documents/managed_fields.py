@@ -12,11 +12,9 @@ from .field_sets import FieldSet
 from .schema import Node
 from .values import Json, Object
 
-__all__ = ["MAX_UPDATERS", "Owner", "decode", "encode", "of_endpoint", "owned", "track_update", "update_owners"]
+__all__ = ["Owner", "decode", "encode", "of_endpoint", "owned", "track_update", "update_owners"]
 
-MAX_UPDATERS: Final = 10  # entries of plain writers that are kept apart; older ones are folded into one
 _MEMBERS: Final = {"f:", "k:", "v:", "i:"}
-_FOLDED: Final = "ancient-changes"
 _SYSTEM: Final = (
     ("f:apiVersion",),
     ("f:kind",),
@@ -211,27 +209,4 @@ def update_owners(owners: list[Owner], before: Mapping[str, Json], after: Object
         previous = result.get(writer.identity)
         fields = field_sets.union(previous.fields, gained) if previous is not None else gained
         result[writer.identity] = writer.owning(fields)
-    return _folded([owner for owner in result.values() if owner.fields])
-
-
-def _folded(owners: list[Owner]) -> list[Owner]:
-    """At most `MAX_UPDATERS` plain writers: the oldest of each version become one."""
-    if len(owners) <= MAX_UPDATERS:
-        return owners
-    updaters = sorted((each for each in owners if each.operation == "Update"), key=lambda each: (each.time or "", each.identity))
-    excess = len(updaters) - MAX_UPDATERS
-    if excess <= 0:
-        return owners
-    kept = [owner for owner in owners if owner.operation != "Update"]
-    firsts: dict[str, Owner] = {}
-    for index, owner in enumerate(updaters):
-        if excess <= 0:
-            return [*kept, *firsts.values(), *updaters[index:]]
-        first = firsts.get(owner.api_version)
-        if first is None:
-            firsts[owner.api_version] = owner
-            continue
-        fields = field_sets.union(first.fields, owner.fields)
-        firsts[owner.api_version] = Owner(_FOLDED, "Update", owner.api_version, fields, owner.time)
-        excess -= 1
-    return [*kept, *firsts.values()]
+    return [owner for owner in result.values() if owner.fields]

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.resources.go_text import go_quote
+from pyroclast.rules import names
+from pyroclast.rules.podspecs.annotations import check_annotation_names as check_names
+from pyroclast.rules.podspecs.labels import check_labels as check_pairs
 
-from . import names
-from .errors import FieldError, forbidden, invalid, required, too_long
+from .errors import FieldError, forbidden, invalid, required
 
 __all__ = [
     "IMMUTABLE",
     "STANDARD_FINALIZERS",
     "check_annotation_names",
-    "check_embedded_metadata",
     "check_finalizer_names",
     "check_labels",
     "check_metadata",
@@ -22,8 +23,6 @@ __all__ = [
 ]
 
 IMMUTABLE: Final = "field is immutable"
-_ANNOTATIONS_LIMIT: Final = 256 * 1024  # bytes of all keys and values together
-_WIDEST: Final = 4  # bytes of a character
 _OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _ONLY_ONE: Final = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
 
@@ -31,33 +30,17 @@ _ONLY_ONE: Final = 'Only one reference can have Controller set to true. Found "t
 def check_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError]:
     """What is wrong with a map of labels."""
     errors: list[FieldError] = []
-    if not labels:
-        return errors
-    for key, value in labels.items():
-        if wrong := names.label_key(key):
-            errors += [invalid(path, key, sentence) for sentence in wrong]
-        if wrong := names.label_value(value):
-            errors += [invalid(path, value, sentence) for sentence in wrong]
+    if labels:
+        check_pairs(labels, path, errors)
     return errors
 
 
 def check_annotation_names(annotations: Mapping[str, str] | None, path: str) -> list[FieldError]:
     """What is wrong with the keys and the size of annotations."""
     errors: list[FieldError] = []
-    if not annotations:
-        return errors
-    for key in annotations:
-        if wrong := names.label_key(key.lower()):
-            errors += [invalid(path, key, sentence) for sentence in wrong]
-    characters = sum(map(len, annotations)) + sum(map(len, annotations.values()))
-    if characters * _WIDEST > _ANNOTATIONS_LIMIT and _size_of(annotations) > _ANNOTATIONS_LIMIT:
-        errors.append(too_long(path, _ANNOTATIONS_LIMIT))
+    if annotations:
+        check_names(annotations, path, errors)
     return errors
-
-
-def _size_of(annotations: Mapping[str, str]) -> int:
-    """The bytes of all keys and values together."""
-    return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
 
 
 def _in_order(owner: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,7 +66,7 @@ def _check_owners(owners: list[dict[str, Any]], path: str) -> list[FieldError]:
 
 
 def _check_finalizers(finalizers: list[str], path: str) -> list[FieldError]:
-    errors = [invalid(path, each, sentence) for each in finalizers for sentence in names.label_key(each)]
+    errors = [invalid(path, each, sentence) for each in finalizers for sentence in names.qualified_name(each)]
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         errors.append(invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
     return errors
@@ -142,11 +125,6 @@ def _check_common(metadata: Mapping[str, Any], path: str) -> list[FieldError]:
     if finalizers := metadata.get("finalizers"):
         errors += _check_finalizers(finalizers, f"{path}.finalizers")
     return errors
-
-
-def check_embedded_metadata(metadata: Mapping[str, Any], path: str) -> list[FieldError]:
-    """What is wrong with the metadata of an object inside of another."""
-    return _check_common(metadata, path)
 
 
 def _masked(prefix: str) -> str:

@@ -18,22 +18,13 @@ _REFERENCE: Final = "#/components/schemas/"
 _JSON: Final = "application/json"
 _BODIES: Final = (_JSON, "application/yaml", "application/vnd.kubernetes.protobuf")
 _WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
-_LIST_PARAMETERS: Final = (
-    "allowWatchBookmarks",
-    "continue",
-    "fieldSelector",
-    "labelSelector",
-    "limit",
-    "resourceVersion",
-    "resourceVersionMatch",
-    "sendInitialEvents",
-    "timeoutSeconds",
-    "watch",
+_PATCHES: Final = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
 )
-_TYPES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("limit", "timeoutSeconds", "gracePeriodSeconds"), "integer"),
-    **dict.fromkeys(("allowWatchBookmarks", "sendInitialEvents", "watch", "force", "orphanDependents"), "boolean"),
-}
+_ACTIONS: Final = {"create": "post", "update": "put"}
 _METHODS: Final = {"get": "get", "list": "list", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
 
 
@@ -47,7 +38,6 @@ class Served:
     plural: str
     namespaced: bool
     verbs: tuple[str, ...]
-    subresources: tuple[str, ...] = ()
     schema: Mapping[str, Json] | None = None
 
     @property
@@ -68,87 +58,44 @@ def _reference(name: str) -> Object:
 
 
 def _parameter(name: str, where: str = "query") -> Object:
-    kind = _TYPES.get(name, "string")
+    kind = "boolean" if name == "force" else "string"
     parameter: Object = {"name": name, "in": where, "schema": {"type": kind, "uniqueItems": True}}
-    if where == "path":
-        parameter["required"] = True
-    return parameter
+    return {**parameter, "required": True} if where == "path" else parameter
 
 
 def _content(name: str, types: Iterable[str] = _BODIES) -> Object:
     return {media: {"schema": _reference(name)} for media in types}
 
 
-def _operation(served: Served, action: str, name: str, answer: str, parameters: Iterable[str]) -> Object:
+def _operation(served: Served, verb: str) -> Object:
+    answer = f"{served.definition}List" if verb == "list" else served.definition
     operation: Object = {
-        "operationId": name,
-        "tags": [f"{served.group.partition('.')[0] or 'core'}_{served.version}"],
-        "responses": {"200": {"description": "OK", "content": _content(answer)}, "401": {"description": "Unauthorized"}},
-        "x-kubernetes-action": action,
+        "operationId": f"{verb}{served.kind}",
+        "responses": {"200": {"description": "OK", "content": _content(answer)}},
+        "x-kubernetes-action": _ACTIONS.get(verb, verb),
         "x-kubernetes-group-version-kind": served.kinds,
     }
-    if listed := [_parameter(each) for each in parameters]:
-        operation["parameters"] = listed
+    if verb in {"create", "update", "patch"}:
+        names = (*_WRITE_PARAMETERS, "force") if verb == "patch" else _WRITE_PARAMETERS
+        operation["parameters"] = [_parameter(each) for each in names]
+        content = _content(served.definition, ("*/*",))
+        if verb == "patch":
+            content = _content(f"{_META}Patch", _PATCHES if served.schema is None else _PATCHES[:-1])
+        operation["requestBody"] = {"content": content, "required": True}
     return operation
-
-
-def _patch(served: Served, name: str) -> Object:
-    operation = _operation(served, "patch", name, served.definition, (*_WRITE_PARAMETERS, "force"))
-    types = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"]
-    if served.schema is None:
-        types.append("application/strategic-merge-patch+json")
-    operation["requestBody"] = {"content": _content(f"{_META}Patch", types), "required": True}
-    return operation
-
-
-def _operations(served: Served, suffix: str, *, has_name: bool) -> Iterator[tuple[str, Object]]:
-    """The methods of a path: on the collection or on an object."""
-    own = served.definition
-    wanted = ("get", "update", "patch", "delete") if has_name else ("list", "create", "deletecollection")
-    for verb in wanted:
-        if verb not in served.verbs:
-            continue
-        name = f"{_METHODS.get(verb, verb)}{suffix}"
-        match verb:
-            case "get":
-                yield "get", _operation(served, "get", name, own, ())
-            case "list":
-                yield "get", _operation(served, "list", f"list{suffix}", f"{own}List", _LIST_PARAMETERS)
-            case "patch":
-                yield "patch", _patch(served, name)
-            case "create" | "update":
-                method = "post" if verb == "create" else "put"
-                operation = _operation(served, method, name, own, _WRITE_PARAMETERS)
-                operation["requestBody"] = {"content": _content(own, ("*/*",)), "required": True}
-                yield method, operation
-            case _:
-                operation = _operation(
-                    served, verb, name, f"{_META}Status", ("dryRun", "gracePeriodSeconds", "propagationPolicy")
-                )
-                operation["requestBody"] = {"content": _content(f"{_META}DeleteOptions", ("*/*",))}
-                yield "delete", operation
 
 
 def _paths(served: Served) -> Iterator[tuple[str, Object]]:
     root = f"/apis/{served.group}/{served.version}" if served.group else f"/api/{served.version}"
     scope = "/namespaces/{namespace}" if served.namespaced else ""
     place = [_parameter("namespace", "path")] if served.namespaced else []
-    group = "".join(part.title() for part in served.group.partition(".")[0].split("-")) or "Core"
-    suffix = f"{group}{served.version.title()}{'Namespaced' if served.namespaced else ''}{served.kind}"
-    collection = dict(_operations(served, suffix, has_name=False))
+    verbs = set(served.verbs)
+    collection = {_METHODS[verb]: _operation(served, verb) for verb in ("list", "create") if verb in verbs}
+    single = {_METHODS[verb]: _operation(served, verb) for verb in ("get", "update", "patch", "delete") if verb in verbs}
     if collection:
         yield f"{root}{scope}/{served.plural}", {**collection, "parameters": place}
-    if served.namespaced and "list" in served.verbs:
-        everywhere = _operation(served, "list", f"list{suffix}ForAllNamespaces", f"{served.definition}List", _LIST_PARAMETERS)
-        yield f"{root}/{served.plural}", {"get": everywhere}
-    single = dict(_operations(served, suffix, has_name=True))
     if single:
-        parameters = [_parameter("name", "path"), *place]
-        yield f"{root}{scope}/{served.plural}/{{name}}", {**single, "parameters": parameters}
-        for subresource in served.subresources:
-            if subresource == "status":
-                methods = {key: value for key, value in single.items() if key in {"get", "put", "patch"}}
-                yield f"{root}{scope}/{served.plural}/{{name}}/status", {**methods, "parameters": parameters}
+        yield f"{root}{scope}/{served.plural}/{{name}}", {**single, "parameters": [_parameter("name", "path"), *place]}
 
 
 def _custom_schemas(served: Served) -> Iterator[tuple[str, Object]]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from .cel import CelError, CompileError, Environment, Program, compile_expression
-from .cel.readers import reader_of
-from .cel.types import BOOL, DYN, STRING, Type, of_schema
-from .cel.values import NONE, Optional
-from .errors import OMITTED, FieldError, duplicate, forbidden, invalid, required, unsupported
+from pyroclast.expressions import EvaluationError, ExpressionError, Optional, Program, compile_expression
+from pyroclast.expressions.types import BOOL, DYN, STRING, Type, optional_of
+
+from .errors import MISSING, FieldError, duplicate, forbidden, invalid, required, unsupported
 from .field_paths import BadFieldPath, find_field
+from .schema_types import reader_of, type_of
 from .schema_validation import NO_OLD, correlated_items
+from .stored_expressions import Broken, compile_stored
 from .values import Json, Object
 
 __all__ = ["Rules", "check_rules", "compile_rules"]
@@ -31,9 +32,9 @@ _MAX_MESSAGE: Final = 5 * 1024  # characters of a message that a rule makes
 class _Rule:
     """One rule, compiled."""
 
-    program: Program
+    program: Program | Broken
     source: Mapping[str, Json]
-    message: Program | None
+    message: Program | Broken | None
 
     @property
     def is_transition(self) -> bool:
@@ -46,28 +47,17 @@ class _Rule:
         return str(text).strip() if text else f"failed rule: {' '.join(str(self.source['rule']).split())}"
 
 
-def _environment(own: Type, rule: Mapping[str, Json]) -> Environment:
-    old = Type("optional", own) if rule.get("optionalOldSelf") else own
-    return Environment({"self": own, "oldSelf": old})
+def _variables(own: Type, rule: Mapping[str, Json]) -> dict[str, Type]:
+    return {"self": own, "oldSelf": optional_of(own) if rule.get("optionalOldSelf") else own}
 
 
 def _compile(rule: Mapping[str, Json], own: Type) -> _Rule:
-    environment = _environment(own, rule)
-    program = compile_expression(rule["rule"], environment)
-    if program.type.kind not in {BOOL.kind, DYN.kind}:
-        raise CompileError("cel expression must evaluate to a bool")
-    message = None
-    if text := rule.get("messageExpression"):
-        try:
-            message = compile_expression(text, environment)
-        except CompileError as error:
-            raise CompileError(f"messageExpression {error}") from None
-        if message.type.kind not in {STRING.kind, DYN.kind}:
-            raise CompileError("messageExpression must evaluate to a string")
-    return _Rule(program, rule, message)
+    variables = _variables(own, rule)
+    message = compile_stored(rule["messageExpression"], variables) if rule.get("messageExpression") else None
+    return _Rule(compile_stored(rule["rule"], variables), rule, message)
 
 
-def _failure(rule: _Rule, error: CelError) -> str:
+def _failure(rule: _Rule, error: EvaluationError) -> str:
     text = " ".join(str(rule.source["rule"]).split())
     if str(error).startswith("no such overload"):
         return f"'{error}': call arguments did not match a supported operator, function or macro signature for rule: {text}"
@@ -84,8 +74,8 @@ class _Place:
     is_needed: bool
 
     def __init__(self, schema: Mapping[str, Json], *, is_root: bool = False) -> None:
-        own = of_schema(schema, is_root=is_root)
-        self._read = reader_of(own) or (lambda value: value)
+        own = type_of(schema, is_root=is_root)
+        self._read = reader_of(schema) or (lambda value: value)
         self._rules = [_compile(rule, own) for rule in schema.get(_RULES) or ()]
         self._omits_value = schema.get("type") in {"object", "array"}
         self._fields = {
@@ -125,7 +115,7 @@ class _Place:
         variables: dict[str, Json] = {"self": self._read(value)}
         has_old = old is not NO_OLD and old is not None
         if rule.source.get("optionalOldSelf"):
-            variables["oldSelf"] = Optional(self._read(old), present=True) if has_old else NONE
+            variables["oldSelf"] = Optional(self._read(old), present=True) if has_old else Optional()
         elif rule.is_transition:
             if not has_old:
                 return None, False
@@ -133,11 +123,11 @@ class _Place:
         try:
             if rule.program.evaluate(variables) is True:
                 return None, False
-        except CelError as error:
+        except EvaluationError as error:
             return invalid(path or "<nil>", self._kind(value), _failure(rule, error)), False
         own = _field_path(path, rule.source["fieldPath"]) if rule.source.get("fieldPath") else path
         make = _REASONS.get(rule.source.get("reason", ""), invalid)
-        shown = OMITTED if self._omits_value else value
+        shown = MISSING if self._omits_value else value
         found = make(own or "<nil>", shown, self._message(rule, variables))
         return found, not rule.is_transition and has_old and old == value
 
@@ -149,7 +139,7 @@ class _Place:
             return rule.failed()
         try:
             text = rule.message.evaluate(variables)
-        except CelError:
+        except EvaluationError:
             return rule.failed()
         if not isinstance(text, str) or not text.strip() or "\n" in text or len(text) > _MAX_MESSAGE:
             return rule.failed()
@@ -180,11 +170,7 @@ class Rules:
 
 
 def compile_rules(schema: Mapping[str, Json]) -> Rules:
-    """The rules anywhere in `schema`, the root of a resource.
-
-    Raises:
-        CompileError: a rule cannot be evaluated; definitions with such rules are not stored.
-    """
+    """The rules anywhere in `schema`, the root of a resource."""
     return Rules(_Place(schema, is_root=True))
 
 
@@ -202,32 +188,17 @@ def _check_rule(rule: Mapping[str, Json], schema: Mapping[str, Json], path: str)
     errors: list[FieldError] = []
     if not text.strip():
         errors.append(required(f"{path}.rule", "rule is not specified"))
-    elif message and not message.strip():
-        errors.append(invalid(f"{path}.message", message, "must be non-empty if specified"))
     elif message and "\n" in message.strip():
         errors.append(invalid(f"{path}.message", message, "must not contain line breaks"))
     elif "\n" in text.strip() and not message:
         errors.append(required(f"{path}.message", "message must be specified if rule contains line breaks"))
-    if (expression := rule.get("messageExpression")) and not expression.strip():
-        errors.append(required(f"{path}.messageExpression", "messageExpression must be non-empty if specified"))
     if (reason := rule.get("reason")) is not None and reason not in _REASONS:
         errors.append(unsupported(f"{path}.reason", reason, sorted(_REASONS)))
-    return errors + _check_place(str(rule.get("fieldPath") or ""), schema, f"{path}.fieldPath")
-
-
-def _check_place(place: str, schema: Mapping[str, Json], path: str) -> list[FieldError]:
-    """What is wrong with the place that a rule says its violations belong to."""
-    errors: list[FieldError] = []
-    if not place:
-        return errors
-    if not place.strip():
-        errors.append(invalid(path, place, "must be non-empty if specified"))
-    if "\n" in place:
-        errors.append(invalid(path, place, "must not contain line breaks"))
-    try:
-        find_field(place, schema)
-    except BadFieldPath:
-        errors.append(invalid(path, place, "must be a valid path"))
+    if place := str(rule.get("fieldPath") or ""):
+        try:
+            find_field(place, schema)
+        except BadFieldPath:
+            errors.append(invalid(f"{path}.fieldPath", place, "must be a valid path"))
     return errors
 
 
@@ -247,32 +218,21 @@ def _shown(rule: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _check_expressions(rule: Mapping[str, Json], own: Type, path: str) -> list[FieldError]:
-    environment = _environment(own, rule)
+    variables = _variables(own, rule)
     errors: list[FieldError] = []
     for field, wanted, prefix in (("rule", BOOL, ""), ("messageExpression", STRING, "messageExpression ")):
         text = rule.get(field)
         if not text:
             continue
         try:
-            program = compile_expression(text, environment)
-        except CompileError as error:
+            program = compile_expression(text, variables)
+        except ExpressionError as error:
             errors.append(invalid(f"{path}.{field}", _shown(rule), f"{prefix}compilation failed: {error}"))
-            if field == "rule":
-                errors += _check_old_self(rule, (), path)
             continue
         if program.type.kind not in {wanted.kind, DYN.kind}:
             subject = "messageExpression" if prefix else "cel expression"
             errors.append(invalid(f"{path}.{field}", _shown(rule), f"{subject} must evaluate to a {wanted}"))
-        elif field == "rule":
-            errors += _check_old_self(rule, program.names, path)
     return errors
-
-
-def _check_old_self(rule: Mapping[str, Json], used: Collection[str], path: str) -> list[FieldError]:
-    wanted = rule.get("optionalOldSelf")
-    if wanted is None or "oldSelf" in used:
-        return []
-    return [invalid(f"{path}.optionalOldSelf", wanted, "may not be set if oldSelf is not used in rule")]
 
 
 def check_rules(schema: Mapping[str, Json], path: str, *, is_sound: bool) -> list[FieldError]:
@@ -286,5 +246,5 @@ def check_rules(schema: Mapping[str, Json], path: str, *, is_sound: bool) -> lis
     if errors or not is_sound:
         return errors
     return [
-        error for rule, place, is_root, own in found for error in _check_expressions(rule, of_schema(place, is_root=is_root), own)
+        error for rule, place, is_root, own in found for error in _check_expressions(rule, type_of(place, is_root=is_root), own)
     ]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from pyroclast.resources.go_text import go_quote, go_value
+from pyroclast.resources.patterns import compile_pattern
 
 from .errors import FieldError, invalid, required, too_long, too_many, type_invalid, unsupported
 from .formats import FORMATS
-from .patterns import compile_pattern
 from .values import Json
 
 __all__ = ["NO_OLD", "Validator", "compile_schema", "correlated_items"]
@@ -129,10 +129,7 @@ def _number_checks(schema: Mapping[str, Json]) -> list[Validator]:
 
         def check_factor(value: float, path: str, _old: Json, errors: Errors) -> None:
             own = int(factor) if value.__class__ is int else factor  # whole numbers are held against the whole part
-            if own <= 0:
-                text = f"factor MultipleOf declared for {path} must be positive: {_number(own)}"
-                errors.append(invalid(path, own, text))
-            elif value % own:
+            if own <= 0 or value % own:
                 errors.append(invalid(path, value, f"{path} in body should be a multiple of {_number(factor)}"))
 
         checks.append(check_factor)
@@ -206,25 +203,21 @@ def _tried(validator: Validator, value: Json, path: str) -> Errors:
     return found
 
 
+def _fewest(found: list[Errors]) -> Errors:
+    return min(found, key=lambda each: len(each))  # noqa: PLW0108 - typed
+
+
 def _any_of(branches: list[Validator]) -> Validator:
     def check(value: Json, path: str, _old: Json, errors: Errors) -> None:
-        best: Errors | None = None
+        found: list[Errors] = []
         for branch in branches:
-            found = _tried(branch, value, path)
-            if not found:
+            found.append(_tried(branch, value, path))
+            if not found[-1]:
                 return
-            best = found if best is None or len(found) < len(best) else best
         errors.append(invalid("<nil>", "", f"{go_quote(path)} must validate at least one schema (anyOf)"))
-        errors.extend(best or ())
+        errors.extend(_fewest(found))
 
     return check
-
-
-def _fewest(found: list[Errors]) -> Errors:
-    best = found[0]
-    for each in found:
-        best = each if len(each) < len(best) else best
-    return best
 
 
 def _one_of(branches: list[Validator]) -> Validator:
@@ -260,6 +253,8 @@ def _object_checks(schema: Mapping[str, Json]) -> list[Validator]:
     extra = schema.get("additionalProperties")
     others = compile_schema(extra) if isinstance(extra, Mapping) else None
     needed = tuple(schema.get("required") or ())
+    if schema.get("x-kubernetes-embedded-resource"):
+        needed = (*needed, *(name for name in ("apiVersion", "kind") if name not in needed))
     least, most = schema.get("minProperties"), schema.get("maxProperties")
     if not properties and others is None and not needed and least is None and most is None:
         return []

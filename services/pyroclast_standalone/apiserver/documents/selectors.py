@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from pyroclast.resources.go_text import go_quote
+from pyroclast.rules import names
 
-from . import names
 from .errors import FieldError, MalformedSelector, aggregate, invalid
 
 __all__ = [
@@ -158,29 +158,21 @@ class _Reader:
         return tests
 
     def _requirement(self) -> _Test:
-        absent = self.peek() == "!"
-        if absent:
-            self.take()
+        absent = self.peek() == "!" and self.take() == "!"
         key = self._identifier()
-        if wrong := names.label_key(key):
-            raise self._refusal(str(invalid("<nil>", key, "; ".join(wrong))))
-        if absent:
-            return _test(key, "!", ())
-        if self.peek() in {"", ","}:
-            return _test(key, "exists", ())
+        if wrong := names.qualified_name(key):
+            raise _refusal(str(invalid("<nil>", key, "; ".join(wrong))))
+        if absent or self.peek() in {"", ","}:
+            return _test(key, "!" if absent else "exists", ())
         token = self.take()
-        operator = _SYMBOLS.get(token)
-        if operator is None:
-            raise self._refusal(f"found '{token}', expected: {', '.join(_OPERATORS)}")
-        return _requirement(key, operator, self._values() if operator in {"in", "notin"} else [self._value()])
+        if token not in _SYMBOLS:
+            raise _refusal(f"found '{token}', expected: {', '.join(_OPERATORS)}")
+        return _requirement(key, _SYMBOLS[token], self._values() if token in {"in", "notin"} else [self._value()])
 
-    def _refusal(self, why: str) -> MalformedSelector:
-        return MalformedSelector(f"unable to parse requirement: {why}")
-
-    def _identifier(self) -> str:
+    def _identifier(self, expected: str = "identifier") -> str:
         token = self.take()
         if token in _PUNCTUATION:
-            raise self._refusal(f"found '{token}', expected: identifier")
+            raise _refusal(f"found '{token}', expected: {expected}")
         return token
 
     def _value(self) -> str:
@@ -189,23 +181,19 @@ class _Reader:
     def _values(self) -> list[str]:
         opening = self.take()
         if opening != "(":
-            raise self._refusal(f"found '{opening}' expected: '('")
-        if (first := self.peek()) in _PUNCTUATION - {",", ")"}:
-            raise self._refusal(f"found '{first}', expected: ',', ')' or identifier")
+            raise _refusal(f"found '{opening}' expected: '('")
         values: list[str] = []
         while True:
-            if self.peek() in {",", ")"}:
-                values.append("")
-            else:
-                token = self.take()
-                if token in _PUNCTUATION:
-                    raise self._refusal(f"found '{token}', expected: ',', or identifier")
-                values.append(token)
+            values.append("" if self.peek() in {",", ")"} else self._identifier("',', ')' or identifier"))
             closing = self.take()
             if closing == ")":
                 return values
             if closing != ",":
-                raise self._refusal(f"found '{closing}', expected: ',' or ')'")
+                raise _refusal(f"found '{closing}', expected: ',' or ')'")
+
+
+def _refusal(why: str) -> MalformedSelector:
+    return MalformedSelector(f"unable to parse requirement: {why}")
 
 
 def parse_label_selector(text: str) -> LabelSelector:

@@ -8,7 +8,6 @@ import math
 import orjson
 
 from .errors import Undecodable
-from .json_syntax import syntax_error
 from .values import Json
 
 __all__ = ["parse_json", "strict_message"]
@@ -58,31 +57,23 @@ def _duplicates(text: str) -> list[str]:
 
 
 def _lenient(body: bytes) -> Json:
-    """The value of a body that the fast reader refuses.
-
-    What is no UTF-8, and halves of surrogate pairs, become replacement characters.
-    """
-    if problem := syntax_error(body):
-        raise Undecodable(problem)
+    """The value of a body that the fast reader refuses: what is no UTF-8 becomes replacement characters."""
+    text = body.decode(errors="replace")
     try:
-        value = json.loads(body.decode(errors="replace"), parse_float=_float, parse_int=_int)
-    except RecursionError:
-        raise Undecodable("exceeded max depth") from None
-    text = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
-    result: Json = orjson.loads(text.decode("utf-16-le", "replace"))
+        result: Json = orjson.loads(orjson.dumps(json.loads(text, parse_float=_finite)))
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated"):
+            raise Undecodable("unexpected end of JSON input") from None
+        raise Undecodable(f"invalid character {text[error.pos]!r} at {error.pos}: {error.msg}") from None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Undecodable(f"the body is no JSON: {error}") from None
     return result
 
 
-def _float(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise Undecodable(f"json: cannot unmarshal number {text} into Go value of type float64")
+def _finite(text: str) -> float:
+    if math.isinf(value := float(text)):
+        raise ValueError(f"{text} is too large a number")
     return value
-
-
-def _int(text: str) -> int | float:
-    value = _float(text)
-    return int(text) if abs(value) < 1 << 63 else value
 
 
 def strict_message(problems: list[str]) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .embedded import check_embedded, has_embedded
-from .errors import ErrorType, FieldError, Undecodable, invalid
+from .errors import ErrorType, FieldError, invalid
 from .list_types import check_lists
 from .schema import Node, of_openapi
 from .schema_rules import Rules, compile_rules
@@ -16,7 +15,7 @@ from .schema_validation import NO_OLD, Validator, compile_schema
 from .typed import codec_of
 from .values import Json, Object
 
-__all__ = ["Structural", "Verdict", "unknown_fields"]
+__all__ = ["Structural", "Verdict"]
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _IDENTITY: Final = ("apiVersion", "kind", "metadata")
@@ -40,21 +39,10 @@ class Verdict:
     warnings: list[str] = field(default_factory=list)
 
 
-def _coerce(metadata: Json, path: str) -> list[str]:
-    """Brings metadata into form, in place; returns the names of the fields that it does not have."""
-    try:
-        problems = codec_of(_META).decode(metadata)
-    except Undecodable as error:
-        if path == "metadata":
-            raise
-        raise Undecodable(str(invalid(path, metadata, error.message))) from None
-    return [problem.removeprefix('unknown field "').rstrip('"') for problem in problems]
-
-
 class _Pruner:
     """Removes fields that a schema does not declare."""
 
-    __slots__ = ("_is_embedded", "_item", "_keeps", "_others", "_properties", "_spared")
+    __slots__ = ("_item", "_keeps", "_others", "_properties", "_spared")
 
     def __init__(self, schema: Mapping[str, Json], *, is_root: bool = False) -> None:
         extra, items = schema.get("additionalProperties"), schema.get("items")
@@ -62,18 +50,11 @@ class _Pruner:
         self._others = _Pruner(extra) if isinstance(extra, Mapping) else None
         self._item = _Pruner(items) if isinstance(items, Mapping) else None
         self._keeps = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or extra is True
-        self._is_embedded = bool(schema.get("x-kubernetes-embedded-resource"))
-        self._spared = frozenset(_IDENTITY if is_root or self._is_embedded else ())
+        self._spared = frozenset(_IDENTITY if is_root or schema.get("x-kubernetes-embedded-resource") else ())
 
     def __call__(self, value: Json, path: str, dropped: list[str]) -> None:
-        """Adds the paths of what it removes to `dropped`; those in metadata of embedded objects begin with a NUL: they go last.
-
-        Raises:
-            Undecodable: metadata of a wrong form.
-        """
+        """Adds the paths of what it removes to `dropped`."""
         if value.__class__ is dict:
-            if self._is_embedded and value.get("metadata") is not None:
-                dropped += [f"\0{path}.metadata.{field}" for field in _coerce(value["metadata"], f"{path}.metadata")]
             self._prune_fields(value, path, dropped)
         elif value.__class__ is list and self._item is not None:
             for index, each in enumerate(value):
@@ -96,15 +77,8 @@ class _Pruner:
             dropped.append(f"{path}.{name}" if path else name)
 
 
-def unknown_fields(value: Json, schema: Mapping[str, Json]) -> list[str]:
-    """The paths of the fields of `value` that `schema` does not know."""
-    dropped: list[str] = []
-    _Pruner(schema)(copy.deepcopy(value), "", dropped)
-    return dropped
-
-
 class _Defaulter:
-    """Fills in the defaults of a schema; nulls of fields that may not be null give way to them, or go (or with `keeps` stay)."""
+    """Fills in the defaults of a schema; nulls of fields that may not be null give way to them, or go, or with `keeps` stay."""
 
     is_needed: bool
 
@@ -150,10 +124,8 @@ class _Defaulter:
             del value[name]
 
     def _null_goes(self, value: Object, name: str) -> bool:
-        if self._keeps:
-            return False
-        if name in self._non_null:
-            return True
+        if self._keeps or name in self._non_null:
+            return not self._keeps
         if self._extra is None or self._extra_is_nullable:
             return False
         default = self._extra.get("default")
@@ -185,7 +157,6 @@ class Structural:
         self._validate_status: Validator | None = compile_schema(status) if status else None
         self._rules: Rules = compile_rules(self.source)
         self._node: Node | None = None
-        self._has_embedded = has_embedded(self.source)
 
     @property
     def node(self) -> Node:
@@ -202,25 +173,18 @@ class Structural:
         """
         dropped: list[str] = []
         self._prune(document, "", dropped)
-        own = [path for path in dropped if path[0] != "\0"]
         if document.get("metadata") is not None:
-            own += [f"metadata.{field}" for field in _coerce(document["metadata"], "metadata")]
-        own.sort()
-        return own + [path[1:] for path in dropped if path[0] == "\0"]
+            problems = codec_of(_META).decode(document["metadata"])
+            dropped += ["metadata." + problem.removeprefix('unknown field "').rstrip('"') for problem in problems]
+        return sorted(dropped)
 
-    def default(self, document: Object) -> None:
-        """Fills in defaults, in place; nulls of fields that may not be null give way to them."""
-        self._default(document)
-
-    def default_applied(self, document: Object) -> None:
-        """Fills in defaults, in place, where an apply left no value; other nulls stay."""
-        self._default_applied(document)
+    def default(self, document: Object, *, is_applied: bool = False) -> None:
+        """Fills in defaults, in place; nulls of fields that may not be null give way to them, applied ones stay."""
+        (self._default_applied if is_applied else self._default)(document)
 
     def validate(self, document: Object, old: Object | None = None, *, subresource: str = "") -> Verdict:
         """All violations of the schema, of list types and of CEL rules; with `old`, unchanged values may stay as they are."""
         verdict = Verdict()
-        if self._has_embedded:
-            verdict.errors += check_embedded(document, self.source, "", is_root=True)
         if subresource == "status":
             self._check_status(document, old, verdict)
         else:

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 import orjson
 
 from pyroclast.resources.go_text import go_value
+from pyroclast_standalone.times import parse_time, since
 
-from .durations import parse_time, since
 from .jsonpath import BadPath, compile_path
 from .schema import description_of
 from .values import Json, Object

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import string
 from collections.abc import Callable, Collection
 from functools import cache
 from typing import Final, TypeAlias
@@ -15,7 +16,7 @@ from typing import Final, TypeAlias
 from pyroclast.resources.go_text import go_kind
 
 from .errors import Undecodable
-from .scalars import canonical_amount, canonical_duration, canonical_quantity, canonical_time
+from .scalars import canonical_amount, canonical_quantity, canonical_time
 from .values import Json, Object
 from .wire import Field, message_of
 from .wire.table import named_types
@@ -44,6 +45,9 @@ _LIMITS: Final = {
 _GO_FORMS: Final = {dict: "map", list: "slice", str: "string", bool: "bool", float: "float64"}
 _PYTHON: Final[dict[str, type]] = {"string": str, "bool": bool, "float64": float, **dict.fromkeys(_INTEGERS, int)}
 _ZEROS: Final[dict[str, Json]] = {"string": "", "bool": False, "float64": 0, **dict.fromkeys(_INTEGERS, 0)}
+
+
+_BASE64: Final = string.ascii_letters + string.digits + "+/"
 
 
 class _Run:
@@ -167,22 +171,13 @@ def _amount(value: Json, _run: _Run) -> Json:
     return canonical_amount(value)
 
 
-def _time(value: Json, _run: _Run) -> Json:
-    if value.__class__ is not str:
-        raise Undecodable(f"json: cannot unmarshal {go_kind(value)} into Go value of type string")
-    return canonical_time(value)
+def _text_as(read: Callable[[str], Json]) -> Decoder:
+    def decode(value: Json, _run: _Run) -> Json:
+        if value.__class__ is not str:
+            raise Undecodable(f"json: cannot unmarshal {go_kind(value)} into Go value of type string")
+        return read(value)
 
-
-def _micro_time(value: Json, _run: _Run) -> Json:
-    if value.__class__ is not str:
-        raise Undecodable(f"json: cannot unmarshal {go_kind(value)} into Go value of type string")
-    return canonical_time(value, micro=True)
-
-
-def _duration(value: Json, _run: _Run) -> Json:
-    if value.__class__ is not str:
-        raise Undecodable(f"json: cannot unmarshal {go_kind(value)} into Go value of type string")
-    return canonical_duration(value)
+    return decode
 
 
 def _int_or_string(value: Json, _run: _Run) -> Json:
@@ -198,14 +193,9 @@ def _bytes(value: Json, _run: _Run) -> Json:
     try:
         base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise _BadBytes(f"illegal base64 data at input byte {_bad_byte(value)}") from None
+        readable = len(value) - len(value.lstrip(_BASE64))
+        raise _BadBytes(f"illegal base64 data at input byte {readable}") from None
     return value
-
-
-def _bad_byte(text: str) -> int:
-    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-    bare = text.rstrip("=")
-    return next((at for at, character in enumerate(bare) if character not in alphabet), max(len(text) - len(text) % 4, 0))
 
 
 def _free(value: Json, _run: _Run) -> Json:
@@ -224,9 +214,9 @@ def _schema_or_else(value: Json, run: _Run) -> Json:
 _SPECIAL: Final[dict[str, Decoder]] = {
     _QUANTITY: _quantity,
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_string,
-    f"{_META}Time": _time,
-    f"{_META}MicroTime": _micro_time,
-    f"{_META}Duration": _duration,
+    f"{_META}Time": _text_as(canonical_time),
+    f"{_META}MicroTime": _text_as(lambda text: canonical_time(text, micro=True)),
+    f"{_META}Duration": _text_as(lambda text: text),
     "bytes": _bytes,
     **dict.fromkeys(_FREE, _free),
     **{f"{_SCHEMA}Or{other}": _schema_or_else for other in ("Array", "Bool", "StringArray")},

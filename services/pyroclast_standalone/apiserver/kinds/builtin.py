@@ -16,7 +16,7 @@ from .strategy import Strategy, Subresource
 
 __all__ = ["BuiltinStrategy"]
 
-_STATUS_CHECKS: Final = 3  # at most, of the metadata of a status that changes
+_CHECKS: Final = 3  # how often most kinds check changed metadata; each says what is wrong
 _OBJECT_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 _ANY_FINALIZER: Final = {
     "admissionregistration.k8s.io",
@@ -65,7 +65,7 @@ class BuiltinStrategy(Strategy):
             self._schema = node
         return self._schema
 
-    def decode(self, document: dict[str, Any], untouched: Collection[str] = ()) -> list[str]:
+    def decode(self, document: dict[str, Any], untouched: Collection[str] = (), *, is_applied: bool = False) -> list[str]:  # noqa: ARG002
         """Brings a parsed body into the kind's form; see `Strategy`."""
         metadata = document.get("metadata")
         forgets_owners = isinstance(metadata, dict) and metadata.get("managedFields") == []
@@ -122,10 +122,10 @@ class BuiltinStrategy(Strategy):
 
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
         """All violations of a change."""
-        times = self.rules.metadata_checks
+        times = _CHECKS + (self.group in {"", "rbac.authorization.k8s.io"})
         if subresource == "status":
-            errors = check_metadata_update(new["metadata"], old["metadata"], times=min(times, _STATUS_CHECKS))
-            if self._names_finalizers and times >= _STATUS_CHECKS:
+            errors = check_metadata_update(new["metadata"], old["metadata"], times=_CHECKS)
+            if self._names_finalizers:
                 errors += check_finalizer_names(new["metadata"])
             return Verdict([*errors, *self.rules.check_status(new, old)])
         part = self.rules.parts.get(subresource)

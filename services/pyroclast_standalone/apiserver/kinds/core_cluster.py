@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents import names
+from pyroclast.rules import names
+from pyroclast.rules.amounts import amount
+from pyroclast.rules.errors import invalid_for
+from pyroclast.rules.podspecs.internals import internal_form
+from pyroclast.rules.podspecs.requirements import amount_problems
 from pyroclast_standalone.apiserver.documents.errors import (
     ErrorType,
     FieldError,
-    duplicate,
-    forbidden,
     invalid,
     required,
     unsupported,
@@ -20,20 +21,12 @@ from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_na
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.documents.tables import Column
 
-from .addresses import check_range, parse_range
 from .checks import named
-from .internals import internal_form
-from .resource_checks import check_amount
 from .rules import AGE, NAME, Part, Rules, age_of
 
 __all__ = ["NAMESPACE", "NODE"]
 
 _CORE: Final = "io.k8s.api.core.v1."
-_is_feature = re.compile(r"[A-Z][A-Za-z0-9]*(/[A-Za-z0-9]+)*").fullmatch
-_NO_FEATURE: Final = (
-    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' "
-    "(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
-)
 _NO_FINALIZER: Final = "name is neither a standard finalizer name nor is it fully qualified"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -50,7 +43,7 @@ def _check_taints(taints: list[dict[str, Any]], path: str) -> list[FieldError]:
     for index, taint in enumerate(taints):
         own = f"{path}[{index}]"
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
-        errors += named(key, names.label_key, f"{own}.key")
+        errors += named(key, names.qualified_name, f"{own}.key")
         if wrong := names.label_value(value):
             errors.append(invalid(f"{own}.value", value, ";".join(wrong)))
         if not effect:
@@ -68,70 +61,18 @@ def _check_resources(status: Mapping[str, Any]) -> list[FieldError]:
     return [
         error
         for field in ("capacity", "allocatable")
-        for name, amount in (status.get(field) or {}).items()
-        for error in check_amount(name, amount, f"status.{field}.{name}")
+        for name, value in (status.get(field) or {}).items()
+        for error in invalid_for(f"status.{field}.{name}", value, amount_problems(name, amount(value)))
     ]
-
-
-def _check_features(features: Sequence[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for index, name in enumerate(features):
-        own = f"status.declaredFeatures[{index}]"
-        if not _is_feature(name):
-            errors.append(invalid(own, name, f'invalid feature name "{name}": {_NO_FEATURE}'))
-        if index and features[index - 1] == name:
-            errors.append(duplicate(own, name))
-        elif index and features[index - 1] > name:
-            errors.append(invalid(own, name, "list must be sorted alphabetically"))
-    return errors
-
-
-def _check_ranges(ranges: Sequence[str]) -> list[FieldError]:
-    errors = [error for index, each in enumerate(ranges) for error in check_range(each, f"spec.podCIDRs[{index}]")]
-    known = [parse_range(each) for each in ranges]
-    families = {each.version for each in known if each is not None}
-    if len(ranges) > 1 and (len(families) != len(ranges) or len(ranges) > 2):
-        errors.append(invalid("spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family"))
-    return errors
 
 
 def _check_node(document: dict[str, Any]) -> list[FieldError]:
     spec, status = document["spec"], document.get("status") or {}
-    errors = _check_taints(spec.get("taints") or [], "metadata.taints")
-    errors += [*_check_resources(status), *_check_features(status.get("declaredFeatures") or [])]
-    return [*errors, *_check_ranges(spec.get("podCIDRs") or [])]
+    return [*_check_taints(spec.get("taints") or [], "metadata.taints"), *_check_resources(status)]
 
 
-def _settle_ranges(document: dict[str, Any]) -> None:
-    """The one range is the first of them, and counts where they differ."""
-    spec = document["spec"]
-    one, many = spec.get("podCIDR"), spec.get("podCIDRs")
-    if one and (not many or many[0] != one):
-        spec["podCIDRs"] = [one]
-    elif many and not one:
-        spec["podCIDR"] = many[0]
-
-
-def _check_node_change(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    status = new.get("status") or {}
-    errors = [*_check_resources(status), *_check_features(status.get("declaredFeatures") or [])]
-    addresses = status.get("addresses") or []
-    errors += [
-        duplicate(f"status.addresses[{index}]", internal_form(each, ("type", "address")))
-        for index, each in enumerate(addresses)
-        if each in addresses[:index]
-    ]
-    spec, before = new["spec"], old["spec"]
-    if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
-        errors.append(forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid'))
-    if before.get("providerID") and spec.get("providerID") != before["providerID"]:
-        errors.append(forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid'))
-    return [*errors, *_check_taints(spec.get("taints") or [], "metadata.taints")]
-
-
-def _warn_of_node(document: Mapping[str, Any], _old: Mapping[str, Any] | None) -> list[str]:
-    old_id = (document.get("spec") or {}).get("externalID")
-    return ["spec.externalID: this field is deprecated, and is unused by Kubernetes"] if old_id else []
+def _check_node_change(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
+    return _check_node(new)
 
 
 def _addresses(status: Mapping[str, Any], kind: str) -> str:
@@ -175,14 +116,10 @@ def _unschedulable(document: Mapping[str, Any]) -> str:
 
 
 NODE: Final = Rules(
-    metadata_checks=4,
     default=_default_node,
     check=_check_node,
     check_update=_check_node_change,
     check_status=_check_node_change,
-    prepare=_settle_ranges,
-    prepare_update=lambda new, _old: _settle_ranges(new),
-    warnings=_warn_of_node,
     keeps_status=True,
     fields={"spec.unschedulable": _unschedulable},
     columns=(
@@ -241,22 +178,12 @@ def _check_namespace(document: dict[str, Any]) -> list[FieldError]:
     return [
         invalid("spec.finalizers", name, text)
         for name in document["spec"].get("finalizers") or ()
-        for text in (names.label_key(name) or (() if "/" in name or name == "kubernetes" else (_NO_FINALIZER,)))
+        for text in (names.qualified_name(name) or (() if "/" in name or name == "kubernetes" else (_NO_FINALIZER,)))
     ]
 
 
-def _check_phase(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
-    phase, ends = (new.get("status") or {}).get("phase", ""), "deletionTimestamp" in new["metadata"]
-    if ends == (phase == "Terminating") or (not ends and phase == "Active"):
-        return []
-    wanted, state = ("Terminating", "not empty") if ends else ("Active", "empty")
-    return [invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` is {state}")]
-
-
 NAMESPACE: Final = Rules(
-    metadata_checks=4,
     check=_check_namespace,
-    check_status=_check_phase,
     name=names.dns_label,
     default=_default_namespace,
     prepare=_prepare_namespace,

@@ -7,28 +7,19 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents import names
+from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, too_long
-from pyroclast_standalone.apiserver.documents.json_syntax import syntax_error
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.documents.tables import Column
 
-from .quota_checks import check_limit_range, check_quota, check_quota_status, check_quota_update
-from .rules import AGE, NAME, Rules, age_of
+from .quota_checks import check_limit_range, check_quota
+from .rules import AGE, NAME, STORED, Rules, age_of
 
 __all__ = ["CONFIG_MAP", "LIMIT_RANGE", "RESOURCE_QUOTA", "SECRET", "SERVICE_ACCOUNT"]
 
 _CORE: Final = "io.k8s.api.core.v1."
 _MAX_BYTES: Final = 1024 * 1024  # of all values together
 _UNCHANGEABLE: Final = "field is immutable when `immutable` is set"
-_JSON_KEYS: Final = {
-    "kubernetes.io/dockercfg": (".dockercfg",),
-    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
-}
-_OLD_MOUNTABLE: Final = (
-    "metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+; "
-    "prefer separate namespaces to isolate access to mounted secrets"
-)
 _NEEDED_KEYS: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
@@ -70,7 +61,6 @@ def _config_map_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 CONFIG_MAP: Final = Rules(
-    metadata_checks=4,
     check=_check_config_map,
     check_update=_update_config_map,
     columns=(NAME, Column("Data", doc=f"{_CORE}ConfigMap.data"), AGE),
@@ -94,11 +84,6 @@ def _size(value: str) -> int:
         return len(value)
 
 
-def _check_json(value: str, path: str) -> list[FieldError]:
-    fault = syntax_error(base64.b64decode(value))
-    return [invalid(path, "<secret contents redacted>", fault)] if fault else []
-
-
 def _check_secret(document: dict[str, Any]) -> list[FieldError]:
     data = document.get("data") or {}
     errors = _check_keys(data, "data")
@@ -106,12 +91,6 @@ def _check_secret(document: dict[str, Any]) -> list[FieldError]:
         errors.append(too_long("data", _MAX_BYTES))
     kind = document.get("type", "")
     errors += [required(f"data[{key}]") for key in _NEEDED_KEYS.get(kind, ()) if key not in data]
-    errors += [each for key in _JSON_KEYS.get(kind, ()) if key in data for each in _check_json(data[key], f"data[{key}]")]
-    annotations = document["metadata"].get("annotations") or {}
-    if kind == "kubernetes.io/service-account-token" and not annotations.get("kubernetes.io/service-account.name"):
-        errors.append(required("metadata.annotations[kubernetes.io/service-account.name]"))
-    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & set(data):
-        errors += [required("data[username]"), required("data[password]")]
     return errors
 
 
@@ -127,7 +106,6 @@ def _secret_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 
 SECRET: Final = Rules(
-    metadata_checks=4,
     default=_default_secret,
     check=_check_secret,
     check_update=_update_secret,
@@ -137,18 +115,7 @@ SECRET: Final = Rules(
 )
 
 
-def _plain_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], age_of(document, now)]
-
-
-def _warn_of_account(document: Mapping[str, Any], _old: Mapping[str, Any] | None) -> list[str]:
-    annotations = document["metadata"].get("annotations") or {}
-    return [_OLD_MOUNTABLE] if "kubernetes.io/enforce-mountable-secrets" in annotations else []
-
-
-SERVICE_ACCOUNT: Final = Rules(
-    warnings=_warn_of_account, metadata_checks=4, deletes_to_object=True, columns=(NAME, AGE), cells=_plain_cells
-)
+SERVICE_ACCOUNT: Final = Rules(deletes_to_object=True, **STORED)
 
 
 def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
@@ -164,8 +131,7 @@ def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 RESOURCE_QUOTA: Final = Rules(
     check=check_quota,
-    check_update=check_quota_update,
-    check_status=check_quota_status,
+    check_update=lambda new, _old: check_quota(new),
     deletes_to_object=True,
     columns=(
         NAME,

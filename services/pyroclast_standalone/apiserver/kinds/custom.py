@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from pyroclast.resources.go_text import go_quote, go_value
-from pyroclast_standalone.apiserver.documents import jsonpath, names, tables
+from pyroclast.rules import names
+from pyroclast_standalone.apiserver.documents import jsonpath, tables
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
-from pyroclast_standalone.apiserver.documents.metadata import STANDARD_FINALIZERS, check_metadata, check_metadata_update
+from pyroclast_standalone.apiserver.documents.metadata import check_metadata, check_metadata_update
 from pyroclast_standalone.apiserver.documents.schema import Node
 from pyroclast_standalone.apiserver.documents.structural import Structural, Verdict
 
@@ -19,24 +20,17 @@ __all__ = ["CustomStrategy"]
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _METADATA_CHECKS: Final = 3  # of a change, each of which says what is wrong
 _MAX_INT32: Final = 2**31 - 1
-_UNQUALIFIED: Final = "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"
 
 
-_GO_TYPES: Final = {str: "string", float: "float64", bool: "bool", dict: "map[string]interface{}", list: "[]interface {}"}
+_GO_TYPES: Final = {str: "string", float: "float64", bool: "bool", dict: "map[string]interface {}", list: "[]interface {}"}
 
 
-def _nested(path: str, document: Mapping[str, Any]) -> tuple[int | None, str]:
-    """The whole number at a dotted path; or what is wrong with what stands there."""
+def _nested(path: str, document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON
+    """What stands at a dotted path."""
     value: Any = document
     for step in path.lstrip(".").split("."):
-        if not isinstance(value, Mapping):
-            return None, f"{value} is of the type {_GO_TYPES.get(type(value), 'int64')}, expected map[string]interface{{}}"
-        value = value.get(step)
-        if value is None:
-            return None, ""
-    if value.__class__ is not int:
-        return None, f"{go_value(value)} is of the type {_GO_TYPES.get(type(value), 'int64')}, expected int64"
-    return value, ""
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
 
 
 class CustomStrategy(Strategy):
@@ -86,16 +80,10 @@ class CustomStrategy(Strategy):
         node.blank = {"apiVersion": self.api_version, "kind": self.kind, "metadata": {}}
         return node
 
-    def decode(self, document: dict[str, Any], untouched: Collection[str] = ()) -> list[str]:  # noqa: ARG002
+    def decode(self, document: dict[str, Any], untouched: Collection[str] = (), *, is_applied: bool = False) -> list[str]:  # noqa: ARG002
         """Prunes and fills in defaults, everywhere, as the schema may be another one than when it was stored; see `Strategy`."""
         dropped = self.structural.prune(document)
-        self.structural.default(document)
-        return [f"unknown field {go_quote(path)}" for path in dropped]
-
-    def settle(self, document: dict[str, Any]) -> list[str]:
-        """Prunes and fills in defaults; nulls that were applied stay, for validation to refuse."""
-        dropped = self.structural.prune(document)
-        self.structural.default_applied(document)
+        self.structural.default(document, is_applied=is_applied)
         return [f"unknown field {go_quote(path)}" for path in dropped]
 
     def default(self, document: dict[str, Any]) -> None:
@@ -154,25 +142,20 @@ class CustomStrategy(Strategy):
         errors = []
         for path in paths:
             at = str((self.scale or {}).get(path) or "")
-            found, wrong = _nested(at, document) if at else (None, "")
-            if wrong:
-                errors.append(invalid(at, 0, f"{at} accessor error: {wrong}"))
-            elif found is not None and found < 0:
+            found = _nested(at, document) if at else None
+            if found is None:
+                continue
+            if found.__class__ is not int:
+                errors.append(
+                    invalid(
+                        at, 0, f"{at} accessor error: {go_value(found)} is of the type {_GO_TYPES[type(found)]}, expected int64"
+                    )
+                )
+            elif found < 0:
                 errors.append(invalid(at, found, "should be a non-negative integer"))
-            elif found is not None and found > _MAX_INT32:
+            elif found > _MAX_INT32:
                 errors.append(invalid(at, found, f"should be less than or equal to {_MAX_INT32}"))
         return errors
-
-    def warnings(self, document: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
-        """Finalizers that others might use too."""
-        before = set((old or {}).get("metadata", {}).get("finalizers") or ())
-        found = []
-        for finalizer in sorted(set(document["metadata"].get("finalizers") or ())):
-            if finalizer in before or "/" in finalizer or finalizer in STANDARD_FINALIZERS:
-                continue
-            text = _UNQUALIFIED.format(" including a path (/)" if "." in finalizer else "")
-            found.append(f"metadata.finalizers: {go_quote(finalizer)}: {text}")
-        return found
 
     def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
         """One cell per column."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents import names
+from pyroclast.rules import names
+from pyroclast_standalone.apiserver.documents import jsonpath
 from pyroclast_standalone.apiserver.documents.errors import (
+    MISSING,
     FieldError,
-    duplicate,
     forbidden,
     invalid,
     required,
-    too_many,
     unsupported,
 )
 from pyroclast_standalone.apiserver.documents.field_paths import BadFieldPath, find_field
@@ -24,13 +24,9 @@ from .rules import Rules
 __all__ = ["CUSTOM_RESOURCE_DEFINITION"]
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
-_COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-_MOST_SELECTABLE: Final = 8
 _NOT_SELECTABLE: Final = (
     "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
 )
-_APPROVAL: Final = "api-approved.kubernetes.io"
-_PROTECTED: Final = (".k8s.io", ".kubernetes.io")
 
 
 def _default_definition(document: dict[str, Any]) -> None:
@@ -41,10 +37,7 @@ def _default_definition(document: dict[str, Any]) -> None:
             kinds["singular"] = kind.lower()
         if not kinds.get("listKind"):
             kinds["listKind"] = f"{kind}List"
-    conversion = spec.setdefault("conversion", {"strategy": "None"})
-    client = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
-    if client:
-        client.setdefault("port", 443)
+    spec.setdefault("conversion", {"strategy": "None"})
 
 
 def _prepare_definition(document: dict[str, Any]) -> None:
@@ -53,19 +46,14 @@ def _prepare_definition(document: dict[str, Any]) -> None:
 
 
 def _check_names(kinds: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors = [required(f"{path}.{field}") for field in ("plural", "singular", "kind", "listKind") if not kinds.get(field)]
-    for field, is_mixed in (("plural", False), ("singular", False), ("kind", True), ("listKind", True)):
+    errors: list[FieldError] = []
+    for field in ("plural", "singular", "kind", "listKind"):
         value = kinds.get(field, "")
-        wrong = names.dns_service_label(value.lower() if is_mixed else value)
-        if value and wrong:
-            prefix = "may have mixed case, but should otherwise match: " if is_mixed else ""
+        if not value:
+            errors.append(required(f"{path}.{field}"))
+        elif wrong := names.dns_service_label(value.lower() if "ind" in field else value):
+            prefix = "may have mixed case, but should otherwise match: " if "ind" in field else ""
             errors.append(invalid(f"{path}.{field}", value, prefix + ",".join(wrong)))
-    if kinds.get("kind") and kinds.get("kind") == kinds.get("listKind"):
-        errors.append(invalid(f"{path}.listKind", kinds["listKind"], "kind and listKind may not be the same"))
-    for field in ("shortNames", "categories"):
-        for index, value in enumerate(kinds.get(field) or ()):
-            if wrong := names.dns_service_label(value):
-                errors.append(invalid(f"{path}.{field}[{index}]", value, ",".join(wrong)))
     return errors
 
 
@@ -73,46 +61,32 @@ _NOT_SIMPLE: Final = "must be a simple json path starting with ."
 
 
 def _check_column(column: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if not column.get("name"):
-        errors.append(required(f"{path}.name"))
-    kind = column.get("type", "")
-    text = f"must be one of {','.join(_COLUMN_TYPES)}"
+    errors = [] if column.get("name") else [required(f"{path}.name")]
+    kind, text = column.get("type", ""), f"must be one of {','.join(_COLUMN_TYPES)}"
     if not kind:
         errors.append(required(f"{path}.type", text))
     elif kind not in _COLUMN_TYPES:
         errors.append(invalid(f"{path}.type", kind, text))
-    if (form := column.get("format")) and form not in _COLUMN_FORMATS:
-        errors.append(invalid(f"{path}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}"))
-    if not column.get("jsonPath"):
+    where = column.get("jsonPath")
+    if not where:
         errors.append(required(f"{path}.JSONPath"))
-    elif not column["jsonPath"].startswith("."):
-        errors.append(invalid(f"{path}.JSONPath", column["jsonPath"], _NOT_SIMPLE))
+    elif not where.startswith("."):
+        errors.append(invalid(f"{path}.JSONPath", where, _NOT_SIMPLE))
+    elif not jsonpath.is_readable(where):
+        errors.append(invalid(f"{path}.JSONPath", where, "the embedded API server does not read such a path"))
     return errors
 
 
 def _check_scale(scale: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for field, roots in (("specReplicasPath", (".spec.",)), ("statusReplicasPath", (".status.",))):
-        value = scale.get(field, "")
-        if not value:
-            errors.append(required(f"{path}.scale.{field}"))
-        elif not value.startswith("."):
-            errors.append(invalid(f"{path}.scale.{field}", value, _NOT_SIMPLE))
-        elif not value.startswith(roots):
-            errors.append(invalid(f"{path}.scale.{field}", value, f"should be a json path under {roots[0].rstrip('.')}"))
-    selector = scale.get("labelSelectorPath")
-    if selector and not selector.startswith("."):
-        errors.append(invalid(f"{path}.scale.labelSelectorPath", selector, _NOT_SIMPLE))
-    elif selector and not selector.startswith((".spec.", ".status.")):
-        text = "should be a json path under either .spec or .status"
-        errors.append(invalid(f"{path}.scale.labelSelectorPath", selector, text))
-    return errors
+    return [
+        invalid(f"{path}.scale.{field}", value, f"should be a json path under {root}")
+        for field, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status"))
+        if not (value := scale.get(field, "")).startswith(f"{root}.")
+    ]
 
 
 def _check_selectable(fields: list[dict[str, Any]], schema: Mapping[str, Any], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
     for index, each in enumerate(fields):
         own = f"{path}[{index}].jsonPath"
         value = each.get("jsonPath", "")
@@ -120,18 +94,13 @@ def _check_selectable(fields: list[dict[str, Any]], schema: Mapping[str, Any], p
             errors.append(required(own))
             continue
         try:
-            found = find_field(value, schema, brackets=False)
+            found = find_field(value, schema)
         except BadFieldPath as error:
             errors.append(invalid(own, value, f"is an invalid path: {error}"))
             continue
-        if value.startswith(".metadata."):
-            errors.append(invalid(own, value, "must not point to fields in metadata"))
         if found.get("type") not in {"string", "boolean", "integer"}:
             errors.append(invalid(own, value, _NOT_SELECTABLE))
-        if value in seen:
-            errors.append(duplicate(own, value))
-        seen.add(value)
-    return [*errors, too_many(path, len(seen), _MOST_SELECTABLE)] if len(seen) > _MOST_SELECTABLE else errors
+    return errors
 
 
 def _part_paths(versions: list[dict[str, Any]]) -> dict[str, str]:
@@ -158,42 +127,18 @@ def _check_version(version: Mapping[str, Any], path: str, shared: Mapping[str, s
     name = version.get("name", "")
     if wrong := names.dns_service_label(name):
         errors.append(invalid(f"{path}.name", name, ",".join(wrong)))
-    if version.get("deprecationWarning") is not None and not version.get("deprecated"):
-        text = "can only be set for deprecated versions"
-        errors.append(invalid(f"{path}.deprecationWarning", version["deprecationWarning"], text))
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
         errors.append(required(f"{path}.schema.openAPIV3Schema"))
     else:
         own = f"{where('schema')}.openAPIV3Schema"
-        has_status = (version.get("subresources") or {}).get("status") is not None
-        found = check_schema(schema, own, has_status=has_status)
+        found = check_schema(schema, own)
         errors += [*found, *check_rules(schema, own, is_sound=not found)]
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         errors += _check_column(column, f"{where('additionalPrinterColumns')}[{index}]")
     if scale := (version.get("subresources") or {}).get("scale"):
         errors += _check_scale(scale, where("subresources"))
     return [*errors, *_check_selectable(version.get("selectableFields") or [], schema or {}, where("selectableFields"))]
-
-
-_INTERNAL: Final = (
-    ("Name", "name", ""),
-    ("Served", "served", False),
-    ("Storage", "storage", False),
-    ("Deprecated", "deprecated", False),
-    ("DeprecationWarning", "deprecationWarning", None),
-)
-_INTERNAL_PARTS: Final = ("Schema", "Subresources", "AdditionalPrinterColumns", "SelectableFields")
-
-
-def _shown(versions: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """The versions as the API shows them in a text: their parts count as the definition's."""
-    if not versions:
-        return None
-    return [
-        {**{name: version.get(field, empty) for name, field, empty in _INTERNAL}, **dict.fromkeys(_INTERNAL_PARTS)}
-        for version in versions
-    ]
 
 
 def _check_versions(versions: list[dict[str, Any]]) -> list[FieldError]:
@@ -205,40 +150,22 @@ def _check_versions(versions: list[dict[str, Any]]) -> list[FieldError]:
         errors += [error for error in found if (error.path, str(error)) not in seen]
         seen |= {(error.path, str(error)) for error in found}
     own = [version.get("name") for version in versions]
-    if own and (wrong := names.dns_service_label(own[0] or "")):
-        errors.append(invalid("spec.version", own[0], ",".join(wrong)))
     if len(set(own)) < len(own):
-        errors.append(invalid("spec.versions", _shown(versions), "must contain unique version names"))
+        errors.append(invalid("spec.versions", MISSING, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        errors.append(
-            invalid("spec.versions", _shown(versions) or None, "must have exactly one version marked as storage version")
-        )
-        stored = [version.get("name") for version in versions if version.get("storage")]
-        errors += [invalid("status.storedVersions", stored[:1], f"must have the storage version {name}") for name in stored[1:]]
-        if not stored:
-            errors.append(invalid("status.storedVersions", None, "must have at least one stored version"))
+        errors.append(invalid("spec.versions", MISSING, "must have exactly one version marked as storage version"))
     return errors
 
 
 def _check_conversion(conversion: Mapping[str, Any], path: str) -> list[FieldError]:
-    """Objects are converted by their schemas only; what is wrong with a webhook is told in the API's words all the same."""
+    """Objects are converted by their schemas only."""
     strategy = conversion.get("strategy", "None")
-    if strategy not in {"None", "Webhook"}:
-        return [unsupported(f"{path}.strategy", strategy, ["None", "Webhook"])]
-    webhook = conversion.get("webhook") or {}
-    versions, client = webhook.get("conversionReviewVersions") or [], webhook.get("clientConfig")
     if strategy == "None":
+        given = (conversion.get("webhook") or {}).get("clientConfig")
         text = "should not be set when strategy is not set to Webhook"
-        given = {"webhookClientConfig": client, "conversionReviewVersions": versions}
-        return [forbidden(f"{path}.{field}", text) for field, value in given.items() if value]
-    errors: list[FieldError] = []
-    if not client:
-        errors.append(required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook"))
-    elif bool(client.get("url")) == bool(client.get("service")):
-        errors.append(required(f"{path}.webhookClientConfig", "exactly one of url or service is required"))
-    if not versions:
-        errors.append(required(f"{path}.conversionReviewVersions"))
-    return errors or [unsupported(f"{path}.strategy", strategy, ["None"])]
+        return [forbidden(f"{path}.webhookClientConfig", text)] if given else []
+    supported = ["None"] if strategy == "Webhook" else ["None", "Webhook"]
+    return [unsupported(f"{path}.strategy", strategy, supported)]
 
 
 def _check_definition(document: dict[str, Any]) -> list[FieldError]:
@@ -263,15 +190,6 @@ def _check_definition(document: dict[str, Any]) -> list[FieldError]:
     errors += _check_versions(spec.get("versions") or [])
     errors += _check_names(kinds, "spec.names")
     errors += _check_conversion(spec.get("conversion") or {}, "spec.conversion")
-    if spec.get("preserveUnknownFields"):
-        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-        errors.append(invalid("spec.preserveUnknownFields", True, text))
-    if group.endswith(_PROTECTED) and _APPROVAL not in (document["metadata"].get("annotations") or {}):
-        text = (
-            "protected groups must have approval annotation "
-            f'"{_APPROVAL}", see https://github.com/kubernetes/enhancements/pull/1111'
-        )
-        errors.append(required(f"metadata.annotations[{_APPROVAL}]", text))
     return errors
 
 
@@ -292,11 +210,7 @@ def _update_definition(new: dict[str, Any], old: dict[str, Any]) -> list[FieldEr
     versions = {each.get("name") for each in new["spec"].get("versions") or ()}
     for index, stored in enumerate((old.get("status") or {}).get("storedVersions") or ()):
         if stored not in versions:
-            text = (
-                f"missing from spec.versions; {stored} was previously a storage version, and must remain in spec.versions "
-                f"until a storage migration ensures no data remains persisted in {stored} and removes {stored} from "
-                "status.storedVersions"
-            )
+            text = f"missing from spec.versions; {stored} was a storage version, and objects may still be stored in it"
             errors.append(invalid(f"status.storedVersions[{index}]", stored, text))
     return errors
 

@@ -1,22 +1,22 @@
-"""Network policies, ingresses, and autoscaling."""
+"""Network policies: defaults, validation and rows."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents.errors import FieldError
+from pyroclast.rules.podspecs.labels import check_label_selector
+from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, unsupported
 from pyroclast_standalone.apiserver.documents.tables import Column
 
-from .autoscaler_checks import check_autoscaler, check_autoscaler_status
-from .cells import selector_text
-from .checks import immutable
-from .network_checks import check_ingress, check_ingress_class, check_ingress_status, check_policy, warn_of_ingress
-from .rules import AGE, NAME, Rules, age_of
+from .checks import optional_choice
+from .rules import AGE, NAME, Rules, age_of, selector_text
 
-__all__ = ["HORIZONTAL_POD_AUTOSCALER", "INGRESS", "INGRESS_CLASS", "NETWORK_POLICY", "PLAIN"]
+__all__ = ["NETWORK_POLICY"]
 
-_SHOWN: Final = 3  # ports and endpoints that a row names one by one
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_TYPES: Final = ("Egress", "Ingress")
 
 
 def _default_policy(document: dict[str, Any]) -> None:
@@ -29,165 +29,54 @@ def _default_policy(document: dict[str, Any]) -> None:
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
 
+def _check_range(text: str, path: str) -> list[FieldError]:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return [invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+    return [] if "/" in text else [invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+
+
+def _check_peer(peer: Mapping[str, Any], path: str) -> list[FieldError]:
+    given = [field for field in ("podSelector", "namespaceSelector", "ipBlock") if peer.get(field) is not None]
+    if not given:
+        return [required(path, "must specify a peer")]
+    if len(given) > 1 and "ipBlock" in given:
+        return [forbidden(path, "may not specify both ipBlock and another peer")]
+    errors: list[FieldError] = []
+    for field in given:
+        if field == "ipBlock":
+            cidr = peer[field].get("cidr", "")
+            errors += _check_range(cidr, f"{path}.ipBlock.cidr") if cidr else [required(f"{path}.ipBlock.cidr")]
+        else:
+            check_label_selector(peer[field], f"{path}.{field}", errors)
+    return errors
+
+
+def _check_policy(document: dict[str, Any]) -> list[FieldError]:
+    spec = document["spec"]
+    errors: list[FieldError] = []
+    check_label_selector(spec.get("podSelector") or {}, "spec.podSelector", errors)
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for index, rule in enumerate(spec.get(direction) or ()):
+            own = f"spec.{direction}[{index}]"
+            for at, port in enumerate(rule.get("ports") or ()):
+                errors += optional_choice(port, "protocol", _PROTOCOLS, f"{own}.ports[{at}]")
+            for at, peer in enumerate(rule.get(peers) or ()):
+                errors += _check_peer(peer, f"{own}.{peers}[{at}]")
+    kinds = enumerate(spec.get("policyTypes") or ())
+    return [*errors, *(unsupported(f"spec.policyTypes[{index}]", kind, _TYPES) for index, kind in kinds if kind not in _TYPES)]
+
+
 def _policy_cells(document: Mapping[str, Any], now: float) -> list[Any]:
     return [document["metadata"]["name"], selector_text(document["spec"].get("podSelector")), age_of(document, now)]
 
 
 NETWORK_POLICY: Final = Rules(
     default=_default_policy,
-    check=check_policy,
-    check_update=lambda new, _old: check_policy(new),
+    check=_check_policy,
+    check_update=lambda new, _old: _check_policy(new),
     generation=True,
     columns=(NAME, Column("Pod-Selector", doc="io.k8s.api.networking.v1.NetworkPolicySpec.podSelector"), AGE),
     cells=_policy_cells,
 )
-
-
-def _ingress_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    spec, status = document["spec"], document.get("status") or {}
-    hosts = [rule["host"] for rule in spec.get("rules") or () if rule.get("host")]
-    more = f" + {len(hosts) - _SHOWN} more..." if len(hosts) > _SHOWN else ""
-    entries = (status.get("loadBalancer") or {}).get("ingress") or ()
-    return [
-        document["metadata"]["name"],
-        spec.get("ingressClassName") or "<none>",
-        (",".join(hosts[:_SHOWN]) + more) or "*",
-        ",".join(each.get("ip") or each.get("hostname", "") for each in entries),
-        "80, 443" if spec.get("tls") else "80",
-        age_of(document, now),
-    ]
-
-
-INGRESS: Final = Rules(
-    check=check_ingress,
-    check_update=lambda new, _old: check_ingress(new, is_new=False),
-    check_status=check_ingress_status,
-    warnings=warn_of_ingress,
-    generation=True,
-    columns=(
-        NAME,
-        Column("Class", description="The class that serves it."),
-        Column("Hosts", description="Hosts that it answers for."),
-        Column("Address", description="Where it can be reached."),
-        Column("Ports", description="Ports that it opens."),
-        AGE,
-    ),
-    cells=_ingress_cells,
-)
-
-
-def _default_class(document: dict[str, Any]) -> None:
-    if parameters := document["spec"].get("parameters"):
-        parameters.setdefault("scope", "Cluster")
-
-
-def _class_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    spec = document["spec"]
-    parameters = spec.get("parameters")
-    shown = "<none>"
-    if parameters:
-        group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
-        shown = f"{parameters.get('kind', '')}{group}/{parameters.get('name', '')}"
-    return [document["metadata"]["name"], spec.get("controller", ""), shown, age_of(document, now)]
-
-
-def _update_class(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    return [*check_ingress_class(new), *immutable(new["spec"], old["spec"], "controller", "spec.controller")]
-
-
-INGRESS_CLASS: Final = Rules(
-    default=_default_class,
-    check=check_ingress_class,
-    check_update=_update_class,
-    generation=True,
-    columns=(
-        NAME,
-        Column("Controller", description="Who serves the class."),
-        Column("Parameters", description="Where its parameters are."),
-        AGE,
-    ),
-    cells=_class_cells,
-)
-
-
-def _default_autoscaler(document: dict[str, Any]) -> None:
-    spec = document["spec"]
-    spec.setdefault("minReplicas", 1)
-    if not spec.get("metrics"):
-        target = {"type": "Utilization", "averageUtilization": 80}
-        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
-    behavior = spec.get("behavior")
-    if behavior and {"scaleUp", "scaleDown"} & set(behavior):
-        _default_rules(behavior, "scaleUp", _SCALE_UP)
-        _default_rules(behavior, "scaleDown", _SCALE_DOWN)
-
-
-_ALL_AT_ONCE: Final = {"type": "Percent", "value": 100, "periodSeconds": 15}
-_SCALE_UP: Final = {
-    "stabilizationWindowSeconds": 0,
-    "selectPolicy": "Max",
-    "policies": ({"type": "Pods", "value": 4, "periodSeconds": 15}, _ALL_AT_ONCE),
-}
-_SCALE_DOWN: Final = {"selectPolicy": "Max", "policies": (_ALL_AT_ONCE,)}
-
-
-def _default_rules(behavior: dict[str, Any], direction: str, defaults: Mapping[str, Any]) -> None:
-    rules = behavior.get(direction)
-    if rules is None:
-        rules = behavior[direction] = {}
-    for field, value in defaults.items():
-        if rules.get(field) is None:
-            rules[field] = [dict(each) for each in value] if field == "policies" else value
-
-
-def _autoscaler_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    spec, status = document["spec"], document.get("status") or {}
-    target = spec.get("scaleTargetRef") or {}
-    return [
-        document["metadata"]["name"],
-        f"{target.get('kind', '')}/{target.get('name', '')}",
-        _targets(spec, status),
-        str(spec.get("minReplicas", "<unset>")),
-        spec.get("maxReplicas", 0),
-        status.get("currentReplicas", 0),
-        age_of(document, now),
-    ]
-
-
-def _targets(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
-    current = {(each.get("resource") or {}).get("name"): each for each in status.get("currentMetrics") or ()}
-    shown = []
-    for metric in spec.get("metrics") or ():
-        resource = metric.get("resource") or {}
-        wanted = (resource.get("target") or {}).get("averageUtilization")
-        found = ((current.get(resource.get("name")) or {}).get("resource") or {}).get("current") or {}
-        now = found.get("averageUtilization")
-        shown.append(f"{resource.get('name', '')}: {'<unknown>' if now is None else f'{now}%'}/{wanted}%")
-    return ", ".join(shown) or "<none>"
-
-
-_AUTOSCALER: Final = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"
-HORIZONTAL_POD_AUTOSCALER: Final = Rules(
-    default=_default_autoscaler,
-    check=check_autoscaler,
-    check_update=lambda new, _old: check_autoscaler(new),
-    check_status=check_autoscaler_status,
-    columns=(
-        NAME,
-        Column("Reference", doc=f"{_AUTOSCALER}Spec.scaleTargetRef"),
-        Column("Targets", doc=f"{_AUTOSCALER}Spec.metrics"),
-        Column("MinPods", doc=f"{_AUTOSCALER}Spec.minReplicas"),
-        Column("MaxPods", doc=f"{_AUTOSCALER}Spec.maxReplicas"),
-        Column("Replicas", doc=f"{_AUTOSCALER}Status.currentReplicas"),
-        AGE,
-    ),
-    cells=_autoscaler_cells,
-)
-
-
-def _plain_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], age_of(document, now)]
-
-
-PLAIN: Final = Rules(generation=True, columns=(NAME, AGE), cells=_plain_cells)
-"""Kinds that show their age and are validated by their users."""

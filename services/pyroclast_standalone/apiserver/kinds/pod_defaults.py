@@ -7,19 +7,9 @@ from typing import Any, Final
 
 from pyroclast.resources import quantity
 
-from .resource_checks import overcommits, total_of
-
-__all__ = ["default_claim_spec", "default_pod", "default_pod_spec", "default_source", "default_template", "pull_policy"]
+__all__ = ["default_claim_spec", "default_pod", "default_pod_spec", "default_template", "pull_policy"]
 
 _MODE: Final = 0o644
-_SWITCHED_OFF: Final = ("clusterTrustBundle", "podCertificate")
-_SOURCE_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "hostPath": {"type": ""},
-    "iscsi": {"iscsiInterface": "default"},
-    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
-    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
-    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
-}
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -55,8 +45,6 @@ def _default_env(variables: list[dict[str, Any]]) -> None:
                 source["fieldRef"].setdefault("apiVersion", "v1")
             if "resourceFieldRef" in source and source["resourceFieldRef"].get("divisor") is None:
                 source["resourceFieldRef"]["divisor"] = "0"
-            if "fileKeyRef" in source:
-                source["fileKeyRef"].setdefault("optional", False)
 
 
 def _default_container(container: dict[str, Any]) -> None:
@@ -76,8 +64,6 @@ def _default_container(container: dict[str, Any]) -> None:
         for hook in lifecycle.values():
             if isinstance(hook, dict):
                 _default_http(hook.get("httpGet"))
-        if lifecycle.pop("stopSignal", None) and not lifecycle:
-            del container["lifecycle"]
 
 
 def _default_downward_items(items: list[dict[str, Any]]) -> None:
@@ -95,14 +81,6 @@ def _default_projected(volume: dict[str, Any]) -> None:
             source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
         if "downwardAPI" in source:
             _default_downward_items(source["downwardAPI"].get("items") or [])
-        for kind in _SWITCHED_OFF:
-            source.pop(kind, None)
-
-
-def default_source(kind: str, source: dict[str, Any]) -> None:
-    """Defaults of a volume of `kind` that somebody else keeps."""
-    for field, value in _SOURCE_DEFAULTS.get(kind, {}).items():
-        source.setdefault(field, value)
 
 
 def _default_volume(volume: dict[str, Any]) -> None:
@@ -122,10 +100,10 @@ def _default_volume(volume: dict[str, Any]) -> None:
                 _default_projected(source)
             case "ephemeral" if template := source.get("volumeClaimTemplate"):
                 default_claim_spec(template["spec"])
-            case "image":
-                source.setdefault("pullPolicy", pull_policy(source.get("reference", "")))
+            case "hostPath":
+                source.setdefault("type", "")
             case _:
-                default_source(kind, source)
+                pass
 
 
 def default_claim_spec(spec: dict[str, Any]) -> None:
@@ -187,28 +165,6 @@ def _agree_on_addresses(status: dict[str, Any]) -> None:
         status["podIP"] = addresses[0].get("ip")
 
 
-def _default_whole(spec: dict[str, Any]) -> None:
-    """The resources of a whole pod follow from its containers, and requests from limits."""
-    resources = spec.get("resources")
-    if not resources or not (resources.get("limits") or resources.get("requests")):
-        return
-    limits = dict(resources.get("limits") or {})
-    for name, amount in total_of(spec, "limits").items():
-        if name.startswith("hugepages-"):
-            limits.setdefault(name, str(amount))
-    if not limits:
-        return
-    resources["limits"] = limits
-    requests = dict(resources.get("requests") or {})
-    for name, amount in total_of(spec, "requests").items():
-        if name in {"cpu", "memory"} and overcommits(name):
-            requests.setdefault(name, str(amount))
-    for name, text in limits.items():
-        if name in {"cpu", "memory"} or name.startswith("hugepages-"):
-            requests.setdefault(name, text)
-    resources["requests"] = requests
-
-
 def default_pod(pod: dict[str, Any]) -> None:
     """Defaults of a pod."""
     spec = pod["spec"]
@@ -218,6 +174,5 @@ def default_pod(pod: dict[str, Any]) -> None:
             _requests_from_limits(container)
             if spec.get("hostNetwork"):
                 _use_ports_of_host(container)
-    _default_whole(spec)
     spec.setdefault("enableServiceLinks", True)
     _agree_on_addresses(pod.get("status") or {})

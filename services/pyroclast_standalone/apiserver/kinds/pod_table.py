@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents.durations import human_duration, parse_time
 from pyroclast_standalone.apiserver.documents.tables import Column
+from pyroclast_standalone.times import human_duration, parse_time
 
 from .rules import AGE, NAME, age_of
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast.resources.pods import quality_of_service
+from pyroclast.rules.podspecs import check_new_pod, check_pod
+from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders, read_field
 
-from .pod_checks import check_new_pod
 from .pod_defaults import default_pod
-from .pod_parts import EPHEMERAL_CONTAINERS, RESIZE
 from .pod_table import COLUMNS, pod_cells, pod_conditions
 from .pod_updates import check_pod_status, check_pod_update
 from .pod_warnings import warn_of_pod
-from .quality import quality_of_service
-from .rules import Rules
+from .rules import Part, Rules
 
 __all__ = ["POD"]
 
@@ -72,8 +72,29 @@ def _prepare_status(new: dict[str, Any], old: Mapping[str, Any]) -> None:
         status["qosClass"] = before["qosClass"]
 
 
+_NO_RESIZE: Final = Part(
+    keep=lambda new, old: new.update(spec=old["spec"]),
+    check=lambda _new, _old: [forbidden("spec", "the embedded API server does not resize pods")],
+)
+
+
+def _take_ephemeral_containers(new: dict[str, Any], old: Mapping[str, Any]) -> None:
+    given = new["spec"].get("ephemeralContainers")
+    new["spec"] = {**old["spec"], "ephemeralContainers": given or []}
+    if not given:
+        del new["spec"]["ephemeralContainers"]
+
+
+def _check_ephemeral_containers(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    mine = {each.get("name"): each for each in new["spec"].get("ephemeralContainers") or ()}
+    return [*check_pod(new)] + [
+        forbidden("spec.ephemeralContainers", f'existing ephemeral containers "{name}" may not be {what}\n')
+        for before in old["spec"].get("ephemeralContainers") or ()
+        if (what := "removed" if (name := before.get("name", "")) not in mine else "changed" if mine[name] != before else "")
+    ]
+
+
 POD: Final = Rules(
-    metadata_checks=4,
     default=default_pod,
     check=check_new_pod,
     warnings=warn_of_pod,
@@ -81,7 +102,7 @@ POD: Final = Rules(
     check_status=check_pod_status,
     prepare=_prepare,
     prepare_status=_prepare_status,
-    parts={"ephemeralcontainers": EPHEMERAL_CONTAINERS, "resize": RESIZE},
+    parts={"ephemeralcontainers": Part(_take_ephemeral_containers, _check_ephemeral_containers), "resize": _NO_RESIZE},
     kept_from_status=("f:metadata/f:ownerReferences", "f:metadata/f:deletionTimestamp"),
     fields=_FIELDS,
     generation=True,

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from pyroclast_standalone.apiserver.documents import names
-from pyroclast_standalone.apiserver.documents.durations import since
+from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
 from pyroclast_standalone.apiserver.documents.tables import Column
+from pyroclast_standalone.times import since
 
-__all__ = ["AGE", "CREATED_AT", "NAME", "Cells", "Check", "Default", "Part", "Rules", "UpdateCheck", "age_of", "name_and_age"]
+__all__ = [
+    "AGE",
+    "CREATED_AT",
+    "NAME",
+    "STORED",
+    "Cells",
+    "Check",
+    "Default",
+    "Part",
+    "Rules",
+    "UpdateCheck",
+    "age_of",
+    "selector_text",
+]
 
 Default: TypeAlias = Callable[[dict[str, Any]], None]
 Check: TypeAlias = Callable[[dict[str, Any]], list[FieldError]]
@@ -33,10 +46,40 @@ def age_of(document: Mapping[str, Any], now: float) -> str:
     return since(document["metadata"].get("creationTimestamp"), now)
 
 
-def name_and_age(document: Mapping[str, Any], _now: float) -> list[Any]:
-    """The cells of a kind without columns of its own: name, and the creation time as the API's default table has it."""
+def _created(document: Mapping[str, Any], _now: float) -> list[Any]:
+    """Name, and the creation time as the API's default table has it."""
     metadata = document["metadata"]
     return [metadata["name"], metadata.get("creationTimestamp")]
+
+
+def _aged(document: Mapping[str, Any], now: float) -> list[Any]:
+    return [document["metadata"]["name"], age_of(document, now)]
+
+
+_SYMBOLS = {"In": "in", "NotIn": "notin"}
+
+
+def _requirement(expression: Mapping[str, Any]) -> str:
+    key, operator = str(expression.get("key", "")), expression.get("operator", "")
+    if operator == "Exists":
+        return key
+    if operator == "DoesNotExist":
+        return f"!{key}"
+    return f"{key} {_SYMBOLS.get(operator, operator)} ({','.join(sorted(expression.get('values') or ()))})"
+
+
+def selector_text(selector: Mapping[str, Any] | None) -> str:
+    """A LabelSelector as text; a plain map of labels counts as one."""
+    if not selector:
+        return "<none>"
+    labels = selector.get("matchLabels", {}) if {"matchLabels", "matchExpressions"} & set(selector) else selector
+    parts = [(key, f"{key}={value}") for key, value in (labels or {}).items()]
+    parts += [(each.get("key", ""), _requirement(each)) for each in selector.get("matchExpressions") or ()]
+    return ",".join(text for _, text in sorted(parts)) or "<none>"
+
+
+STORED: Final[Mapping[str, Any]] = {"columns": (NAME, AGE), "cells": _aged}
+"""The table of kinds that are stored by their schema: name and age."""
 
 
 def _nothing(_document: dict[str, Any]) -> None:
@@ -75,7 +118,6 @@ class Rules:
         parts: By endpoint, those that change a part of the spec.
         fields: Selectable fields.
         kept_from_status: What else than the spec a change of status does not reach, as field sets name it.
-        metadata_checks: How often a change's metadata is checked: twice for all kinds, and again by most.
         generation: Whether changes of `spec` are counted.
         keeps_status: Whether a new object may bring its status.
         deprecation: What every answer about the kind warns of.
@@ -92,7 +134,6 @@ class Rules:
     warnings: Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]] | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
     fields: FieldReaders | None = None
-    metadata_checks: int = 3
     kept_from_status: Sequence[str] = ()
     generation: bool = False
     keeps_status: bool = False
@@ -100,5 +141,5 @@ class Rules:
     deletes_to_object: bool = False
     deprecation: str = ""
     columns: Sequence[Column] = field(default=())
-    cells: Cells = name_and_age
+    cells: Cells = _created
     conditions: Callable[[Mapping[str, Any]], list[dict[str, Any]]] | None = None

@@ -78,7 +78,7 @@ class Strategy(ABC):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @abstractmethod
-    def decode(self, document: dict[str, Any], untouched: Collection[str] = ()) -> list[str]:
+    def decode(self, document: dict[str, Any], untouched: Collection[str] = (), *, is_applied: bool = False) -> list[str]:
         """Brings a parsed body into the kind's form, in place; returns a sentence per dropped field (`unknown field "spec.x"`).
 
         Built-in kinds lose unknown fields, nulls and empty values that the API does not keep, quantities become canonical.
@@ -87,14 +87,11 @@ class Strategy(ABC):
         Args:
             document: The body, or a patched object.
             untouched: Fields of an object that are as they were stored.
+            is_applied: Whether it is what an apply made: nulls in it are for validation to refuse.
 
         Raises:
             Undecodable: a value of a wrong type.
         """
-
-    def settle(self, document: dict[str, Any]) -> list[str]:
-        """Brings what an apply made into the kind's form, in place; see `decode`."""
-        return self.decode(document)
 
     @abstractmethod
     def default(self, document: dict[str, Any]) -> None:

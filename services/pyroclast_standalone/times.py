@@ -1,16 +1,52 @@
-"""Elapsed time as tables show it: two units at most, coarser the older."""
+"""Times as the API writes them, as seconds since the epoch, which is how server and nodes reckon, and as ages in tables."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
-__all__ = ["human_duration", "parse_time", "since"]
+__all__ = ["epoch", "human_duration", "micro_rfc3339", "nano_rfc3339", "parse_time", "rfc3339", "seconds_of", "since"]
 
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
 _YEAR: Final = 365 * _DAY
+
+
+def epoch(text: str | None) -> float | None:
+    """Seconds since the epoch of an RFC 3339 time; None for none."""
+    return seconds_of(text) if text else None
+
+
+def seconds_of(text: str) -> float:
+    """Seconds since the epoch of a time as the API writes it.
+
+    Raises:
+        ValueError: it is no such time.
+    """
+    return datetime.fromisoformat(text).timestamp()
+
+
+def rfc3339(seconds: float) -> str:
+    """The API's time, in whole seconds: `2026-01-02T15:04:05Z`."""
+    return _whole(int(seconds))
+
+
+@lru_cache(maxsize=64)
+def _whole(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_rfc3339(seconds: float) -> str:
+    """The API's MicroTime."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def nano_rfc3339(seconds: float) -> str:
+    """The time at the head of a log line, with nine digits of a second."""
+    whole = int(seconds)
+    return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{int((seconds - whole) * 1e9):09d}Z"
 
 
 def _pair(whole: int, unit: str, rest: int, rest_unit: str) -> str:

@@ -1,0 +1,72 @@
+"""Match conditions of webhooks: expressions over a request, evaluated. What cannot be evaluated is refused when it is stored.
+
+The variables of a request: `object`, `oldObject`, `request`; an absent one is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pyroclast.expressions import EvaluationError, ExpressionError, compile_expression
+from pyroclast.expressions.types import BOOL, DYN, STRING, list_of, map_of, object_of
+
+from .stored_expressions import compile_stored
+from .values import Json
+
+__all__ = ["ConditionError", "Conditions", "fault_of_condition"]
+
+_KIND: Final = object_of(group=STRING, version=STRING, kind=STRING)
+_RESOURCE: Final = object_of(group=STRING, version=STRING, resource=STRING)
+_REQUEST: Final = object_of(
+    kind=_KIND,
+    resource=_RESOURCE,
+    subResource=STRING,
+    requestKind=_KIND,
+    requestResource=_RESOURCE,
+    requestSubResource=STRING,
+    name=STRING,
+    namespace=STRING,
+    operation=STRING,
+    userInfo=object_of(username=STRING, uid=STRING, groups=list_of(STRING), extra=map_of(STRING, list_of(STRING))),
+    dryRun=BOOL,
+    options=DYN,
+)
+_VARIABLES: Final = {"object": DYN, "oldObject": DYN, "request": _REQUEST}
+
+
+class ConditionError(Exception):
+    """A condition that could not be evaluated; the text quotes it."""
+
+
+def fault_of_condition(source: str) -> str:
+    """Why a condition cannot be evaluated; empty when it can."""
+    try:
+        program = compile_expression(source, _VARIABLES)
+    except ExpressionError as error:
+        return f"compilation failed: {error}"
+    return "" if program.type.kind in {BOOL.kind, DYN.kind} else f"must evaluate to {BOOL} but got {program.type}"
+
+
+class Conditions:
+    """Match conditions, which must all hold for a webhook to be asked."""
+
+    def __init__(self, conditions: Iterable[Mapping[str, Json]]) -> None:
+        self._programs = [compile_stored(each["expression"], _VARIABLES) for each in conditions]
+
+    def hold(self, variables: Mapping[str, Json]) -> bool:
+        """Whether all hold. One that does not decides, even when others cannot be evaluated.
+
+        Raises:
+            ConditionError: none is false and one could not be evaluated.
+        """
+        failures: list[str] = []
+        for program in self._programs:
+            try:
+                if program.evaluate(variables) is not True:
+                    return False
+            except EvaluationError as error:
+                failures.append(f"expression '{program.source}' resulted in error: {error}")
+        if failures:
+            raise ConditionError(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
+        return True

@@ -1,0 +1,35 @@
+"""Expressions of stored objects: one that cannot be evaluated fails when it is needed, and holds up nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
+from pyroclast.expressions.types import Type
+
+from .values import Json
+
+__all__ = ["Broken", "compile_stored"]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An expression that does not compile."""
+
+    source: str
+    problem: str
+    names: frozenset[str] = frozenset()
+
+    def evaluate(self, _variables: Mapping[str, Json]) -> NoReturn:
+        """Fails with what is wrong with the expression."""
+        raise EvaluationError(f"compilation failed: {self.problem}")
+
+
+def compile_stored(source: str, variables: Mapping[str, Type]) -> Program | Broken:
+    """`source` compiled, which was checked when it was stored, perhaps by another version."""
+    try:
+        return compile_expression(source, variables)
+    except ExpressionError as error:
+        return Broken(source, error.problem)
