@@ -6,19 +6,27 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from pyroclast.api import keys
-from pyroclast.api.records import Command, Job, PersistentVolumeClaim, Pod, PodGroup, PriorityClass, Queue
+from pyroclast.api.records import Command, Job, PersistentVolumeClaim, Pod, PodGroup, PriorityClass, Queue, Record
 from pyroclast.api.types import COMMANDS, JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from pyroclast.kube.client import Client
 from pyroclast.kube.informer import Informer
-from pyroclast.lifecycle import members
-from pyroclast_job_controller.recent import GROUP, Recent
+from pyroclast.kube.recent import GROUP, Recent
+from pyroclast.lifecycle.gang import members, orphans
 
-__all__ = ["CLAIM", "QUEUE", "Caches"]
+__all__ = ["CLAIM", "HYPER_JOB", "ORPHAN", "OWNER", "QUEUE", "Caches", "controller_of"]
 
 QUEUE: Final = "queue"
 """Index of Jobs and PodGroups: the name of their queue."""
+ORPHAN: Final = "orphan"
+"""Index of PodGroups that nobody owns: `namespace/name` of the Job that they were made for; of pods that nobody owns: that of
+their PodGroup.
+"""
 CLAIM: Final = "claim"
 """Index of Jobs: `namespace/name` of each claim that they name."""
+HYPER_JOB: Final = "hyperjob"
+"""Index of Jobs: the uid of the HyperJob that they are a part of."""
+OWNER: Final = "owner"
+"""Index of Jobs and of pods without one: the uid of what controls them."""
 
 
 class Caches:
@@ -31,18 +39,26 @@ class Caches:
     """
 
     def __init__(self, client: Client, clock: Callable[[], float], schedulers: Sequence[str] = ()) -> None:
-        self.jobs = Recent(Informer(client, JOBS, Job, indexers={QUEUE: _queue_of_job, CLAIM: _claims_of_job}), clock)
-        self.pods = Recent(
-            Informer(client, PODS, Pod, label_selector=keys.JOB_NAME, indexers={GROUP: _owner_of}), clock, _owner_of
-        )
+        by = {QUEUE: _queue_of_job, CLAIM: _claims_of_job, OWNER: controller_of, HYPER_JOB: _hyper_job_of}
+        of_job = {GROUP: _owner_of, ORPHAN: _group_of_orphan}
+        of_group = {QUEUE: _queue_of_group, ORPHAN: _job_of_orphan}
+        self.jobs = Recent(Informer(client, JOBS, Job, indexers=by), clock)
+        self.pods = Recent(Informer(client, PODS, Pod, label_selector=keys.JOB_NAME, indexers=of_job), clock, _owner_of)
         one = f"spec.schedulerName={schedulers[0]}" if len(schedulers) == 1 else ""  # the server cannot tell several from others
-        self.plain_pods: Informer[Pod] = Informer(client, PODS, Pod, label_selector=f"!{keys.JOB_NAME}", field_selector=one)
-        self.groups = Recent(Informer(client, POD_GROUPS, PodGroup, indexers={QUEUE: _queue_of_group}), clock)
+        self.plain_pods: Informer[Pod] = Informer(
+            client,
+            PODS,
+            Pod,
+            label_selector=f"!{keys.JOB_NAME}",
+            field_selector=one,
+            indexers={OWNER: controller_of},
+        )
+        self.groups = Recent(Informer(client, POD_GROUPS, PodGroup, indexers=of_group), clock)
         self.queues = Recent(Informer(client, QUEUES, Queue), clock)
         self.commands: Informer[Command] = Informer(client, COMMANDS, Command)
         self.claims = Recent(Informer(client, PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim), clock)
         self.priorities: Informer[PriorityClass] = Informer(client, PRIORITY_CLASSES, PriorityClass)
-        self.informers: tuple[Informer[Any], ...] = (
+        self.informers: list[Informer[Any]] = [
             self.jobs.informer,
             self.pods.informer,
             *((self.plain_pods,) if schedulers else ()),
@@ -51,16 +67,33 @@ class Caches:
             self.commands,
             self.claims.informer,
             self.priorities,
-        )
+        ]
+        self.optional: list[Informer[Any]] = []
+        """Those of kinds that a cluster may lack: nothing waits for them."""
+
+    def watch(self, informer: Informer[Any], *, optional: bool = False) -> None:
+        """Run `informer` too, which one controller alone needs. `optional`: the cluster may not serve its kind."""
+        (self.optional if optional else self.informers).append(informer)
 
 
 def _queue_of_job(job: Job) -> Iterable[str]:
     return (job.spec.queue,)
 
 
+def _hyper_job_of(job: Job) -> Iterable[str]:
+    uid = job.metadata.labels.get(keys.HYPER_JOB_UID)
+    return (uid,) if uid else ()
+
+
 def _claims_of_job(job: Job) -> Iterable[str]:
     names = {volume.volume_claim_name for volume in job.spec.volumes if volume.volume_claim_name}
     return [f"{job.metadata.namespace}/{name}" for name in names]
+
+
+def controller_of(record: Record) -> Iterable[str]:
+    """The uid of what controls the object."""
+    controller = record.metadata.controller
+    return (controller.uid,) if controller else ()
 
 
 def _owner_of(pod: Pod) -> Iterable[str]:
@@ -70,3 +103,13 @@ def _owner_of(pod: Pod) -> Iterable[str]:
 
 def _queue_of_group(group: PodGroup) -> Iterable[str]:
     return (group.spec.queue,)
+
+
+def _job_of_orphan(group: PodGroup) -> Iterable[str]:
+    job = orphans.job_of(group)
+    return (str(job),) if job else ()
+
+
+def _group_of_orphan(pod: Pod) -> Iterable[str]:
+    group = orphans.group_of(pod)
+    return (str(group),) if group else ()

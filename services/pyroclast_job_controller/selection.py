@@ -1,37 +1,19 @@
-"""Which controllers run, by the list of `--controllers`."""
+"""The names of the controllers, and which of them run by default."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["DEFAULT", "GC", "JOB", "POD_GROUP", "QUEUE", "check", "is_enabled"]
+__all__ = ["COLOCATION", "CRON_JOB", "DEFAULT", "GC", "HYPER_JOB", "HYPER_NODE", "JOB", "POD_GROUP", "QUEUE", "SHARDING"]
 
 DEFAULT: Final = ("*", "-sharding-controller")
 JOB: Final = "job-controller"
 QUEUE: Final = "queue-controller"
 POD_GROUP: Final = "pg-controller"
 GC: Final = "gc-controller"
-
-
-def is_enabled(name: str, selection: Sequence[str]) -> bool:
-    """Whether controller `name` runs: the first entry that names it decides, then whether there is a `*`.
-
-    An empty list means all.
-    """
-    for entry in selection:
-        if entry in (name, f"+{name}"):
-            return True
-        if entry == f"-{name}":
-            return False
-    return not selection or "*" in selection
-
-
-def check(selection: Sequence[str]) -> None:
-    """Raise ValueError when a controller is named twice; unknown names are passed over."""
-    seen = set()
-    for entry in selection:
-        name = entry.removeprefix("+").removeprefix("-")
-        if name in seen and name != "*":
-            raise ValueError(f"controllers option {name} cannot have both '-' and '+' prefixes")
-        seen.add(name)
+CRON_JOB: Final = "cronjob-controller"
+HYPER_NODE: Final = "hyperNode-controller"
+COLOCATION: Final = "colocation-config-controller"
+SHARDING: Final = "sharding-controller"
+HYPER_JOB: Final = "hyperjob-controller"
+"""Ours alone: the original has none in its tree."""

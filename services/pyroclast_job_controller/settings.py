@@ -6,9 +6,12 @@ from datetime import timedelta
 
 from pydantic import Field, field_validator
 
+from pyroclast.lifecycle.sharding.configuration import DEFAULT as DEFAULT_SHARES
+from pyroclast.lifecycle.sharding.configuration import ShardingError, from_flags
 from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.selection import check
 from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings, Names
-from pyroclast_job_controller.selection import DEFAULT, check
+from pyroclast_job_controller.selection import DEFAULT
 
 __all__ = ["ControllerSettings"]
 
@@ -31,14 +34,28 @@ class ControllerSettings(LeaderElectionSettings):
     inherit_owner_annotations: bool = Field(
         default=True, description="PodGroups of plain pods take annotations of the pods' owners"
     )
-    scheduler_configs: Names = Field((), description="no effect: nodes are not divided among schedulers here")
-    shard_sync_period: Duration = Field(timedelta(seconds=60), description="no effect, see --scheduler-configs")
-    enable_node_event_trigger: bool = Field(default=True, description="no effect, see --scheduler-configs")
-    sharding_configmap: str = Field("volcano-sharding-configmap", description="no effect, see --scheduler-configs")
-    sharding_configmap_namespace: str = Field("volcano-system", description="no effect, see --scheduler-configs")
+    controller_configmap: str = Field(
+        "", description="ConfigMap that says where HyperNodes are discovered; default: $HELM_RELEASE_NAME-controller-configmap"
+    )
+    scheduler_configs: Names = Field(
+        DEFAULT_SHARES, description="name:type:minUtil:maxUtil:preferWarmup:minNodes:maxNodes of a scheduler; may be repeated"
+    )
+    shard_sync_period: Duration = Field(timedelta(seconds=60), description="how often nodes are divided among schedulers")
+    enable_node_event_trigger: bool = Field(default=True, description="divide them also when nodes or their loads change")
+    sharding_configmap: str = Field("volcano-sharding-configmap", description="ConfigMap that goes before --scheduler-configs")
+    sharding_configmap_namespace: str = Field("volcano-system", description="where it is")
 
     @field_validator("controllers")
     @classmethod
     def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         check(names)
         return names
+
+    @field_validator("scheduler_configs")
+    @classmethod
+    def _readable(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            from_flags(texts, period=0, on_events=True)
+        except ShardingError as error:
+            raise ValueError(str(error)) from None
+        return texts

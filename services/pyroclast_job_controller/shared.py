@@ -7,16 +7,19 @@ from dataclasses import dataclass
 
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.shards import Shards
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.metrics import ControllerMetrics
-from pyroclast_job_controller.shards import Shards
 
 __all__ = ["Shared"]
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The ways out of a controller. `now`: seconds since the epoch; `clock`: seconds, never set back."""
+    """The ways out of a controller.
+
+    `now`: seconds since the epoch by the clock of the API server; `clock`: seconds, never set back.
+    """
 
     client: Client
     caches: Caches

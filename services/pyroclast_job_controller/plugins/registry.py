@@ -7,33 +7,35 @@ from functools import cache
 from importlib import metadata
 from typing import Final
 
+import structlog
+
+from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
 from pyroclast.api.records import Job
-from pyroclast.lifecycle.status import PLUGIN_MARK
-from pyroclast_job_controller.plugins.base import JobPlugin
+from pyroclast.lifecycle.job.status import PLUGIN_MARK
+from pyroclast_job_controller.plugins.base import JobPlugin, PluginError
 from pyroclast_job_controller.plugins.env import EnvPlugin
+from pyroclast_job_controller.plugins.hcclrank import HcclrankPlugin
+from pyroclast_job_controller.plugins.mpi import MpiPlugin
+from pyroclast_job_controller.plugins.pytorch import PytorchPlugin
+from pyroclast_job_controller.plugins.ray import RayPlugin
+from pyroclast_job_controller.plugins.ssh import SshPlugin
 from pyroclast_job_controller.plugins.svc import SvcPlugin
+from pyroclast_job_controller.plugins.tensorflow import TensorflowPlugin
 
-__all__ = ["ENTRY_POINTS", "UnknownPlugin", "known", "marks_of", "plugins_of"]
+__all__ = ["find", "known", "marks_of", "names_of"]
 
-ENTRY_POINTS: Final = "pyroclast.job_plugins"
+log = structlog.get_logger()
 
-_BUILT_IN: Final[Mapping[str, type[JobPlugin]]] = {plugin.name: plugin for plugin in (EnvPlugin, SvcPlugin)}
-"""In the order in which they run."""
+_OURS: Final[Mapping[str, type[JobPlugin]]] = {
+    plugin.name: plugin
+    for plugin in (EnvPlugin, SvcPlugin, SshPlugin, TensorflowPlugin, MpiPlugin, PytorchPlugin, RayPlugin, HcclrankPlugin)
+}
+_ORDER: Final = {name: position for position, name in enumerate(BUILT_IN)}
 
 
-class UnknownPlugin(Exception):
-    """A Job names a plugin that is not there."""
-
-
-def plugins_of(job: Job) -> list[JobPlugin]:
-    """The plugins of `job`, in a fixed order: ours first, then the others by name.
-
-    Raises:
-        UnknownPlugin: there is none of that name.
-    """
-    order = list(_BUILT_IN)
-    names = sorted(job.spec.plugins, key=lambda name: (order.index(name) if name in order else len(order), name))
-    return [_find(name)(job.spec.plugins[name]) for name in names]
+def names_of(job: Job) -> list[str]:
+    """The plugins that `job` names, in a fixed order: ours first, then the others by name."""
+    return sorted(job.spec.plugins, key=lambda name: (_ORDER.get(name, len(_ORDER)), name))
 
 
 def marks_of(job: Job) -> dict[str, str]:
@@ -43,15 +45,25 @@ def marks_of(job: Job) -> dict[str, str]:
     return {f"{PLUGIN_MARK}{name}": name for name in job.spec.plugins if name not in known() or known()[name].mark}
 
 
-def _find(name: str) -> type[JobPlugin]:
+def find(name: str) -> type[JobPlugin]:
+    """The plugin of that name.
+
+    Raises:
+        PluginError: there is none.
+    """
     try:
         return known()[name]
     except KeyError:
-        raise UnknownPlugin(f"failed to get plugin {name}") from None
+        raise PluginError(f"failed to get plugin {name}") from None
 
 
 @cache
 def known() -> Mapping[str, type[JobPlugin]]:
-    """All plugins by name; ours go before others of the same name."""
-    others = {point.name: point.load() for point in metadata.entry_points(group=ENTRY_POINTS)}
-    return {**others, **_BUILT_IN}
+    """All plugins by name; ours go before others of the same name. One that cannot be loaded is left out."""
+    others = {}
+    for point in metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            others[point.name] = point.load()
+        except Exception:  # whatever the module of a third party raises, the other plugins are there
+            log.exception("plugin.unusable", plugin=point.name, module=point.value)
+    return {**others, **_OURS}

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyroclast.api.enums import BusEvent, PodGroupPhase
 from pyroclast.api.records import Job, PersistentVolumeClaim, Pod, PodGroup, Queue
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.queue import WorkQueue
-from pyroclast.lifecycle import members, occurrences
-from pyroclast.lifecycle.occurrences import Occurrence
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle.gang import members, orphans
+from pyroclast.lifecycle.job import occurrences, relevance
+from pyroclast.lifecycle.job.occurrences import Occurrence
 from pyroclast_job_controller.caches import CLAIM, QUEUE
-from pyroclast_job_controller.memory import Memories
+from pyroclast_job_controller.job.memory import Memories
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["JobWatch"]
-
-_SETTLING: Final = 0.02
-"""Seconds in which the changes of a Job's pods are gathered before the Job is looked at."""
 
 
 class JobWatch:
     """Puts the keys of Jobs on the queue, and remembers what will not be seen any more when the Job's turn comes."""
 
-    def __init__(self, shared: Shared, queue: WorkQueue[Key], memories: Memories) -> None:
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], memories: Memories) -> None:
         self._caches, self._shards, self._metrics, self._now = shared.caches, shared.shards, shared.metrics, shared.now
         self._queue, self._memories = queue, memories
         caches = shared.caches
@@ -44,41 +40,59 @@ class JobWatch:
 
     def _job(self, old: Job | None, new: Job | None) -> None:
         if new is not None:
-            self._look(new.key)
+            if old is None or not self._caches.jobs.is_echo(new):
+                self._look(new.key)
         elif old is not None:
             self._memories.forget(old.key)
             self._metrics.job_deleted(old.key, old.spec.queue)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
-        key = members.job_key(pod) if pod is not None else None
+        key = (members.job_key(pod) or orphans.key_of(pod)) if pod is not None else None
         if key is None:
             return
         if new is None and old is not None:
             self._remember_deletion(key, old)
-        self._look(key, after=_SETTLING)
+        if not self._caches.pods.is_echo(new) and (old is None or new is None or relevance.pod_changed(old, new)):
+            self._look(key, after=self._memories.pause(key))
 
     def _remember_deletion(self, key: Key, pod: Pod) -> None:
         job, owner = self._caches.jobs.get(key), members.owner_of(pod)
-        happened = occurrences.evicted(pod, self._now())
-        if job and owner and owner.uid == job.metadata.uid and happened and self._shards.owns(key):
-            self._memories.of(job).notice(happened)
+        if job is None or owner is None or owner.uid != job.metadata.uid or not self._shards.owns(key):
+            return
+        memory = self._memories.of(job)
+        is_ours = pod.metadata.uid in memory.deleted
+        memory.deleted.discard(pod.metadata.uid)
+        happened = None if is_ours else occurrences.evicted(members.named(job), pod, self._now())
+        if happened is None:
+            return
+        if pod.metadata.is_terminating:
+            memory.notice(happened)
+        else:
+            memory.vanished.append(happened)  # a pod that loses the label by which it is watched looks the same
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         group = new or old
-        owner = group.metadata.controller if group else None
-        if group is None or owner is None or owner.kind != JOBS.kind:
+        if group is None:
+            return
+        owner = group.metadata.controller
+        if owner is None or owner.kind != JOBS.kind:
+            orphaned = orphans.job_of(group)
+            if orphaned is not None:
+                self._look(orphaned)
             return
         key = Key(group.metadata.namespace, owner.name)
         if new and old and new.status.phase is PodGroupPhase.UNKNOWN and old.status.phase is not PodGroupPhase.UNKNOWN:
             job = self._caches.jobs.get(key)
             if job and job.metadata.uid == owner.uid and self._shards.owns(key):
                 self._memories.of(job).notice(Occurrence(BusEvent.UNKNOWN, self._now(), job.status.version))
-        self._look(key)
+        if not self._caches.groups.is_echo(new) and (old is None or new is None or relevance.group_changed(old, new)):
+            self._look(key)
 
     def _queue_changed(self, old: Queue | None, new: Queue | None) -> None:
-        if new is not None and (old is None or old.spec.extend_clusters != new.spec.extend_clusters):
-            for job in self._caches.jobs.informer.by_index(QUEUE, new.metadata.name):
+        queue = new or old
+        if queue is not None and (new is None or old is None or relevance.queue_changed(old, new)):
+            for job in self._caches.jobs.informer.by_index(QUEUE, queue.metadata.name):
                 self._look(job.key)
 
     def _claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from pyroclast.api.records import Job, PodGroup
 from pyroclast.api.types import Key
-from pyroclast.lifecycle import members, ownership
-from pyroclast.lifecycle.views import JobView
+from pyroclast.lifecycle.gang import members, ownership
+from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast_job_controller.caches import Caches
-from pyroclast_job_controller.memory import JobMemory
+from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.plugins.registry import marks_of
 
-__all__ = ["view_of"]
+__all__ = ["facts_of"]
 
 
-def view_of(caches: Caches, job: Job, memory: JobMemory, now: float) -> JobView:
-    """The view of `job` at `now`, in seconds since the epoch."""
-    namespace = job.metadata.namespace
+def facts_of(caches: Caches, job: Job, memory: JobMemory, now: float) -> JobFacts:
+    """The facts of `job` at `now`, in seconds since the epoch."""
+    job, namespace = members.named(job), job.metadata.namespace
     claims = (volume.volume_claim_name for volume in job.spec.volumes if volume.volume_claim_name)
-    return JobView(
+    return JobFacts(
         job,
         now,
-        pods={pod.metadata.name: pod for pod in caches.pods.members(job.metadata.uid)},
+        pods=caches.pods.members(job.metadata.uid),
         group=_group_of(caches, job),
         queue=caches.queues.get(Key("", job.spec.queue)),
         claims=frozenset(name for name in claims if caches.claims.get(Key(namespace, name))),
         priorities={each.metadata.name: each.value for each in caches.priorities.values()},
         marks=marks_of(job),
-        memory=memory.snapshot(),
+        memory=memory.snapshot(now),
     )
 
 

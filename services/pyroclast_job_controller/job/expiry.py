@@ -7,8 +7,8 @@ import structlog
 from pyroclast.api.records import Job
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.errors import Conflict, NotFound
-from pyroclast.kube.queue import WorkQueue
-from pyroclast.lifecycle import ttl
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle.job import ttl
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["ExpiryController"]
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 class ExpiryController:
     """Looks at finished Jobs with `ttlSecondsAfterFinished`."""
 
-    def __init__(self, shared: Shared, queue: WorkQueue[Key]) -> None:
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
         self._client, self._caches, self._shards, self._now = shared.client, shared.caches, shared.shards, shared.now
         self._queue = queue
         self._caches.jobs.informer.on_change(self._changed)

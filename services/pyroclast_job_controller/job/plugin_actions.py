@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 
 import msgspec
 import structlog
@@ -10,16 +11,18 @@ import structlog
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, Meta
 from pyroclast.api.types import JOBS, Key
+from pyroclast.kube.batches import at_once
 from pyroclast.kube.client import Client, Json, PatchKind
 from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pyroclast.lifecycle.gang.ownership import is_ours
+from pyroclast.lifecycle.job.facts import Notice
 from pyroclast.lifecycle.merging import merge_patch
-from pyroclast.lifecycle.ownership import is_ours, owner_reference
-from pyroclast.lifecycle.views import Notice
-from pyroclast_job_controller.batches import at_once
-from pyroclast_job_controller.memory import JobMemory
-from pyroclast_job_controller.plugins.base import PluginObject
-from pyroclast_job_controller.plugins.registry import UnknownPlugin, plugins_of
-from pyroclast_job_controller.refusal import Hindrance, Refusal, explained
+from pyroclast.lifecycle.ownership import controller_reference
+from pyroclast_job_controller.blocked import Blocked, TransientError, explained
+from pyroclast_job_controller.job.memory import JobMemory
+from pyroclast_job_controller.plugins.base import PluginError, PluginObject
+from pyroclast_job_controller.plugins.registry import names_of
+from pyroclast_job_controller.plugins.use import body_of, make, objects_of, plugins_of
 
 __all__ = ["PluginActions"]
 
@@ -38,12 +41,12 @@ class PluginActions:
         """Make all objects exist and be current. Those of others under the same name are never changed.
 
         Raises:
-            Refusal: a plugin is not there, a name is taken, or the API server does not take an object.
-            Hindrance: the namespace is being deleted.
+            Blocked: a plugin is not there or lacks something, a name is taken, or the API server does not take an object.
+            TransientError: the namespace is being deleted.
             KubeError: it is not known how far it went.
         """
         known = bool(memory.objects) or job.status.observed_generation > 0
-        for item in _objects(job):
+        for item in _wanted(job):
             try:
                 await self._ensure(job, memory, item, look_first=known)
             except ApiError as error:
@@ -52,11 +55,6 @@ class PluginActions:
 
     async def remove(self, job: Job, memory: JobMemory) -> None:
         """Delete the objects that belong to `job`."""
-        try:
-            items = _objects(job)
-        except Refusal as refusal:
-            log.warning("plugins.unknown", job=str(job.key), reason=str(refusal))
-            items = []  # what was never made cannot be removed
 
         async def delete(item: PluginObject) -> None:
             key = Key(job.metadata.namespace, item.name)
@@ -67,7 +65,7 @@ class PluginActions:
             except (NotFound, Conflict):
                 log.debug("plugin_object.gone", job=str(job.key), kind=item.kind.kind, name=item.name)
 
-        errors = await at_once(items, delete)
+        errors = await at_once(_removable(job), delete)
         if errors:
             raise errors[0]
         memory.objects.clear()
@@ -84,40 +82,69 @@ class PluginActions:
                 await self._bring_up_to_date(job, memory, item, there)
                 return
         try:
-            created = await self._client.create(item.kind, _manifest(job, item))
+            created = await self._client.create(item.kind, await _manifest(job, item))
             memory.objects[_label(item)] = created["metadata"]["uid"]
         except AlreadyExists:
             await self._bring_up_to_date(job, memory, item, await self._client.get(item.kind, key))
 
     async def _bring_up_to_date(self, job: Job, memory: JobMemory, item: PluginObject, there: Json) -> None:
         if _makes_room(job, there):
-            raise Hindrance(f"{item.kind.kind} {job.metadata.namespace}/{item.name} of before is still there")
+            raise TransientError(f"{item.kind.kind} {job.metadata.namespace}/{item.name} of before is still there")
         if not _uid(job, there):
             message = f"{item.kind.kind} {job.metadata.namespace}/{item.name} exists and does not belong to this job"
             if item.follows:
-                raise Refusal(JobEventReason.PLUGIN_ERROR, _FAILED + message)
+                raise Blocked(JobEventReason.PLUGIN_ERROR, _FAILED + message)
             self._tell(job, Notice("Warning", JobEventReason.PLUGIN_ERROR, f"{message}; it is used as it is"))
             return
         memory.objects[_label(item)] = there["metadata"]["uid"]
-        patch = merge_patch(
-            {field: there[field] for field in item.follows if field in there}, {field: item.body[field] for field in item.follows}
-        )
+        patch = merge_patch(_picked(there, item.follows), _picked(item.body, item.follows))
         if patch:
             lock = {"uid": there["metadata"]["uid"], "resourceVersion": there["metadata"]["resourceVersion"]}
             key = Key(job.metadata.namespace, item.name)
             await self._client.patch(item.kind, key, {"metadata": lock, **patch}, PatchKind.MERGE)
 
 
-def _objects(job: Job) -> list[PluginObject]:
+def _wanted(job: Job) -> list[PluginObject]:
     try:
-        return [item for plugin in plugins_of(job) for item in plugin.objects(job)]
-    except UnknownPlugin as error:
-        raise Refusal(JobEventReason.PLUGIN_ERROR, _FAILED + str(error)) from error
+        plugins = plugins_of(job)
+        for plugin in plugins:
+            if plugin.flags.mistake:
+                log.warning("plugin.argument", job=str(job.key), plugin=plugin.name, reason=plugin.flags.mistake)
+        return [item for plugin in plugins for item in objects_of(plugin, job)]
+    except PluginError as error:
+        raise Blocked(JobEventReason.PLUGIN_ERROR, _FAILED + str(error)) from error
 
 
-def _manifest(job: Job, item: PluginObject) -> Json:
-    meta = {"name": item.name, "namespace": job.metadata.namespace, "ownerReferences": [owner_reference(job)]}
-    return {"apiVersion": item.kind.api_version, "kind": item.kind.kind, "metadata": meta, **item.body}
+def _removable(job: Job) -> list[PluginObject]:
+    """The objects of all plugins that can tell theirs: what was never made need not be removed."""
+    items: list[PluginObject] = []
+    for name in names_of(job):
+        try:
+            items += objects_of(make(job, name), job)
+        except PluginError as error:
+            log.warning("plugin.unusable", job=str(job.key), plugin=name, reason=str(error))
+    return items
+
+
+async def _manifest(job: Job, item: PluginObject) -> Json:
+    meta = {"name": item.name, "namespace": job.metadata.namespace, "ownerReferences": [controller_reference(JOBS, job.metadata)]}
+    try:
+        body = await asyncio.to_thread(body_of, item) if item.once else item.body
+    except PluginError as error:
+        raise Blocked(JobEventReason.PLUGIN_ERROR, _FAILED + str(error)) from error
+    return {"apiVersion": item.kind.api_version, "kind": item.kind.kind, "metadata": meta, **body}
+
+
+def _picked(holder: Json, paths: Iterable[tuple[str, ...]]) -> Json:
+    """The fields of `holder` at `paths` alone."""
+    picked: Json = {}
+    for path in paths:
+        value, place = holder, picked
+        for name in path[:-1]:
+            value, place = value.get(name) or {}, place.setdefault(name, {})
+        if path[-1] in value:
+            place[path[-1]] = value[path[-1]]
+    return picked
 
 
 def _uid(job: Job, there: Json) -> str:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 import structlog
 
 from pyroclast.api import keys
-from pyroclast.api.enums import Action, QueueState
+from pyroclast.api.enums import Action, PodGroupPhase, QueueState
 from pyroclast.api.records import Command, PodGroup, Queue
 from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import KubeError
 from pyroclast.kube.events import Reference
-from pyroclast.kube.queue import WorkQueue
+from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import queues
 from pyroclast.lifecycle.queues import ROOT, ChildOrder, Operation, Step
-from pyroclast_job_controller.caches import QUEUE
+from pyroclast_job_controller.commands import ISSUED
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["QueueController"]
@@ -40,11 +42,14 @@ class QueueController:
         most_requeues: how often an order that cannot be carried out is tried; -1: for ever.
     """
 
-    def __init__(self, shared: Shared, queue: WorkQueue[Key], *, most_requeues: int = 15) -> None:
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], *, most_requeues: int = 15) -> None:
         self._client: Client = shared.client
         self._caches, self._recorder, self._metrics, self._shards = shared.caches, shared.recorder, shared.metrics, shared.shards
         self._queue, self._most_requeues = queue, most_requeues
         self._orders: dict[Key, list[str]] = {}
+        self._tallies: defaultdict[str, Counter[PodGroupPhase]] = defaultdict(Counter)
+        """PodGroups by queue and phase, kept by increments."""
+        shared.shards.on_give(self._forget)
         shared.caches.queues.informer.on_change(self._changed)
         shared.caches.groups.informer.on_change(self._group)
 
@@ -53,9 +58,13 @@ class QueueController:
         for queue in self._caches.queues.informer.values():
             self._look(queue.metadata.name)
 
-    def order(self, key: Key, command: Command) -> None:
-        """A user wants the Queue of `key` opened or closed."""
-        self._order(key.name, command.action)
+    def order(self, queue: Queue, command: Command) -> None:
+        """A user wants `queue` opened or closed."""
+        nothing = queues.meaningless(queues.state_of(queue), command.action)
+        if nothing:
+            self._tell(queue, "Warning", ISSUED, f"{command.action} of command {command.metadata.name} had no effect: {nothing}")
+        else:
+            self._order(queue.metadata.name, command.action)
 
     async def reconcile(self, key: Key) -> None:
         """Carry out the oldest order for the Queue of `key`, or just keep its state."""
@@ -74,9 +83,9 @@ class QueueController:
 
     async def _execute(self, queue: Queue, action: str) -> str | None:
         """Do what `action` means; why it cannot be done, if so."""
-        groups = self._caches.groups.informer.by_index(QUEUE, queue.metadata.name)
-        step = queues.step(queues.state_of(queue), action, pod_groups=len(groups))
-        self._metrics.groups(queue.metadata.name, queues.tally(groups))
+        groups = self._tallies.get(queue.metadata.name, Counter())
+        step = queues.step(queues.state_of(queue), action, pod_groups=groups.total())
+        self._metrics.groups(queue.metadata.name, groups)
         match step.operation:
             case Operation.SYNC:
                 queue = await self._with_parent(queue)
@@ -174,6 +183,8 @@ class QueueController:
 
     def _order(self, name: str, action: str) -> None:
         key = Key("", name)
+        if not self._shards.owns(key):
+            return  # who owns it sees the state and the mark of its parent
         orders = self._orders.setdefault(key, [])
         if action not in orders:
             orders.append(action)
@@ -187,6 +198,10 @@ class QueueController:
                 self._queue.add(key)
             else:
                 del self._orders[key]
+
+    def _forget(self, selected: Callable[[Key], bool]) -> None:
+        for key in [key for key in self._orders if selected(key)]:
+            del self._orders[key]
 
     def _look(self, name: str) -> None:
         key = Key("", name)
@@ -207,6 +222,9 @@ class QueueController:
                     self._look(other.metadata.name)
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        for group, step in ((old, -1), (new, 1)):
+            if group is not None:
+                self._tallies[group.spec.queue][group.status.phase] += step
         if old and new and old.status.phase is new.status.phase and old.spec.queue == new.spec.queue:
             return
         for name in {group.spec.queue for group in (old, new) if group}:

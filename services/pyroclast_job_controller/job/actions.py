@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, assert_never
+from collections.abc import Iterable
+from typing import Any, assert_never
 
 import msgspec
 import structlog
 
 from pyroclast.api.enums import JobEventReason
-from pyroclast.api.records import Job, JobStatus, PersistentVolumeClaim, PodGroup, Record
+from pyroclast.api.records import Job, JobStatus, Meta, PersistentVolumeClaim, PodGroup
 from pyroclast.api.types import JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, Key
-from pyroclast.kube.client import Client, PatchKind, encode
+from pyroclast.kube.answers import record_of
+from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from pyroclast.lifecycle import preparation, volumes
 from pyroclast.lifecycle.effects import (
     AnnotateJob,
     CreateClaims,
@@ -27,20 +28,22 @@ from pyroclast.lifecycle.effects import (
     PreparePlugins,
     RemovePlugins,
 )
+from pyroclast.lifecycle.gang import volumes
+from pyroclast.lifecycle.gang.ownership import is_ours
+from pyroclast.lifecycle.job import preparation
+from pyroclast.lifecycle.job.facts import JobFacts
+from pyroclast.lifecycle.job.occurrences import Occurrence
+from pyroclast.lifecycle.job.status import written
 from pyroclast.lifecycle.merging import merge_patch
-from pyroclast.lifecycle.status import written
-from pyroclast.lifecycle.views import JobView
+from pyroclast_job_controller.blocked import Blocked, TransientError, explained
 from pyroclast_job_controller.caches import Caches
-from pyroclast_job_controller.memory import JobMemory
-from pyroclast_job_controller.plugin_actions import PluginActions
-from pyroclast_job_controller.pod_actions import PodActions
-from pyroclast_job_controller.refusal import Hindrance, explained
+from pyroclast_job_controller.job.memory import JobMemory
+from pyroclast_job_controller.job.plugin_actions import PluginActions
+from pyroclast_job_controller.job.pod_actions import PodActions
 
 __all__ = ["JobActions"]
 
 log = structlog.get_logger()
-
-R = TypeVar("R", bound=Record)
 
 
 class JobActions:
@@ -49,18 +52,21 @@ class JobActions:
     def __init__(self, client: Client, caches: Caches, pods: PodActions, plugins: PluginActions) -> None:
         self._client, self._caches, self._pods, self._plugins = client, caches, pods, plugins
 
-    async def carry_out(self, view: JobView, memory: JobMemory, effect: Effect) -> None:
+    async def carry_out(self, facts: JobFacts, memory: JobMemory, effect: Effect) -> None:
         """Do it.
 
         Raises:
-            Refusal: it is not allowed, or somebody else's object is in the way.
-            Hindrance: it has to wait for something that passes.
+            Blocked: it is not allowed, or somebody else's object is in the way.
+            TransientError: it has to wait for something that passes.
             KubeError: it did not work, or nobody knows whether it did.
         """
-        job = view.job
+        job = facts.job
         match effect:
             case CreatePods() | MarkPods() | DeletePods():
-                await self._pods.carry_out(job, effect, forwarding=preparation.forwards(view), careful=memory.was_refused)
+                await self._pods.carry_out(job, effect, memory, forwarding=preparation.forwards(facts))
+                if isinstance(effect, DeletePods) and effect.gives_back:
+                    log.info("gang.gave_back", job=str(job.key), pods=len(effect.victims))
+                    memory.gave_back(facts.now)
             case PreparePlugins():
                 await self._plugins.prepare(job, memory)
             case RemovePlugins():
@@ -82,6 +88,15 @@ class JobActions:
             case _:
                 assert_never(effect)
 
+    async def really_gone(self, facts: JobFacts, vanished: Iterable[Occurrence]) -> list[Occurrence]:
+        """Those of `vanished` whose pod is no more.
+
+        Raises:
+            TransientError: some are there after all, and will be seen again soon.
+            KubeError: nobody knows.
+        """
+        return await self._pods.really_gone(facts.job, vanished, forwarding=preparation.forwards(facts))
+
     async def write_status(self, job: Job, status: JobStatus) -> None:
         """Change the status, if `job` is the newest.
 
@@ -100,17 +115,17 @@ class JobActions:
         try:
             answer = await self._client.create(POD_GROUPS, manifest)
         except AlreadyExists:
-            answer = await self._client.get(POD_GROUPS, key)
+            answer = _own(job, await self._client.get(POD_GROUPS, key), JobEventReason.POD_GROUP_ERROR)
         except ApiError as error:
             raise explained(error, JobEventReason.POD_GROUP_ERROR, "Failed to create PodGroup, err: ") from error
-        self._caches.groups.put(_decode(answer, PodGroup))
+        self._caches.groups.put(record_of(answer, PodGroup))
 
     async def _patch_group(self, key: Key, patch: dict[str, Any]) -> None:
         try:
             answer = await self._client.patch(POD_GROUPS, key, patch, PatchKind.MERGE)
         except ApiError as error:
             raise explained(error, JobEventReason.POD_GROUP_ERROR, "Failed to create PodGroup, err: ") from error
-        self._caches.groups.put(_decode(answer, PodGroup))
+        self._caches.groups.put(record_of(answer, PodGroup))
 
     async def _delete_group(self, key: Key, uid: str) -> None:
         try:
@@ -119,8 +134,8 @@ class JobActions:
             log.debug("podgroup.gone", podgroup=str(key))
             answer = {}
         if answer.get("kind") == POD_GROUPS.kind:
-            self._caches.groups.put(_decode(answer, PodGroup))
-            raise Hindrance(f"PodGroup {key} waits for its finalizers")
+            self._caches.groups.put(record_of(answer, PodGroup))
+            raise TransientError(f"PodGroup {key} waits for its finalizers")
         self._caches.groups.gone(key, uid)
 
     async def _name_claims(self, job: Job, names: dict[int, str]) -> None:
@@ -138,15 +153,19 @@ class JobActions:
         try:
             answer = await self._client.create(PERSISTENT_VOLUME_CLAIMS, manifest)
         except AlreadyExists:
-            answer = await self._client.get(PERSISTENT_VOLUME_CLAIMS, Key(job.metadata.namespace, manifest["metadata"]["name"]))
+            there = await self._client.get(PERSISTENT_VOLUME_CLAIMS, Key(job.metadata.namespace, manifest["metadata"]["name"]))
+            answer = _own(job, there, JobEventReason.PVC_ERROR)
         except ApiError as error:
             raise explained(error, JobEventReason.PVC_ERROR, "Failed to create PVC, err: ") from error
-        self._caches.claims.put(_decode(answer, PersistentVolumeClaim))
+        self._caches.claims.put(record_of(answer, PersistentVolumeClaim))
 
     def _keep_job(self, answer: dict[str, Any]) -> None:
-        self._caches.jobs.put(_decode(answer, Job))
+        self._caches.jobs.put(record_of(answer, Job))
 
 
-def _decode(answer: dict[str, Any], record: type[R]) -> R:
-    """The record of an object that the server sent; by way of JSON, because records keep parts of it raw."""
-    return msgspec.json.decode(encode(answer), type=record)
+def _own(job: Job, there: dict[str, Any], reason: JobEventReason) -> dict[str, Any]:
+    """`there` if it belongs to `job`: an answer to its creation was lost. Else it is in the way."""
+    meta = msgspec.convert(there["metadata"], Meta)
+    if is_ours(job, meta):
+        return there
+    raise Blocked(reason, f"{there['kind']} {meta.key} exists and does not belong to this job")

@@ -1,0 +1,78 @@
+"""The controllers beside those of Jobs and queues, each under the name by which `--controllers` selects it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from pyroclast.api.types import Key
+from pyroclast.kube.informer import Informer
+from pyroclast.lifecycle.sharding.configuration import from_flags
+from pyroclast.runtime.service import Service
+from pyroclast_job_controller import selection
+from pyroclast_job_controller.colocation.controller import ColocationController
+from pyroclast_job_controller.controllers import Controller, work_queue
+from pyroclast_job_controller.cron.controller import CronController
+from pyroclast_job_controller.hyperjob.controller import HyperJobController
+from pyroclast_job_controller.hyperjob.domains import NamespaceDomains
+from pyroclast_job_controller.hypernode.discovery import DiscoveryController
+from pyroclast_job_controller.hypernode.status import HyperNodeStatusController
+from pyroclast_job_controller.hypernode.watched import Watched, configuration_key
+from pyroclast_job_controller.settings import ControllerSettings
+from pyroclast_job_controller.sharding.controller import ShardingController
+from pyroclast_job_controller.shared import Shared
+
+__all__ = ["MAKERS"]
+
+Maker: TypeAlias = Callable[[Service, ControllerSettings, Shared], list[Controller]]
+
+
+def _cron_jobs(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
+    queue = work_queue(service, shared, "cronjob")
+    cron = CronController(shared, queue)
+    return [Controller("cronjobs", queue, settings.worker_threads_for_cronjob, cron.reconcile, cron.look_at_all)]
+
+
+def _hyper_nodes(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
+    counts, sources = work_queue(service, shared, "hypernode"), work_queue(service, shared, "discovery")
+    watched = Watched(shared, configuration_key(settings.controller_configmap, settings.lease_namespace))
+    status = HyperNodeStatusController(shared, counts, watched)
+    discovery = DiscoveryController(shared, sources, watched)
+    return [
+        Controller("hypernodes", counts, 1, status.reconcile, status.look_at_all),
+        Controller("discovery", sources, 2, discovery.reconcile, discovery.look_at_all),
+    ]
+
+
+def _colocation(service: Service, _: ControllerSettings, shared: Shared) -> list[Controller]:
+    queue = work_queue(service, shared, "colocation")
+
+    def start(informer: Informer[Any]) -> None:
+        service.spawn("watch-all-pods", informer.run())
+
+    colocation = ColocationController(shared, queue, start)
+    return [Controller("colocation", queue, 1, colocation.reconcile, colocation.look_at_all)]
+
+
+def _hyper_jobs(service: Service, _: ControllerSettings, shared: Shared) -> list[Controller]:
+    queue = work_queue(service, shared, "hyperjob")
+    hyper_jobs = HyperJobController(shared, queue, NamespaceDomains(shared))
+    return [Controller("hyperjobs", queue, 1, hyper_jobs.reconcile, hyper_jobs.look_at_all)]
+
+
+def _sharding(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
+    queue = work_queue(service, shared, "sharding")
+    period = settings.shard_sync_period.total_seconds()
+    flags = from_flags(settings.scheduler_configs, period=period, on_events=settings.enable_node_event_trigger)
+    configuration = Key(settings.sharding_configmap_namespace, settings.sharding_configmap)
+    sharding = ShardingController(shared, queue, flags, configuration)
+    return [Controller("sharding", queue, 1, sharding.reconcile, sharding.look_at_all)]
+
+
+MAKERS: Final[Mapping[str, Maker]] = {
+    selection.CRON_JOB: _cron_jobs,
+    selection.HYPER_NODE: _hyper_nodes,
+    selection.HYPER_JOB: _hyper_jobs,
+    selection.COLOCATION: _colocation,
+    selection.SHARDING: _sharding,
+}

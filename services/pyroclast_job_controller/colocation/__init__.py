@@ -1,0 +1,1 @@
+"""Memory settings of pods that share a node with others."""

@@ -1,0 +1,93 @@
+"""Tells every pod of the ColocationConfiguration that is for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import structlog
+
+from pyroclast.api import keys
+from pyroclast.api.records import ColocationConfiguration, PodMeta
+from pyroclast.api.types import COLOCATION_CONFIGURATIONS, PODS, Key
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import NotFound
+from pyroclast.kube.informer import Informer
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle import colocation
+from pyroclast_job_controller.shared import Shared
+
+__all__ = ["ColocationController"]
+
+log = structlog.get_logger()
+
+_SETTLING: Final = 1.0
+"""Seconds after a pod's change until it is looked at: whoever made it may not be done with its labels."""
+_NAMESPACE: Final = "namespace"
+
+
+class ColocationController:
+    """Watches no pods until there is a first configuration, as most clusters have none and all pods are many.
+
+    Args:
+        shared: what is watched, and the ways out.
+        queue: keys of pods.
+        start: runs an informer from now on.
+    """
+
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], start: Callable[[Informer[Any]], object]) -> None:
+        self._client, self._shards = shared.client, shared.shards
+        self._queue, self._start, self._is_watching = queue, start, False
+        self._pods: Informer[PodMeta] = Informer(shared.client, PODS, PodMeta, indexers={_NAMESPACE: _namespace_of})
+        self._configurations: Informer[ColocationConfiguration] = Informer(
+            shared.client, COLOCATION_CONFIGURATIONS, ColocationConfiguration, indexers={_NAMESPACE: _namespace_of}
+        )
+        shared.caches.watch(self._configurations)
+        self._configurations.on_change(self._configuration)
+        self._pods.on_change(self._pod)
+
+    def look_at_all(self) -> None:
+        """Look at every pod that is for us: we have just become responsible."""
+        for pod in self._pods.values():
+            self._look(pod)
+
+    async def reconcile(self, key: Key) -> None:
+        """Bring the annotations of the pod of `key` up to date."""
+        pod = self._pods.get(key)
+        if pod is None or pod.metadata.is_terminating:
+            return
+        there = self._configurations.by_index(_NAMESPACE, key.namespace)
+        configuration = colocation.configuration_for(there, pod.metadata.labels)
+        patch = colocation.patch(pod, configuration)
+        if not patch:
+            return
+        try:
+            await self._client.patch(PODS, key, patch, PatchKind.MERGE)
+        except NotFound:
+            return
+        log.info("pod.colocated", pod=str(key), configuration=configuration.metadata.name if configuration else None)
+
+    def _configuration(self, old: ColocationConfiguration | None, new: ColocationConfiguration | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return
+        if not self._is_watching:
+            self._is_watching = True
+            self._start(self._pods)
+        each = new or old
+        for pod in self._pods.by_index(_NAMESPACE, each.metadata.namespace if each else ""):
+            labels = pod.metadata.labels
+            if any(one is not None and colocation.selects(one, labels) for one in (old, new)):
+                self._look(pod)
+
+    def _pod(self, old: PodMeta | None, new: PodMeta | None) -> None:
+        if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
+            self._look(new, after=_SETTLING)
+
+    def _look(self, pod: PodMeta, *, after: float = 0.0) -> None:
+        concerned = keys.COLOCATION_CONFIG in pod.metadata.annotations
+        if concerned or self._configurations.by_index(_NAMESPACE, pod.metadata.namespace):
+            self._queue.add_after(pod.key, after)
+
+
+def _namespace_of(record: PodMeta | ColocationConfiguration) -> Iterable[str]:
+    return (record.metadata.namespace,)

@@ -1,0 +1,1 @@
+"""CronJobs: Jobs at set times."""

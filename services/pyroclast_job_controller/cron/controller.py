@@ -1,0 +1,230 @@
+"""Makes the Jobs of every CronJob at the times of its schedule, each time at most once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from pyroclast.api.records import CronJob, Job
+from pyroclast.api.types import CRON_JOBS, JOBS, Key
+from pyroclast.kube.answers import record_of
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import AlreadyExists, ApiError, KubeError, NotFound, is_terminating_namespace, is_transient
+from pyroclast.kube.events import Reference
+from pyroclast.kube.informer import Informer
+from pyroclast.kube.recent import Recent
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle.cron import jobs as cron_jobs
+from pyroclast.lifecycle.cron.clock import Clock
+from pyroclast.lifecycle.cron.missed import since, wait
+from pyroclast.lifecycle.cron.plan import Plan, plan
+from pyroclast.lifecycle.cron.review import review
+from pyroclast.lifecycle.cron.state import CronState
+from pyroclast.lifecycle.notices import Notice, normal, warning
+from pyroclast.resources.cron import CronError, parse, split_zone
+from pyroclast_job_controller.caches import OWNER
+from pyroclast_job_controller.cron.zones import UnknownZone, local_zone, zone_of
+from pyroclast_job_controller.shared import Shared
+
+__all__ = ["CronController"]
+
+log = structlog.get_logger()
+
+_REFUSED: Final = 60.0
+"""Seconds until a Job that was refused is tried again, if the next time of the schedule is not sooner."""
+
+
+class CronController:
+    """Level-triggered: all it has to know is in the CronJob's status and in its Jobs.
+
+    A Job bears the time it is for in its name, so none is made twice; its time counts as acted on as soon as the Job is seen, so
+    a status that could not be written is made up for. Finished Jobs are deleted only once the status tells of them.
+
+    Args:
+        shared: what is watched, and the ways out.
+        queue: keys of CronJobs to look at.
+    """
+
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
+        self._client, self._jobs, self._recorder = shared.client, shared.caches.jobs, shared.recorder
+        self._shards, self._now, self._queue = shared.shards, shared.now, queue
+        self._cron_jobs = Recent(Informer(shared.client, CRON_JOBS, CronJob), shared.clock)
+        shared.caches.watch(self._cron_jobs.informer)
+        self._cron_jobs.informer.on_change(self._changed)
+        self._jobs.informer.on_change(self._job)
+
+    def look_at_all(self) -> None:
+        """Look at every CronJob that is for us: we have just become responsible."""
+        for cron_job in self._cron_jobs.informer.values():
+            self._look(cron_job.key)
+
+    async def reconcile(self, key: Key) -> None:
+        """Follow up the Jobs of the CronJob of `key`, and make the one that is due."""
+        cron_job = self._cron_jobs.get(key)
+        if cron_job is None or cron_job.metadata.is_terminating:
+            return
+        jobs = self._jobs_of(cron_job)
+        found = review(cron_job, jobs)
+        self._tell(cron_job, *found.notices)
+        cron_job = await self._write(cron_job, found.state)
+        for job in found.prune:
+            await self._delete(cron_job, job.metadata.name, job.metadata.uid)
+        clock = None if cron_job.spec.suspend else self._clock(cron_job)
+        if clock is None:
+            return
+        planned = plan(cron_job, found.state, clock, now=self._now(), names=self._names(cron_job, jobs))
+        self._tell(cron_job, *planned.notices)
+        again = planned.again
+        if planned.time is not None:
+            again = await self._run(cron_job, found.state, planned, clock)
+        if again is not None:
+            self._queue.add_after(key, again)
+
+    async def _run(self, cron_job: CronJob, state: CronState, planned: Plan, clock: Clock) -> float | None:
+        """Make the Job that is planned and note it down; seconds until the CronJob is to be looked at again."""
+        time = planned.time or 0.0
+        if not await self._is_current(cron_job):
+            self._queue.add_rate_limited(cron_job.key)  # as soon as the informer shows what the server has
+            return None
+        for active in planned.replace:
+            await self._delete(cron_job, active.name, active.uid)
+            state = state.without(active.uid)
+        try:
+            job = await self._create(cron_job, time)
+        except ApiError as error:
+            self._tell(cron_job, _refusal(cron_job, error))
+            if is_transient(error):
+                raise
+            return min(_REFUSED, planned.again if planned.again is not None else _REFUSED)
+        if job is not None:
+            state = state.with_job(job).acted_on(time)
+        await self._write(cron_job, state)
+        return wait(clock, earliest=since(cron_job, state.last_schedule), now=self._now())
+
+    async def _create(self, cron_job: CronJob, time: float) -> Job | None:
+        """The Job for `time`, made now or by somebody before us; None when there is nothing to note down."""
+        zone = zone_of(cron_job.spec.time_zone) if cron_job.spec.time_zone else None
+        body = cron_jobs.manifest(cron_job, time, zone)
+        name = body["metadata"]["name"]
+        try:
+            job = record_of(await self._client.create(JOBS, body), Job)
+        except AlreadyExists:
+            job = record_of(await self._client.get(JOBS, Key(cron_job.metadata.namespace, name)), Job)
+            if not cron_jobs.is_owned(cron_job, job):
+                owner = job.metadata.controller
+                text = f"Job {name} exists but is not owned by this CronJob (current owner: {owner.name if owner else 'none'})"
+                self._tell(cron_job, warning("ForeignJob", text))
+                return None
+            self._jobs.put(job)
+            return None if job.status.state.phase.is_finished else job
+        self._jobs.put(job)
+        self._tell(cron_job, normal("SuccessfulCreate", f"Created job {name} for CronJob {cron_job.key}"))
+        log.info("cronjob.run", cronjob=str(cron_job.key), job=name, scheduled=body["metadata"]["annotations"])
+        return job
+
+    async def _is_current(self, cron_job: CronJob) -> bool:
+        """Whether the server has no newer CronJob than we: another controller may have acted on the same time already."""
+        try:
+            live = record_of(await self._client.get(CRON_JOBS, cron_job.key), CronJob)
+        except NotFound:
+            return False
+        if live.metadata.resource_version == cron_job.metadata.resource_version:
+            return True
+        if live.metadata.uid == cron_job.metadata.uid:
+            self._cron_jobs.put(live)
+        return False
+
+    async def _delete(self, cron_job: CronJob, name: str, uid: str) -> None:
+        key = Key(cron_job.metadata.namespace, name)
+        try:
+            await self._client.delete(JOBS, key, uid=uid, propagation="Background")
+        except NotFound:
+            log.debug("cronjob.job_gone", cronjob=str(cron_job.key), job=name)
+        except KubeError as error:
+            self._tell(cron_job, warning("FailedDelete", f'Error deleting job "{name}": {error.message}'))
+            raise
+        else:
+            self._tell(cron_job, normal("SuccessfulDelete", f'Deleted job "{name}"'))
+            log.info("cronjob.job_deleted", cronjob=str(cron_job.key), job=name)
+        self._jobs.gone(key, uid)
+
+    async def _write(self, cron_job: CronJob, state: CronState) -> CronJob:
+        """`cron_job` with that status; a conflict means that what was decided on is out of date, so it is decided again."""
+        patch = state.patch(cron_job)
+        if not patch:
+            return cron_job
+        answer = await self._client.patch(CRON_JOBS, cron_job.key, patch, PatchKind.MERGE, subresource="status")
+        written = record_of(answer, CronJob)
+        self._cron_jobs.put(written)
+        return written
+
+    def _jobs_of(self, cron_job: CronJob) -> dict[str, Job]:
+        """The Jobs that belong to `cron_job` or that its status names, as far as we know, our own writes included."""
+        owned = self._jobs.informer.by_index(OWNER, cron_job.metadata.uid)
+        names = dict.fromkeys([*(job.metadata.name for job in owned), *(each.name for each in cron_job.status.active)])
+        found = {name: self._jobs.get(Key(cron_job.metadata.namespace, name)) for name in names}
+        return {name: job for name, job in found.items() if job is not None}
+
+    def _names(self, cron_job: CronJob, jobs: dict[str, Job]) -> list[str]:
+        return [name for name, job in jobs.items() if cron_jobs.is_owned(cron_job, job)]
+
+    def _clock(self, cron_job: CronJob) -> Clock | None:
+        """When it fires; None, with an Event that says why, when that cannot be told. A change of the CronJob wakes it."""
+        text, zone = cron_job.spec.schedule, cron_job.spec.time_zone
+        prefix, schedule = split_zone(text)
+        if "TZ" in text:
+            note = "If set, the TimeZone field will be ignored during execution."
+            what = f'CRON_TZ or TZ in the schedule "{text}" is not officially supported. {note}'
+            self._tell(cron_job, warning("UnsupportedSchedule", what))
+            zone = prefix
+        try:
+            return Clock(parse(schedule), local_zone() if zone is None else zone_of(zone))
+        except UnknownZone as error:
+            self._tell(cron_job, warning("InvalidTimeZone", f'Invalid time zone "{zone}": {error}'))
+        except CronError as error:
+            what = f"unparseable schedule for cronjob: {text}"
+            self._tell(cron_job, warning("UnParseableCronJobSchedule", what))
+            log.warning("cronjob.unparseable", cronjob=str(cron_job.key), schedule=text, reason=str(error))
+        return None
+
+    def _look(self, key: Key, after: float = 0.0) -> None:
+        if self._shards.owns(key):
+            self._queue.add_after(key, after)
+
+    def _changed(self, old: CronJob | None, new: CronJob | None) -> None:
+        """A new schedule counts from now on: what it would have missed is not made up for."""
+        if new is None or (old is not None and old.metadata.generation == new.metadata.generation):
+            return
+        spec = new.spec
+        if old is None or (old.spec.schedule, old.spec.time_zone) == (spec.schedule, spec.time_zone):
+            self._look(new.key)
+            return
+        clock = self._clock(new) if self._shards.owns(new.key) else None
+        last = CronState.of(new).last_schedule
+        after = wait(clock, earliest=since(new, last), now=self._now()) if clock else None
+        if after is not None:
+            self._look(new.key, after)
+
+    def _job(self, old: Job | None, new: Job | None) -> None:
+        if old is not None and new is not None and _standing(old) == _standing(new):
+            return
+        for job in (old, new):
+            owner = job.metadata.controller if job is not None and cron_jobs.owner_of(job) else None
+            if job is not None and owner is not None:
+                self._look(Key(job.metadata.namespace, owner.name))
+
+    def _tell(self, cron_job: CronJob, *notices: Notice) -> None:
+        for notice in notices:
+            self._recorder.event(Reference.of(cron_job, CRON_JOBS), notice.type, notice.reason, notice.message)
+
+
+def _standing(job: Job) -> tuple[bool, bool, str]:
+    """What of a Job matters to its CronJob."""
+    return job.status.state.phase.is_finished, job.metadata.is_terminating, cron_jobs.owner_of(job)
+
+
+def _refusal(cron_job: CronJob, error: ApiError) -> Notice:
+    if is_terminating_namespace(error):
+        return warning("NamespaceTerminating", f"Namespace {cron_job.metadata.namespace} is terminating, skipping job creation")
+    return warning("FailedCreate", f"Failed to create job: {error.message}")

@@ -1,0 +1,1 @@
+"""HyperJobs: Jobs that belong together, spread over domains."""

@@ -1,0 +1,1 @@
+"""HyperNodes: their status, and where they are discovered."""

@@ -1,0 +1,169 @@
+"""Makes the HyperNodes that the configured sources find, and removes those that they find no more."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
+from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, SECRETS, Key
+from pyroclast.kube.answers import record_of
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import ApiError, KubeError, NotFound
+from pyroclast.kube.events import Reference
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle.hypernodes import labels, ufm
+from pyroclast.lifecycle.hypernodes.configuration import ConfigurationError, Source, read_sources
+from pyroclast.lifecycle.hypernodes.discovered import Found, changes
+from pyroclast_job_controller.hypernode.ufm import Credentials, UfmError, fetch_ports
+from pyroclast_job_controller.hypernode.watched import Watched
+from pyroclast_job_controller.shared import Shared
+
+__all__ = ["DiscoveryController"]
+
+log = structlog.get_logger()
+
+_GATHERING: Final = 0.05
+"""Seconds in which changes of nodes are gathered before a source is asked."""
+
+
+class DiscoveryController:
+    """The keys of its queue are names of sources, so that no two results of a source are worked on at once.
+
+    Args:
+        shared: the ways out.
+        queue: names of sources to ask.
+        watched: nodes, HyperNodes, and the configuration.
+    """
+
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], watched: Watched) -> None:
+        self._client, self._recorder, self._shards = shared.client, shared.recorder, shared.shards
+        self._queue, self._hyper_nodes, self._nodes = queue, watched.hyper_nodes, watched.nodes
+        self._sources: dict[str, Source] = {}
+        self._ask: dict[str, Callable[[Source], Awaitable[list[Found] | None]]] = {
+            labels.SOURCE: self._by_labels,
+            ufm.SOURCE: self._by_ufm,
+        }
+        self._configuration: ConfigMap | None = None
+        self._fault = ""  # why the configuration cannot be used
+        watched.configuration.on_change(self._configured)
+        self._nodes.on_change(self._node)
+        self._hyper_nodes.informer.on_change(self._hyper_node)
+
+    def look_at_all(self) -> None:
+        """Ask every source: we have just become responsible."""
+        if self._fault:
+            self._complain("InvalidConfiguration", self._fault)
+        for name in self._sources:
+            self._queue.add(Key("", name))
+
+    async def reconcile(self, key: Key) -> None:
+        """Ask the source of that name, and bring its HyperNodes to what it finds. What it cannot tell changes nothing."""
+        source = self._sources.get(key.name)
+        if source is None:
+            return
+        self._queue.add_after(key, source.interval)
+        found = await self._ask[source.name](source)
+        if found is not None:
+            await self._apply(found, source.name)
+
+    async def _by_labels(self, source: Source) -> list[Found]:
+        nodes = {node.metadata.name: node.metadata.labels for node in self._nodes.values()}
+        return labels.discover(labels.read_types(source.config), nodes, self._there())
+
+    async def _by_ufm(self, source: Source) -> list[Found] | None:
+        try:
+            credentials = await self._credentials(source)
+            verify = source.config.get("insecureSkipVerify") is not True
+            return ufm.discover(await fetch_ports(str(source.config["endpoint"]), credentials, verify=verify))
+        except UfmError as error:
+            self._complain("DiscoveryFailed", f"source ufm: {error}; tried again in {source.interval:.0f} s")
+            return None
+
+    async def _credentials(self, source: Source) -> Credentials:
+        namespace, name = source.secret
+        try:
+            secret = await self._client.get(SECRETS, Key(namespace, name))
+        except NotFound:
+            raise UfmError(f"credentials.secretRef: there is no Secret {namespace}/{name}") from None
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            raise UfmError(f"credentials.secretRef: the Secret {namespace}/{name} may not be read") from None
+        return Credentials.from_secret(secret.get("data") or {})
+
+    async def _apply(self, found: list[Found], source: str) -> None:
+        """Do what is to be done; what one object refuses stops no other and is tried again."""
+        todo = changes(found, self._there(), source)
+        for name in todo.foreign:
+            log.warning("hypernode.foreign", hypernode=name, source=source)
+        failures: list[KubeError] = []
+        for body in todo.create:
+            await self._try(self._create(body), failures)
+        for old, patch in todo.patch:
+            await self._try(self._patch(old, patch), failures)
+        for old in todo.delete:
+            await self._try(self._delete(old), failures)
+        if failures:
+            raise failures[0]
+
+    async def _try(self, what: Awaitable[None], failures: list[KubeError]) -> None:
+        try:
+            await what
+        except KubeError as error:
+            log.warning("hypernode.failed", error=str(error))
+            failures.append(error)
+
+    async def _create(self, body: dict[str, object]) -> None:
+        made = record_of(await self._client.create(HYPER_NODES, body), HyperNode)
+        self._hyper_nodes.put(made)
+        log.info("hypernode.created", hypernode=made.metadata.name)
+
+    async def _patch(self, old: HyperNode, patch: dict[str, object]) -> None:
+        answer = await self._client.patch(HYPER_NODES, old.key, patch, PatchKind.MERGE)
+        self._hyper_nodes.put(record_of(answer, HyperNode))
+        log.info("hypernode.updated", hypernode=old.metadata.name)
+
+    async def _delete(self, old: HyperNode) -> None:
+        try:
+            await self._client.delete(HYPER_NODES, old.key, uid=old.metadata.uid)
+        except NotFound:
+            log.debug("hypernode.gone", hypernode=old.metadata.name)
+        else:
+            log.info("hypernode.deleted", hypernode=old.metadata.name)
+        self._hyper_nodes.gone(old.key, old.metadata.uid)
+
+    def _there(self) -> list[HyperNode]:
+        known = (self._hyper_nodes.get(each.key) for each in self._hyper_nodes.informer.values())
+        return [each for each in known if each is not None]
+
+    def _configured(self, _: ConfigMap | None, new: ConfigMap | None) -> None:
+        """Take over a changed configuration; one that cannot be used leaves the last one in force."""
+        self._configuration, self._fault = new, ""
+        try:
+            self._sources = read_sources(new.data if new is not None else None)
+        except ConfigurationError as error:
+            self._fault = f"{error}; the last configuration stays in force"
+        else:
+            log.info("discovery.configured", sources=sorted(self._sources))
+        self.look_at_all()
+
+    def _node(self, old: NodeMeta | None, new: NodeMeta | None) -> None:
+        source = self._sources.get(labels.SOURCE)
+        if source is None:
+            return
+        relevant = {key for kind in labels.read_types(source.config) for key in kind.labels}
+        before, after = ({key: each.metadata.labels.get(key) for key in relevant} if each else None for each in (old, new))
+        if before != after:
+            self._queue.add_after(Key("", labels.SOURCE), _GATHERING)
+
+    def _hyper_node(self, _: HyperNode | None, new: HyperNode | None) -> None:
+        if new is None and labels.SOURCE in self._sources:
+            self._queue.add_after(Key("", labels.SOURCE), _GATHERING)
+
+    def _complain(self, reason: str, message: str) -> None:
+        log.warning("discovery.failed", reason=reason, error=message)
+        if self._configuration is not None and self._shards.owns(self._configuration.key):
+            self._recorder.event(Reference.of(self._configuration, CONFIG_MAPS), "Warning", reason, message)

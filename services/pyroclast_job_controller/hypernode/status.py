@@ -1,0 +1,77 @@
+"""Keeps the number of nodes in the status of every HyperNode."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from pyroclast.api.records import HyperNode, NodeMeta
+from pyroclast.api.types import HYPER_NODES, Key
+from pyroclast.kube.answers import record_of
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import NotFound
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle.hypernodes.members import depends_on_nodes, node_count
+from pyroclast_job_controller.hypernode.watched import Watched
+from pyroclast_job_controller.shared import Shared
+
+__all__ = ["HyperNodeStatusController"]
+
+log = structlog.get_logger()
+
+_GATHERING: Final = 1.0
+"""Seconds in which changes of nodes are gathered before the HyperNodes are counted anew."""
+
+
+class HyperNodeStatusController:
+    """Counts when a HyperNode changes, and when nodes do that its patterns or labels may select."""
+
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], watched: Watched) -> None:
+        self._client, self._shards, self._clock = shared.client, shared.shards, shared.clock
+        self._gathered_until = -_GATHERING  # by then all HyperNodes are counted anew anyway
+        self._queue, self._hyper_nodes, self._nodes = queue, watched.hyper_nodes, watched.nodes
+        self._hyper_nodes.informer.on_change(self._changed)
+        self._nodes.on_change(self._node)
+
+    def look_at_all(self) -> None:
+        """Count for every HyperNode that is for us: we have just become responsible."""
+        for hyper_node in self._hyper_nodes.informer.values():
+            self._changed(None, hyper_node)
+
+    async def reconcile(self, key: Key) -> None:
+        """Write the number of nodes of the HyperNode of `key`, if it is another than is written there."""
+        hyper_node = self._hyper_nodes.get(key)
+        if hyper_node is None:
+            return
+        count = node_count(hyper_node, {node.metadata.name: node.metadata.labels for node in self._nodes.values()})
+        if count == hyper_node.status.node_count:
+            return
+        patch = {"metadata": {"uid": hyper_node.metadata.uid}, "status": {"nodeCount": count}}
+        try:
+            answer = await self._client.patch(HYPER_NODES, key, patch, PatchKind.MERGE, subresource="status")
+        except NotFound:
+            return
+        self._hyper_nodes.put(record_of(answer, HyperNode))
+        log.info("hypernode.counted", hypernode=key.name, nodes=count)
+
+    def _changed(self, old: HyperNode | None, new: HyperNode | None) -> None:
+        if new is not None and (old is None or old.spec != new.spec or old.status != new.status):
+            self._look(new, 0.0)
+            if depends_on_nodes(new):
+                self._look(new, _GATHERING)  # for nodes that come before others are counted anew
+
+    def _node(self, old: NodeMeta | None, new: NodeMeta | None) -> None:
+        if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
+            return
+        now = self._clock()
+        if now < self._gathered_until:
+            return
+        self._gathered_until = now + _GATHERING
+        for hyper_node in self._hyper_nodes.informer.values():
+            if depends_on_nodes(hyper_node):
+                self._look(hyper_node, _GATHERING)
+
+    def _look(self, hyper_node: HyperNode, after: float) -> None:
+        if self._shards.owns(hyper_node.key):
+            self._queue.add_after(hyper_node.key, after)

@@ -1,0 +1,39 @@
+"""What the HyperNode controllers watch: HyperNodes, labels of nodes, and the one ConfigMap with the sources."""
+
+from __future__ import annotations
+
+import os
+
+from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
+from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, NODES, Key
+from pyroclast.kube.informer import Informer
+from pyroclast.kube.recent import Recent
+from pyroclast_job_controller.shared import Shared
+
+__all__ = ["Watched", "configuration_key"]
+
+
+def configuration_key(name: str, namespace: str) -> Key:
+    """The ConfigMap of this installation. `name`: empty for the usual; `namespace`: where, if the environment does not say."""
+    release = os.environ.get("HELM_RELEASE_NAME") or "volcano"
+    return Key(os.environ.get("KUBE_POD_NAMESPACE") or namespace, name or f"{release}-controller-configmap")
+
+
+class Watched:
+    """Args:
+    shared: the ways out; runs the informers.
+    configuration: the key of the ConfigMap.
+    """
+
+    def __init__(self, shared: Shared, configuration: Key) -> None:
+        self.hyper_nodes = Recent(Informer(shared.client, HYPER_NODES, HyperNode), shared.clock)
+        self.nodes: Informer[NodeMeta] = Informer(shared.client, NODES, NodeMeta)
+        self.configuration: Informer[ConfigMap] = Informer(
+            shared.client,
+            CONFIG_MAPS,
+            ConfigMap,
+            namespace=configuration.namespace,
+            field_selector=f"metadata.name={configuration.name}",
+        )
+        for informer in (self.hyper_nodes.informer, self.nodes, self.configuration):
+            shared.caches.watch(informer)

@@ -1,0 +1,1 @@
+"""The controller of Jobs: what it remembers, and the writes that it does."""

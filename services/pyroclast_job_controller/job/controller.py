@@ -1,0 +1,258 @@
+"""Keeps every Job where its lifecycle says it should be: facts, decide, carry out, record. No rule of a Job is in this file."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Final
+
+import structlog
+
+from pyroclast.api.enums import Action, JobEventReason, JobReason
+from pyroclast.api.records import Command, Job, JobStatus
+from pyroclast.api.types import JOBS, Key
+from pyroclast.kube.errors import ApiError, Conflict, NotFound, is_transient
+from pyroclast.kube.events import Reference
+from pyroclast.kube.recent import LIFETIME
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle.effects import DeletePods
+from pyroclast.lifecycle.job import delays, notices, occurrences
+from pyroclast.lifecycle.job.decide import decide
+from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
+from pyroclast.lifecycle.job.status import is_quiet
+from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, TransientError
+from pyroclast_job_controller.job.actions import JobActions
+from pyroclast_job_controller.job.facts import facts_of
+from pyroclast_job_controller.job.memory import JobMemory, Memories
+from pyroclast_job_controller.job.orphans import Orphans
+from pyroclast_job_controller.shared import Shared
+
+__all__ = ["JobController"]
+
+log = structlog.get_logger()
+
+_ROUNDS: Final = 8
+"""Decisions in one go: a Job that is made new takes three; more than a few mean that what we do does not show."""
+
+_PASSING: Final = 1.0
+"""Seconds to wait for something that passes by itself."""
+
+_CLOSED: Final = 5.0
+"""Seconds until a Job whose namespace is being deleted is looked at again, doubling up to …"""
+
+_LONGEST_CLOSED: Final = 300.0
+"""… this: a namespace that somebody's finalizer holds may stay for days."""
+
+
+class JobController:
+    """Level-triggered: a key says only "look at this Job"; what to do is decided from the facts, never from the event.
+
+    Args:
+        shared: what is watched, and the ways out.
+        actions: the writes.
+        memories: what is remembered beside.
+        queue: keys of Jobs to look at.
+        most_requeues: how often a Job that is refused something is tried before it is terminated; -1: for ever.
+    """
+
+    def __init__(
+        self, shared: Shared, actions: JobActions, memories: Memories, queue: ShardedQueue[Key], *, most_requeues: int = 15
+    ) -> None:
+        self._caches, self._recorder, self._metrics, self._now = shared.caches, shared.recorder, shared.metrics, shared.now
+        self._actions, self._memories, self._queue = actions, memories, queue
+        self._orphans = Orphans(shared)
+        self._most_requeues = most_requeues
+
+    def order(self, job: Job, command: Command) -> None:
+        """A user wants something done with `job`."""
+        what = f"Start to execute command {command.action}, and clean it up to make sure executed not more than once."
+        self._record_event(job, Notice("Normal", JobEventReason.COMMAND_ISSUED, what))
+        message = command.message or f"{command.action} was asked for by a command"
+        self._memories.of(job).orders.append(Order(command.action, JobReason.COMMAND_ISSUED, message))
+        self._queue.add(job.key)
+
+    async def reconcile(self, key: Key) -> None:
+        """Look at the Job of `key` and do what is to be done."""
+        await self._orphans.clear(key)
+        job = self._caches.jobs.get(key)
+        if job is None:
+            self._memories.forget(key)
+            return
+        memory = self._memories.of(job)
+        if self._now() < memory.closed_until:
+            self._queue.add_at(key, memory.closed_until)
+            return
+        if memory.cause is Cause.RIGHTS and self._now() < memory.next_try:
+            self._queue.add_at(key, memory.next_try)
+            return
+        try:
+            await self._catch_up(key, memory)
+            await self._act(key, memory)
+        except Conflict:
+            self._queue.add_rate_limited(key)  # somebody was faster: decide again from what they wrote
+        except NamespaceTerminating:
+            self._closed(key, memory)
+        except (NotFound, TransientError) as obstacle:
+            log.info("job.waits", job=str(key), reason=str(obstacle))
+            self._queue.add_after(key, _PASSING)
+        except Blocked as refusal:
+            await self._refused(key, memory, refusal)
+        except ApiError as error:
+            if is_transient(error):
+                raise
+            message = f"Failed to update job, err: {error.message}"
+            await self._refused(key, memory, Blocked(JobEventReason.JOB_STATUS_ERROR, message, Cause.RIGHTS))
+        else:
+            memory.got_on()
+        if self._caches.pods.is_ahead(job.metadata.uid):
+            self._queue.add_after(key, LIFETIME)
+
+    async def _catch_up(self, key: Key, memory: JobMemory) -> None:
+        """Remember what happened to the pods while nobody watched, and which of those that are no longer seen have gone."""
+        facts = self._facts(key, memory) if memory.is_new or memory.vanished else None
+        if facts is None:
+            return
+        if memory.is_new:
+            known = {each.pod for each in (*delays.remembered(facts), *memory.vanished)}
+            missed = [each for each in occurrences.missed(facts.job, facts.pods, facts.now) if each.pod not in known]
+            others = occurrences.unseen(facts.job, facts.pods, facts.now)
+            await self._actions.really_gone(facts, [each for each in others if each not in missed])
+            memory.vanished += missed
+            memory.is_new = False
+        vanished = list(memory.vanished)
+        for occurrence in await self._actions.really_gone(facts, vanished) if vanished else ():
+            log.info("pod.missed", job=str(key), pod=occurrence.pod)
+            memory.notice(occurrence)
+        memory.vanished = [occurrence for occurrence in memory.vanished if occurrence not in vanished]
+
+    def _closed(self, key: Key, memory: JobMemory) -> None:
+        """Leave the Job alone for a while, ever longer: nothing can be made in its namespace any more."""
+        pause = min(_CLOSED * 2.0 ** min(memory.closed, 60), _LONGEST_CLOSED)
+        log.info("job.namespace_going", job=str(key), seconds=pause)
+        memory.closed, memory.closed_until, memory.was_refused = memory.closed + 1, self._now() + pause, True
+        self._queue.add_at(key, memory.closed_until)
+
+    async def _act(self, key: Key, memory: JobMemory) -> None:
+        """Decide and act until nothing more is to be done now."""
+        for _ in range(_ROUNDS):
+            began = perf_counter()
+            facts = self._facts(key, memory)
+            if facts is None:
+                return
+            decision = decide(facts)
+            memory.look_seconds = perf_counter() - began
+            for effect in decision.effects:
+                await self._actions.carry_out(facts, memory, effect)
+            if not decision.conclusive:
+                if not decision.effects:
+                    self._done_with(facts, memory, decision)
+                continue
+            if await self._write_status(facts, memory, decision.status):
+                self._done_with(facts, memory, decision)
+                continue  # a phase was entered: its work begins at once
+            self._done_with(facts, memory, decision)
+            self._wait(facts, memory, decision)
+            return
+        if any(isinstance(effect, DeletePods) and effect.in_order for effect in decision.effects):
+            self._queue.add(key)  # a long way down goes on when the others had their turn
+            return
+        log.warning("job.restless", job=str(key), rounds=_ROUNDS)
+        self._queue.add_rate_limited(key)
+
+    def _facts(self, key: Key, memory: JobMemory) -> JobFacts | None:
+        job = self._caches.jobs.get(key)
+        return facts_of(self._caches, job, memory, self._now()) if job and job.metadata.uid == memory.uid else None
+
+    async def _write_status(self, facts: JobFacts, memory: JobMemory, status: JobStatus | None) -> bool:
+        """Write the status if it has changed and its turn has come; whether the Job is in another phase now, or at another
+        version.
+        """
+        if status is None:
+            memory.quiet_since = None
+            return False  # an unchanged status costs no write
+        old = facts.job.status
+        if is_quiet(old, status) and (pause := memory.quiet_left()):
+            self._queue.add_after(facts.job.key, pause)  # soon the pods run, and one write tells both
+            return False
+        moved = (status.state.phase, status.version, status.retry_count) != (old.state.phase, old.version, old.retry_count)
+        pause = memory.pace.wait()
+        if pause and not moved:
+            self._queue.add_after(facts.job.key, pause)
+            return False
+        await self._actions.write_status(facts.job, status)
+        memory.pace.written()
+        memory.quiet_since = None
+        if status.state.phase is not old.state.phase:
+            self._metrics.entered(facts.job.key, facts.job.spec.queue, status.state.phase)
+            log.info(
+                "job.phase",
+                job=str(facts.job.key),
+                old=old.state.phase.value,
+                new=status.state.phase.value,
+                reason=status.state.reason,
+                message=status.state.message,
+                version=status.version,
+            )
+        return moved
+
+    def _done_with(self, facts: JobFacts, memory: JobMemory, decision: Decision) -> None:
+        """What `decision` was about is done: say so and forget it."""
+        memory.done_with(decision)
+        for notice in decision.notices:
+            self._record_event(facts.job, notice)
+
+    def _wait(self, facts: JobFacts, memory: JobMemory, decision: Decision) -> None:
+        """Nothing more can be done now: say why, and arrange to look again in time."""
+        self._arm(facts, memory, decision)
+        for pending in notices.waiting(facts):
+            self._record_once(facts.job, memory, pending)
+        if decision.obstacle:
+            raise Blocked(JobEventReason.POD_GROUP_ERROR, f"Failed to create PodGroup, err: {decision.obstacle}")
+        if facts.memory.held:
+            self._queue.add_at(facts.job.key, memory.next_try)
+
+    def _arm(self, facts: JobFacts, memory: JobMemory, decision: Decision) -> None:
+        for response in memory.arm(decision.armed):
+            self._record_event(facts.job, notices.armed(response))
+        if decision.look_again_at is not None:
+            self._queue.add_at(facts.job.key, decision.look_again_at)
+
+    async def _refused(self, key: Key, memory: JobMemory, refusal: Blocked) -> None:
+        """Say why the Job cannot get on, keep its status true, and try again later; give up when it has been refused too
+        often.
+        """
+        counts = memory.was_stopped(refusal, self._now())
+        facts = self._facts(key, memory)
+        if facts is None:
+            return
+        log.info("job.refused", job=str(key), reason=refusal.reason.value, message=str(refusal), times=memory.refusals)
+        self._record_once(facts.job, memory, Notice("Warning", refusal.reason, str(refusal)))
+        decision = decide(facts, idle=True)
+        self._arm(facts, memory, decision)
+        try:
+            await self._write_status(facts, memory, None if refusal.cause is Cause.RIGHTS else decision.status)
+        except Conflict:
+            log.debug("job.conflict", job=str(key))  # it is looked at again in any case
+        except ApiError as error:
+            if is_transient(error):
+                raise
+            log.warning("job.status_refused", job=str(key), message=error.message)
+        if counts and 0 <= self._most_requeues < memory.faults:
+            self._give_up(key, facts.job, memory, refusal)
+            return
+        self._queue.add_at(key, memory.next_try)
+
+    def _give_up(self, key: Key, job: Job, memory: JobMemory, refusal: Blocked) -> None:
+        """Have the Job terminated."""
+        memory.got_on()
+        message = f"Job failed on action {Action.SYNC_JOB} for retry limit reached"
+        self._record_event(job, Notice("Normal", JobEventReason.EXECUTE_ACTION, message))
+        memory.orders.append(Order(Action.TERMINATE_JOB, JobReason.REQUEUE_LIMIT_REACHED, str(refusal)))
+        self._queue.add(key)
+
+    def _record_once(self, job: Job, memory: JobMemory, notice: Notice) -> None:
+        if memory.recorded.get(notice.reason) != notice.message:
+            memory.recorded[notice.reason] = notice.message
+            self._record_event(job, notice)
+
+    def _record_event(self, job: Job, notice: Notice) -> None:
+        self._recorder.event(Reference.of(job, JOBS), notice.type, notice.reason.value, notice.message)

@@ -1,0 +1,38 @@
+"""PodGroups that were left behind by a Job that was deleted without its pods: they go with the last of those."""
+
+from __future__ import annotations
+
+import structlog
+
+from pyroclast.api.types import POD_GROUPS, Key
+from pyroclast.kube.errors import Conflict, NotFound
+from pyroclast.lifecycle.gang import orphans
+from pyroclast_job_controller.caches import ORPHAN
+from pyroclast_job_controller.shared import Shared
+
+__all__ = ["Orphans"]
+
+log = structlog.get_logger()
+
+
+class Orphans:
+    """Nobody owns them, and they would keep their queue Closing for ever."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._client, self._caches = shared.client, shared.caches
+
+    async def clear(self, key: Key) -> None:
+        """Delete the PodGroups of earlier Jobs of that name whose pods have all ended."""
+        for group in self._caches.groups.informer.by_index(ORPHAN, str(key)):
+            job = self._caches.jobs.get(key)
+            if job is not None and orphans.job_uid(group) == job.metadata.uid:
+                continue
+            members = self._caches.pods.informer.by_index(ORPHAN, str(group.key))
+            if group.metadata.is_terminating or orphans.are_alive(members):
+                continue
+            try:
+                await self._client.delete(POD_GROUPS, group.key, uid=group.metadata.uid)
+            except (NotFound, Conflict):
+                log.debug("podgroup.gone", podgroup=str(group.key))
+            else:
+                log.info("podgroup.orphan_deleted", podgroup=str(group.key))

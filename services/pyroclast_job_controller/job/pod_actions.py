@@ -1,0 +1,228 @@
+"""Creating, marking and deleting the pods of a Job."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from pyroclast.api import keys
+from pyroclast.api.enums import JobEventReason
+from pyroclast.api.records import Job, Pod
+from pyroclast.api.types import JOBS, PODS, Key
+from pyroclast.kube.batches import FIRST_BATCH, at_once, slow_start
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    KubeError,
+    NotFound,
+    is_broken,
+    is_terminating_namespace,
+    is_transient,
+)
+from pyroclast.kube.recent import Recent
+from pyroclast.lifecycle.effects import CreatePods, DeletePods, MarkPods, Slot, Victim
+from pyroclast.lifecycle.gang import members, pods
+from pyroclast.lifecycle.job.occurrences import Occurrence
+from pyroclast.lifecycle.times import parse_time
+from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, Outage, TransientError, is_quota
+from pyroclast_job_controller.job.line import Line
+from pyroclast_job_controller.job.memory import JobMemory
+from pyroclast_job_controller.plugins.base import PluginError
+from pyroclast_job_controller.plugins.use import adapted, plugins_of
+
+__all__ = ["PodActions"]
+
+log = structlog.get_logger()
+
+_AT_ONCE: Final = 48
+"""Pods that are being created at the same time: what the client sends at once, so that none of its slots is idle."""
+
+_ITS_NAME: Final = re.compile(r'^pods "[^"]*"')
+"""With what an error about a pod begins: what differs in nothing else is told once."""
+
+_MOST_TOLD: Final = 3
+"""How many errors an Event spells out."""
+
+
+class PodActions:
+    """Carries out the effects on pods. `observe_latency` is told how many milliseconds after its Job each pod was made."""
+
+    def __init__(self, client: Client, recent: Recent[Pod], observe_latency: Callable[[float], None]) -> None:
+        self._client, self._recent, self._observe_latency = client, recent, observe_latency
+        self._line = Line(_AT_ONCE)
+
+    async def carry_out(
+        self, job: Job, effect: CreatePods | MarkPods | DeletePods, memory: JobMemory, *, forwarding: bool
+    ) -> None:
+        """Do it; after a refusal creating begins with one. `forwarding`: the queue sends its Jobs to other clusters.
+
+        Raises:
+            Blocked: the API server does not take them.
+            TransientError: they cannot come now, but will.
+            KubeError: it is not known whether they were taken.
+        """
+        match effect:
+            case CreatePods():
+                await self._create_all(job, effect, forwarding=forwarding, careful=memory.was_refused)
+            case MarkPods():
+                await self._mark_all(job, effect)
+            case DeletePods():
+                await self._delete_all(job, effect, memory)
+
+    async def _create_all(self, job: Job, effect: CreatePods, *, forwarding: bool, careful: bool) -> None:
+        tasks = {task.name: task for task in job.spec.tasks}
+        try:
+            plugins = plugins_of(job)
+        except PluginError as error:
+            raise Blocked(JobEventReason.PLUGIN_ERROR, str(error)) from error
+
+        async def create(slot: Slot) -> None:
+            task = tasks[slot.task]
+            manifest = pods.build(job, task, slot.index, forwarding=forwarding)
+            try:
+                manifest = adapted(plugins, job, task, slot.index, manifest)
+            except PluginError as error:
+                raise Blocked(JobEventReason.PLUGIN_ERROR, str(error)) from error
+            await self._line.enter(ticket)
+            try:
+                await self._create(job, manifest)
+            finally:
+                self._line.leave()
+
+        ticket, first = self._line.ticket(), 1 if careful else FIRST_BATCH
+        by_task = [[slot for slot in effect.slots if slot.task == name] for name in dict.fromkeys(s.task for s in effect.slots)]
+        tries = await asyncio.gather(*(slow_start(slots, create, first=first) for slots in by_task), return_exceptions=True)
+        errors: list[KubeError] = []
+        for found in tries:  # a task that is refused holds up no other
+            if isinstance(found, BaseException):
+                raise found
+            errors += found
+        self._raise(errors, JobEventReason.FAILED_CREATE, "Error creating pods")
+        log.info("pods.created", job=str(job.key), version=job.status.version, pods=len(effect.slots))
+
+    async def _mark_all(self, job: Job, effect: MarkPods) -> None:
+        async def mark(victim: Victim) -> None:
+            key = Key(job.metadata.namespace, victim.name)
+            patch = {"metadata": {"uid": victim.uid, "annotations": {keys.OUT_OF_SYNC: "true"}}}
+            try:
+                self._recent.put(_pod(await self._client.patch(PODS, key, patch, PatchKind.MERGE)))
+            except (NotFound, Conflict):
+                self._recent.gone(key, victim.uid)
+
+        self._raise(await at_once(effect.victims, mark), JobEventReason.FAILED_DELETE, "Error deleting pods")
+
+    async def _delete_all(self, job: Job, effect: DeletePods, memory: JobMemory) -> None:
+        errors: list[KubeError] = []
+        memory.deleted.update(victim.uid for victim in effect.victims)  # before the watch can tell of it
+        if effect.in_order:
+            for victim in effect.victims:
+                errors += await at_once([victim], lambda one: self._delete(job, one))
+        else:
+            errors = await at_once(effect.victims, lambda one: self._delete(job, one))
+        self._raise(errors, JobEventReason.FAILED_DELETE, "Error deleting pods")
+        log.info("pods.deleted", job=str(job.key), version=job.status.version, pods=len(effect.victims))
+
+    async def _create(self, job: Job, manifest: dict[str, Any]) -> None:
+        try:
+            pod = _pod(await self._client.create(PODS, manifest))
+        except AlreadyExists:
+            await self._adopt(job, manifest)
+            return
+        self._recent.put(pod)
+        if job.metadata.creation_timestamp and pod.metadata.creation_timestamp:
+            age = parse_time(pod.metadata.creation_timestamp) - parse_time(job.metadata.creation_timestamp)
+            self._observe_latency(age * 1000)
+
+    async def _adopt(self, job: Job, manifest: dict[str, Any]) -> None:
+        """There is a pod of that name. Either it is ours (an answer was lost), or its owner has to make room."""
+        key = Key(job.metadata.namespace, manifest["metadata"]["name"])
+        pod = _pod(await self._client.get(PODS, key))
+        owner = members.owner_of(pod)
+        if owner is not None and owner.uid == job.metadata.uid:
+            if await self._restore(pod, manifest["metadata"]["labels"]):
+                raise TransientError(f"pod {pod.key} had lost its labels")  # the watch will show it again
+            self._recent.put(pod)
+            return
+        if pod.metadata.is_terminating or (owner is not None and owner.name == job.metadata.name and owner.kind == JOBS.kind):
+            raise TransientError(f"pod {key} of a Job that had the same name is still there")
+        whose, cause = "exists and does not belong to this job", Cause.FAULT
+        if owner is None and pod.metadata.annotations.get(keys.JOB_NAME) == job.metadata.name:
+            whose = "was left behind by a Job of this name that was deleted without its pods: the Job starts when it has gone"
+            cause = Cause.LEFTOVER
+        raise Blocked(JobEventReason.FAILED_CREATE, f"Error creating pods: [pod {key} {whose}]", cause)
+
+    async def really_gone(self, job: Job, vanished: Iterable[Occurrence], *, forwarding: bool) -> list[Occurrence]:
+        """Those of `vanished` whose pod is no more. One that is only no longer seen gets back the labels by which it is watched.
+
+        Raises:
+            TransientError: some are there after all, and will be seen again soon.
+            KubeError: nobody knows.
+        """
+        gone, restored = [], []
+        for occurrence in vanished:
+            key = Key(job.metadata.namespace, occurrence.pod)
+            pod = await self._find(key)
+            owner = members.owner_of(pod) if pod else None
+            is_other = pod is None or owner is None or owner.uid != job.metadata.uid
+            if pod is None or is_other or (occurrence.uid and pod.metadata.uid != occurrence.uid):
+                gone.append(occurrence)
+            elif await self._restore(pod, pods.labels_of(job, occurrence.task, members.index_of(pod), forwarding=forwarding)):
+                restored.append(str(key))
+        if restored:
+            raise TransientError(f"pods had lost their labels: {', '.join(restored)}")
+        return gone
+
+    async def _find(self, key: Key) -> Pod | None:
+        try:
+            return _pod(await self._client.get(PODS, key))
+        except NotFound:
+            return None
+
+    async def _restore(self, pod: Pod, labels: Mapping[str, str]) -> bool:
+        """Give `pod` back all labels that it should have, if it lost the one by which the watch finds it; whether it had."""
+        if keys.JOB_NAME in pod.metadata.labels:
+            return False
+        log.warning("pod.labels_restored", pod=str(pod.key))
+        patch = {"metadata": {"uid": pod.metadata.uid, "labels": dict(labels)}}
+        await self._client.patch(PODS, pod.key, patch, PatchKind.MERGE)
+        return True
+
+    async def _delete(self, job: Job, victim: Victim) -> None:
+        key = Key(job.metadata.namespace, victim.name)
+        try:
+            answer = await self._client.delete(PODS, key, uid=victim.uid)
+        except (NotFound, Conflict):  # it has gone, and perhaps another has its name
+            self._recent.gone(key, victim.uid)
+            return
+        if answer.get("kind") == PODS.kind:
+            self._recent.put(_pod(answer))
+        else:
+            self._recent.gone(key, victim.uid)
+
+    @staticmethod
+    def _raise(errors: list[KubeError], reason: JobEventReason, what: str) -> None:
+        if not errors:
+            return
+        if any(map(is_terminating_namespace, errors)):
+            raise NamespaceTerminating
+        refused = [error for error in errors if not is_transient(error)]
+        told = refused or [error for error in errors if is_broken(error)]
+        if not told:
+            raise errors[0]
+        texts = list({_ITS_NAME.sub("", error.message): error.message for error in reversed(told)}.values())[::-1]
+        cause = Cause.QUOTA if all(isinstance(error, ApiError) and is_quota(error) for error in refused) else Cause.FAULT
+        if len(texts) > _MOST_TOLD:
+            texts[_MOST_TOLD:] = [f"and {len(texts) - _MOST_TOLD} more"]
+        message = f"{what}: [{' '.join(texts)}]"
+        raise Blocked(reason, message, cause) if refused else Outage(reason, message)
+
+
+def _pod(body: dict[str, Any]) -> Pod:
+    return msgspec.convert(body, Pod)

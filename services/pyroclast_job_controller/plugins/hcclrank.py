@@ -1,0 +1,49 @@
+"""The plugin `hcclrank`: gives each pod its rank, for collective communication on Ascend devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.records import Job, Task
+from pyroclast.resources.go_flags import Value
+from pyroclast_job_controller.plugins.base import JobPlugin, Manifest
+from pyroclast_job_controller.plugins.containers import annotated
+from pyroclast_job_controller.plugins.hosts import task_named
+
+__all__ = ["HcclrankPlugin"]
+
+_ANNOTATION: Final = "hccl/rankIndex"
+
+
+class HcclrankPlugin(JobPlugin):
+    """Annotates the pod: with its `RANK` where a variable tells, else by its index, masters before workers."""
+
+    name: ClassVar[str] = "hcclrank"
+    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["hcclrank"]
+    mark: ClassVar[bool] = False
+
+    def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
+        """Add the annotation, unless there is one or the pod has no rank."""
+        if (manifest["metadata"].get("annotations") or {}).get(_ANNOTATION):
+            return manifest
+        rank = _told(manifest) or self._worked_out(job, task, index)
+        return annotated(manifest, _ANNOTATION, rank) if rank else manifest
+
+    def _worked_out(self, job: Job, task: Task, index: int) -> str:
+        if task.name == self.flags.text("master"):
+            return str(index)
+        if task.name != self.flags.text("worker"):
+            return ""
+        master = task_named(job, self.flags.text("master"))
+        return str((master.replicas if master else 0) + index)
+
+
+def _told(pod: Manifest) -> str:
+    """The first variable RANK of a container; empty when there is none, or its value comes from elsewhere."""
+    for container in pod["spec"].get("containers") or ():
+        for entry in container.get("env") or ():
+            if entry.get("name") == "RANK":
+                return str(entry.get("value") or "")
+    return ""

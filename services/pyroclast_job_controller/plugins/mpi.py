@@ -1,0 +1,35 @@
+"""The plugin `mpi`: tells the master where its workers are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.records import Job, Task
+from pyroclast.resources.go_flags import Value
+from pyroclast_job_controller.plugins.base import JobPlugin, Manifest
+from pyroclast_job_controller.plugins.containers import in_each, variable, with_port, with_variables
+from pyroclast_job_controller.plugins.hosts import addresses, task_named
+
+__all__ = ["MpiPlugin"]
+
+_PORT_NAME: Final = "mpijob-port"
+
+
+class MpiPlugin(JobPlugin):
+    """Adds `MPI_HOST` to the containers of the master, and the port of ssh to those of all pods."""
+
+    name: ClassVar[str] = "mpi"
+    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["mpi"]
+
+    def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
+        """Add the port, and to the master the list of workers; a master without a task of workers stays as it is."""
+        port = self.flags.number("port")
+        if task.name != self.flags.text("master"):
+            return in_each(manifest, lambda container: with_port(container, _PORT_NAME, port))
+        workers = task_named(job, self.flags.text("worker"))
+        if workers is None:
+            return manifest
+        pod = in_each(manifest, lambda container: with_port(container, _PORT_NAME, port))
+        return with_variables(pod, [variable("MPI_HOST", ",".join(addresses(job, workers)))])

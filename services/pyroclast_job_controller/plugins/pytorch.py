@@ -1,0 +1,70 @@
+"""The plugin `pytorch`: tells each pod where the master is, how many there are and which one it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.records import Job, Task
+from pyroclast.resources.go_flags import Value
+from pyroclast_job_controller.plugins.base import JobPlugin, Manifest
+from pyroclast_job_controller.plugins.containers import in_each, variable, with_init_container, with_port, with_variables
+from pyroclast_job_controller.plugins.hosts import address, task_named
+
+__all__ = ["PytorchPlugin"]
+
+_PORT_NAME: Final = "pytorchjob-port"
+
+_WAIT: Final = """\
+echo "waiting up to {timeout} s for the master at {host}:{port}"
+elapsed=0
+until nc -z -w 2 {host} {port} 2>/dev/null || (: < /dev/tcp/{host}/{port}) 2>/dev/null; do
+  if [ "$elapsed" -ge {timeout} ]; then
+    echo "the master at {host}:{port} could not be reached within {timeout} s"
+    exit 1
+  fi
+  sleep 2
+  elapsed=$((elapsed + 2))
+done
+echo "the master at {host}:{port} can be reached"
+exit 0
+"""
+"""Connects by `nc`, or by the shell where that knows `/dev/tcp`: an image may have only one of them."""
+
+
+class PytorchPlugin(JobPlugin):
+    """Adds what `torch.distributed` reads: `MASTER_ADDR`, `MASTER_PORT`, `WORLD_SIZE` and `RANK`.
+
+    With `--wait-master-enabled` the containers of the workers start when the master can be reached.
+    """
+
+    name: ClassVar[str] = "pytorch"
+    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["pytorch"]
+
+    def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
+        """Add port and variables to the containers; nothing where there is no master."""
+        master = task_named(job, self.flags.text("master"))
+        if master is None:
+            return manifest
+        worker = task_named(job, self.flags.text("worker"))
+        host, port = address(job, master, 0), self.flags.number("port")
+        variables = {
+            "MASTER_ADDR": host,
+            "MASTER_PORT": str(port),
+            "WORLD_SIZE": str(master.replicas + (worker.replicas if worker else 0)),
+        }
+        if task.name == master.name:
+            variables["RANK"] = "0"
+        elif worker is not None and task.name == worker.name:
+            variables["RANK"] = str(index + 1)
+            manifest = self._waiting(manifest, host, port)
+        pod = in_each(manifest, lambda container: with_port(container, _PORT_NAME, port), init=False)
+        return with_variables(pod, [variable(name, value) for name, value in variables.items()], init=False)
+
+    def _waiting(self, pod: Manifest, host: str, port: int) -> Manifest:
+        if not self.flags.is_set("wait-master-enabled"):
+            return pod
+        script = _WAIT.format(host=host, port=port, timeout=self.flags.number("wait-master-timeout"))
+        image = self.flags.text("wait-master-image")
+        return with_init_container(pod, {"name": "wait-for-master", "image": image, "command": ["sh", "-c", script]})

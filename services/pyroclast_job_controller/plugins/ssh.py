@@ -1,0 +1,89 @@
+"""The plugin `ssh`: pods of a Job log in to each other without a password."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.records import Job, Task
+from pyroclast.api.types import SECRETS
+from pyroclast.resources.go_flags import Value
+from pyroclast_job_controller.plugins.base import JobPlugin, Manifest, PluginObject
+from pyroclast_job_controller.plugins.containers import with_volume
+from pyroclast_job_controller.plugins.hosts import hosts
+
+__all__ = ["SshPlugin"]
+
+_FILES: Final = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
+_HOME: Final = "/root/.ssh"
+_OWNER_ONLY: Final = 0o600
+_READABLE: Final = 0o644
+_HIGHEST_PORT: Final = 65535
+_KEY_BITS: Final = 2048
+_EXPONENT: Final = 65537
+
+
+class SshPlugin(JobPlugin):
+    """A key pair of the Job's own, or the user's, and a client configuration that knows the hosts of all tasks.
+
+    The configuration follows the Job's scale for pods that start later; the keys stay.
+    """
+
+    name: ClassVar[str] = "ssh"
+    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["ssh"]
+
+    def objects(self, job: Job) -> list[PluginObject]:
+        """The Secret; its keys are made when it is."""
+        body = {"data": {"config": _encoded(self._configuration(job).encode())}}
+        private = self.flags.text("ssh-private-key")
+        if private:
+            given = _key_files(private.encode(), self.flags.text("ssh-public-key").encode())
+            return [PluginObject(SECRETS, _secret(job), {"data": given | body["data"]}, follows=(("data", "config"),))]
+        return [PluginObject(SECRETS, _secret(job), body, follows=(("data", "config"),), once=_fresh_keys)]
+
+    def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
+        """Mount the files where ssh looks for them."""
+        path = self.flags.text("ssh-key-file-path")
+        secret = {
+            "secretName": _secret(job),
+            "items": [{"key": key, "path": f".ssh/{key}"} for key in _FILES],
+            "defaultMode": _OWNER_ONLY if path == _HOME else _READABLE,
+        }
+        return with_volume(manifest, {"name": _secret(job), "secret": secret}, {"mountPath": path, "subPath": ".ssh"})
+
+    def _configuration(self, job: Job) -> str:
+        port = self.flags.number("ssh-port")
+        if not 0 < port <= _HIGHEST_PORT:
+            port = int(self.defaults["ssh-port"])
+        lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
+        for task in job.spec.tasks:
+            for host, subdomain in hosts(job, task):
+                lines += [f"Host {host}", f"  HostName {host}.{subdomain}", f"  Port {port}"]
+        return "".join(f"{line}\n" for line in lines)
+
+
+def _secret(job: Job) -> str:
+    return f"{job.metadata.name}-ssh"
+
+
+def _fresh_keys() -> Manifest:
+    """The data of a Secret with a new RSA key pair, in the forms that every ssh reads: PEM (PKCS#1) and one line."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - takes its time, and few Jobs need it
+    from cryptography.hazmat.primitives.asymmetric import rsa  # noqa: PLC0415
+
+    key = rsa.generate_private_key(public_exponent=_EXPONENT, key_size=_KEY_BITS)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return {"data": _key_files(private, public + b"\n")}
+
+
+def _key_files(private: bytes, public: bytes) -> dict[str, str]:
+    return dict(zip(_FILES, map(_encoded, (private, public, public)), strict=False))
+
+
+def _encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()

@@ -1,0 +1,46 @@
+"""The plugin `tensorflow`: tells each pod the cluster and its place in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+import msgspec
+
+from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.records import Job, Task
+from pyroclast.lifecycle.gang.size import total_replicas
+from pyroclast.resources.go_flags import Value
+from pyroclast_job_controller.plugins.base import JobPlugin, Manifest
+from pyroclast_job_controller.plugins.containers import variable, with_variables
+from pyroclast_job_controller.plugins.hosts import address
+
+__all__ = ["TensorflowPlugin"]
+
+_ROLES: Final = ("ps", "worker", "chief", "evaluator")
+"""In the order in which a cluster lists them."""
+_BY_RANK: Final = ("chief", "worker", "ps", "evaluator")
+"""In the order in which a task is taken for one."""
+
+
+class TensorflowPlugin(JobPlugin):
+    """Adds `TF_CONFIG` to the containers, unless the Job is a single pod."""
+
+    name: ClassVar[str] = "tensorflow"
+    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["tensorflow"]
+
+    def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
+        """Append the variable to the containers."""
+        if len(job.spec.tasks) == 1 and total_replicas(job.spec) == 1:
+            return manifest
+        role = next((role for role in _BY_RANK if self.flags.text(role) == task.name), task.name)
+        configuration = {"cluster": self._cluster(job), "task": {"type": role, "index": index}}
+        return with_variables(manifest, [variable("TF_CONFIG", msgspec.json.encode(configuration).decode())], init=False)
+
+    def _cluster(self, job: Job) -> dict[str, list[str]]:
+        port = self.flags.number("port")
+        cluster: dict[str, list[str]] = {}
+        for role in _ROLES:
+            members = [task for task in job.spec.tasks if task.name == self.flags.text(role)]
+            cluster[role] = [f"{address(job, task, index)}:{port}" for task in members for index in range(task.replicas)]
+        return {role: addresses for role, addresses in cluster.items() if addresses}

@@ -1,0 +1,83 @@
+"""Using the plugins of a Job. Whatever one of them raises becomes a PluginError that names it, so that users are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyroclast.api.records import Job, Task
+from pyroclast_job_controller.plugins.base import JobPlugin, Manifest, PluginError, PluginObject
+from pyroclast_job_controller.plugins.registry import find, names_of
+
+__all__ = ["adapted", "body_of", "make", "objects_of", "plugins_of"]
+
+
+def plugins_of(job: Job) -> list[JobPlugin]:
+    """The plugins of `job`, in the order in which they run.
+
+    Raises:
+        PluginError: one is not there, or does not take its arguments.
+    """
+    return [make(job, name) for name in names_of(job)]
+
+
+def make(job: Job, name: str) -> JobPlugin:
+    """The plugin `name` with its arguments in `job`.
+
+    Raises:
+        PluginError: it is not there, or does not take its arguments.
+    """
+    plugin = find(name)
+    try:
+        return plugin(job.spec.plugins[name])
+    except Exception as error:  # the code of a third party
+        raise _failed(name, error) from error
+
+
+def objects_of(plugin: JobPlugin, job: Job) -> list[PluginObject]:
+    """What `plugin` wants to exist beside `job`.
+
+    Raises:
+        PluginError: it cannot tell.
+    """
+    try:
+        return plugin.objects(job)
+    except Exception as error:
+        raise _failed(plugin.name, error) from error
+
+
+def body_of(item: PluginObject) -> Manifest:
+    """The body with which an object is created; takes its time where there are keys to be made, so call it in a thread.
+
+    Raises:
+        PluginError: it cannot be made.
+    """
+    if item.once is None:
+        return item.body
+    try:
+        return _overlaid(item.once(), item.body)
+    except Exception as error:
+        raise PluginError(f"{item.kind.kind} {item.name} cannot be made: {type(error).__name__}: {error}") from error
+
+
+def adapted(plugins: Sequence[JobPlugin], job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
+    """Pod `index` of `task` as `plugins` make it of `manifest`, one after the other.
+
+    Raises:
+        PluginError: one of them cannot.
+    """
+    for plugin in plugins:
+        try:
+            manifest = plugin.pod(job, task, index, manifest)
+        except Exception as error:
+            raise _failed(plugin.name, error) from error
+    return manifest
+
+
+def _overlaid(below: Manifest, above: Manifest) -> Manifest:
+    """`below` with the fields of `above`, which go first."""
+    both = {name: value for name, value in above.items() if isinstance(value, dict) and isinstance(below.get(name), dict)}
+    return {**below, **above, **{name: _overlaid(below[name], value) for name, value in both.items()}}
+
+
+def _failed(name: str, error: Exception) -> PluginError:
+    return error if isinstance(error, PluginError) else PluginError(f"plugin {name} failed: {type(error).__name__}: {error}")

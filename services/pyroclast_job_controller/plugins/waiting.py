@@ -1,0 +1,84 @@
+"""The init container in which a launcher waits for the names of its workers, for `svc --wait-for-workers`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.records import Job, Task
+from pyroclast.lifecycle.gang.size import needed_pods
+from pyroclast.resources.go_flags import parse
+from pyroclast_job_controller.plugins.base import Manifest
+from pyroclast_job_controller.plugins.hosts import addresses, task_named
+
+__all__ = ["NAME", "init_container", "launcher", "workers"]
+
+NAME: Final = "wait-for-workers"
+
+_USUAL: Final = ("launcher", "master")
+"""Names of tasks that launch, where nothing says which one does."""
+
+_SCRIPT: Final = """\
+while :; do
+  found=0
+  for host in {hosts}; do
+    if nslookup "$host" >/dev/null 2>&1 || getent hosts "$host" >/dev/null 2>&1; then
+      found=$((found + 1))
+    else
+      for domain in $(sed -n 's/^search//p' /etc/resolv.conf); do
+        if nslookup "$host.$domain" >/dev/null 2>&1; then found=$((found + 1)); break; fi
+      done
+    fi
+  done
+  if [ "$found" -ge {needed} ]; then break; fi
+  echo "$found of {needed} names of task {task} resolve, waiting for more"
+  sleep 2
+done
+echo "{needed} names of task {task} resolve"
+"""
+"""Asks in three ways: an `nslookup` may not know the search domains, and an image may have only one of the programs."""
+
+
+def launcher(job: Job, given: str) -> str:
+    """The task that launches: `given`, else the master of plugin `mpi`, else one with a usual name; empty: there is none."""
+    if given:
+        return given
+    if "mpi" in job.spec.plugins:
+        return parse(job.spec.plugins["mpi"], BUILT_IN["mpi"]).text("master")
+    return next((name for name in _USUAL if task_named(job, name)), "")
+
+
+def workers(job: Job, task: Task) -> list[Task]:
+    """The tasks that `task`, which launches, waits for: the workers of plugin `mpi`, else all others.
+
+    One that itself waits for the launcher, by `dependsOn`, is left out: both would wait for ever.
+    """
+    named = parse(job.spec.plugins["mpi"], BUILT_IN["mpi"]).text("worker") if "mpi" in job.spec.plugins else ""
+    others = [other for other in job.spec.tasks if other.name != task.name and (not named or other.name == named)]
+    behind = _behind(job, task)
+    return [other for other in others if other.name not in behind and needed_pods(other) > 0]
+
+
+def init_container(job: Job, task: Task, image: str) -> Manifest:
+    """Ends when, of each task of workers, as many names resolve as the gang needs pods."""
+    scripts = [_script(other, addresses(job, other)) for other in workers(job, task)]
+    return {"name": NAME, "image": image, "command": ["sh", "-c", "".join(scripts) or "true"]}
+
+
+def _script(task: Task, hosts: Sequence[str]) -> str:
+    return _SCRIPT.format(hosts=" ".join(hosts), needed=min(needed_pods(task), len(hosts)), task=task.name)
+
+
+def _behind(job: Job, task: Task) -> set[str]:
+    """Names of the tasks that start only after `task`."""
+    behind = {task.name}
+    while True:
+        more = {
+            other.name
+            for other in job.spec.tasks
+            if other.name not in behind and other.depends_on is not None and behind & set(other.depends_on.name)
+        }
+        if not more:
+            return behind
+        behind |= more

@@ -1,0 +1,1 @@
+"""The controller of PodGroups of pods that belong to no Job of ours."""

@@ -1,0 +1,136 @@
+"""Gives a PodGroup to every pod that a scheduler of ours places and that belongs to no Job of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from pyroclast.api import keys
+from pyroclast.api.records import Pod, PodGroup
+from pyroclast.api.types import POD_GROUPS, PODS, Key
+from pyroclast.kube.answers import record_of
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import AlreadyExists, NotFound
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle import plainpods
+from pyroclast.lifecycle.plainpods import Workload
+from pyroclast_job_controller.caches import OWNER
+from pyroclast_job_controller.podgroup.workloads import Owners
+from pyroclast_job_controller.shared import Shared
+
+__all__ = ["PlainPodController"]
+
+log = structlog.get_logger()
+
+
+class PlainPodController:
+    """Looks at each pod when it appears, and again when its PodGroup has gone.
+
+    Args:
+        shared: what is watched, and the ways out.
+        queue: keys of pods to look at.
+        owners: the workloads that pods belong to.
+        schedulers: the names of our schedulers.
+        inherit: whether annotations of the pods' owners count.
+    """
+
+    def __init__(
+        self, shared: Shared, queue: ShardedQueue[Key], owners: Owners, schedulers: Sequence[str], *, inherit: bool
+    ) -> None:
+        self._client, self._pods, self._groups = shared.client, shared.caches.plain_pods, shared.caches.groups
+        self._shards, self._owners = shared.shards, owners
+        self._queue, self._schedulers, self._inherit = queue, frozenset(schedulers), inherit
+        self._pods.on_change(self._changed)
+        self._groups.informer.on_change(self._group)
+
+    def look_at_all(self) -> None:
+        """Look at every pod that is for us: we have just become responsible."""
+        for pod in self._pods.values():
+            self._changed(None, pod)
+
+    def renew(self, owner: str) -> None:
+        """See to the group of the pods that are controlled by `owner`, a uid: any of them will do."""
+        for pod in self._pods.by_index(OWNER, owner):
+            if plainpods.is_in_own_group(pod, self._schedulers) or plainpods.wants_group(pod, self._schedulers):
+                self._look(pod)
+                return
+
+    async def reconcile(self, key: Key) -> None:
+        """See to it that the pod of `key` has a group that is as it says, and is told so."""
+        pod = self._pods.get(key)
+        if pod is None:
+            return
+        name = plainpods.group_name(pod)
+        group = self._groups.get(Key(key.namespace, name))
+        if plainpods.wants_group(pod, self._schedulers):
+            if group is None:
+                await self._create(pod, name)
+            else:
+                await self._update(pod, group)
+            await self._annotate(pod, name)
+        elif group is None and plainpods.is_in_own_group(pod, self._schedulers) and self._still_needs_group(pod):
+            await self._create(pod, name)
+
+    async def _create(self, pod: Pod, name: str) -> None:
+        try:
+            answer = await self._client.create(POD_GROUPS, await self._wanted(pod))
+        except AlreadyExists:
+            log.debug("podgroup.shared", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
+            return
+        self._groups.put(record_of(answer, PodGroup))
+        log.info("podgroup.created", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
+
+    async def _update(self, pod: Pod, group: PodGroup) -> None:
+        """Let the group follow the latest template of the workload."""
+        workload = self._workload(pod)
+        if workload is None or group.metadata.is_terminating or not plainpods.speaks_for(pod, workload):
+            return
+        patch = plainpods.patch(group, await self._wanted(pod))
+        if patch:
+            answer = await self._client.patch(POD_GROUPS, group.key, patch, PatchKind.MERGE)
+            self._groups.put(record_of(answer, PodGroup))
+            log.info("podgroup.updated", podgroup=str(group.key), pod=str(pod.key))
+
+    async def _annotate(self, pod: Pod, name: str) -> None:
+        patch = {"metadata": {"uid": pod.metadata.uid, "annotations": {keys.GROUP_NAME: name}}}
+        try:
+            await self._client.patch(PODS, pod.key, patch, PatchKind.MERGE)
+        except NotFound:
+            return
+        log.info("podgroup.given", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
+
+    async def _wanted(self, pod: Pod) -> dict[str, Any]:
+        return plainpods.manifest(pod, await self._owners.annotations(pod.metadata) if self._inherit else {})
+
+    def _workload(self, pod: Pod) -> Workload | None:
+        owner = pod.metadata.controller
+        return self._owners.workload(pod.metadata.namespace, owner) if owner else None
+
+    def _still_needs_group(self, pod: Pod) -> bool:
+        """A group that has gone with its owner stays away; one of a pod alone, or of a workload that goes on, does not."""
+        if pod.metadata.controller is None:
+            return True
+        workload = self._workload(pod)
+        return workload is not None and not workload.metadata.is_terminating and workload.size > 0
+
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is None and new is not None and plainpods.wants_group(new, self._schedulers):
+            self._look(new)
+
+    def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """A group that has gone while its pods are there is made again."""
+        owner = old.metadata.controller if old is not None and new is None else None
+        if old is None or owner is None or not old.metadata.name.startswith("podgroup-"):
+            return
+        if (owner.api_version, owner.kind) != (PODS.api_version, PODS.kind):
+            self.renew(owner.uid)
+            return
+        pod = self._pods.get(Key(old.metadata.namespace, owner.name))
+        if pod is not None and pod.metadata.uid == owner.uid:
+            self._look(pod)
+
+    def _look(self, pod: Pod) -> None:
+        if self._shards.owns(pod.key):
+            self._queue.add(pod.key)

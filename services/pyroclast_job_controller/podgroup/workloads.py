@@ -1,0 +1,118 @@
+"""The workloads of Kubernetes, as far as PodGroups go: what they say of their pods, and none is kept for one without pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import structlog
+
+from pyroclast.api import records
+from pyroclast.api.records import Meta, OwnerReference
+from pyroclast.api.types import BATCH_JOBS, DAEMON_SETS, POD_GROUPS, REPLICA_SETS, STATEFUL_SETS, Key, ResourceType
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import ApiError, Conflict, NotFound, is_transient
+from pyroclast.kube.informer import Informer
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle import plainpods
+from pyroclast.lifecycle.plainpods import Workload
+from pyroclast_job_controller.shared import Shared
+
+__all__ = ["Owners", "WorkloadController"]
+
+log = structlog.get_logger()
+
+_READ: Final = {(kind.api_version, kind.kind): kind for kind in (REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, BATCH_JOBS)}
+"""Owners whose annotations count."""
+_WATCHED: Final = {REPLICA_SETS: records.ReplicaSet, STATEFUL_SETS: records.StatefulSet, BATCH_JOBS: records.BatchJob}
+
+
+class Owners:
+    """The workloads that are watched, and their annotations. A cluster may lack one of their kinds."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._client: Client = shared.client
+        self.informers: dict[ResourceType, Informer[Any]] = {}
+        for kind, record in _WATCHED.items():
+            self.informers[kind] = Informer(shared.client, kind, record)
+            shared.caches.watch(self.informers[kind], optional=True)
+
+    def workload(self, namespace: str, owner: OwnerReference) -> Workload | None:
+        """What `owner` refers to, if it is watched and known."""
+        kind = _READ.get((owner.api_version, owner.kind))
+        informer = self.informers.get(kind) if kind else None
+        found: Workload | None = informer.get(Key(namespace, owner.name)) if informer else None
+        return found if found is not None and found.metadata.uid == owner.uid else None
+
+    async def annotations(self, meta: Meta) -> dict[str, str]:
+        """Those of all owners of an object; the first that has a key decides."""
+        return plainpods.merged([await self._annotations(meta.namespace, owner) for owner in meta.owner_references])
+
+    async def _annotations(self, namespace: str, owner: OwnerReference) -> dict[str, str]:
+        """None when the owner is of another kind, has gone, or may not be read."""
+        known = self.workload(namespace, owner)
+        if known is not None:
+            return dict(known.metadata.annotations)
+        kind = _READ.get((owner.api_version, owner.kind))
+        if kind is None:
+            return {}
+        try:
+            return (await self._client.get(kind, Key(namespace, owner.name)))["metadata"].get("annotations") or {}
+        except ApiError as error:
+            if is_transient(error) and not isinstance(error, NotFound):
+                raise
+            log.warning("owner.unreadable", owner=f"{owner.kind} {namespace}/{owner.name}", reason=error.message)
+            return {}
+
+
+class WorkloadController:
+    """Deletes the PodGroup of a workload that is scaled to nothing, and has it made again when there are pods after all.
+
+    Args:
+        shared: what is watched, and the ways out.
+        queue: keys of workloads; those of the same name in several kinds are looked at together.
+        owners: the workloads.
+        renew: asked to see to the PodGroup of the pods of the workload of that uid.
+    """
+
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], owners: Owners, renew: Callable[[str], None]) -> None:
+        self._client, self._groups, self._shards = shared.client, shared.caches.groups, shared.shards
+        self._queue, self._owners, self._renew = queue, owners, renew
+        for informer in owners.informers.values():
+            informer.on_change(self._changed)
+
+    def look_at_all(self) -> None:
+        """Look at every workload that is for us: we have just become responsible."""
+        for informer in self._owners.informers.values():
+            for workload in informer.values():
+                self._changed(None, workload)
+
+    async def reconcile(self, key: Key) -> None:
+        """Bring the PodGroups of the workloads of that key in line with their size."""
+        for workload in self._of(key):
+            group = self._groups.get(Key(key.namespace, plainpods.workload_group(workload)))
+            if workload.metadata.is_terminating:
+                continue
+            if workload.size > 0:
+                if group is None:
+                    self._renew(workload.metadata.uid)
+                continue
+            if group is None or group.metadata.is_terminating:
+                continue
+            try:
+                await self._client.delete(POD_GROUPS, group.key, uid=group.metadata.uid)
+            except (NotFound, Conflict):
+                log.debug("podgroup.gone", podgroup=str(group.key))
+            else:
+                log.info("podgroup.deleted", podgroup=str(group.key), reason="scaled to zero")
+            self._groups.gone(group.key, group.metadata.uid)
+
+    def _of(self, key: Key) -> Iterator[Workload]:
+        for informer in self._owners.informers.values():
+            workload = informer.get(key)
+            if workload is not None:
+                yield workload
+
+    def _changed(self, old: Workload | None, new: Workload | None) -> None:
+        if new is not None and (old is None or old.size != new.size) and self._shards.owns(new.key):
+            self._queue.add(new.key)

@@ -1,0 +1,106 @@
+"""`python -m pyroclast_job_controller.selftest`: runs a gang of two pods through the system that is installed.
+
+`helm test` starts it; it is no part of the controller, and shares its image only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from typing import Any, Final, TextIO
+
+from pyroclast.api.enums import JobPhase
+from pyroclast.api.types import JOBS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import ConfigError, load_config
+from pyroclast.kube.errors import KubeError, NotFound
+
+__all__ = ["main", "manifest", "run"]
+
+POLL_SECONDS: Final = 1.0
+ENDED: Final = {JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED}
+
+
+def manifest(name: str, namespace: str, image: str, scheduler: str) -> dict[str, Any]:
+    """A Job of two pods that start together and end at once."""
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {
+        "name": "one",
+        "image": image,
+        "command": ["sh", "-c", "echo one of two"],
+        "securityContext": security,
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
+    }
+    task = {
+        "name": "pair",
+        "replicas": 2,
+        "policies": [{"event": "TaskCompleted", "action": "CompleteJob"}],
+        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+    }
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minAvailable": 2, "schedulerName": scheduler, "queue": "default", "tasks": [task]},
+    }
+
+
+async def run(client: Client, job: dict[str, Any], seconds: float) -> bool:
+    """Submit `job`, say what becomes of it, and delete it; whether it completed within `seconds`."""
+    key = Key(job["metadata"]["namespace"], job["metadata"]["name"])
+    await client.create(JOBS, job)
+    phase, message = "", "nothing has looked at it yet: do the controllers run?"
+    try:
+        async with asyncio.timeout(seconds):
+            while phase not in ENDED:
+                await asyncio.sleep(POLL_SECONDS)
+                state = ((await client.get(JOBS, key)).get("status") or {}).get("state") or {}
+                if state.get("phase", "") != phase:
+                    _say(sys.stdout, f"{key}  {state['phase']}  {state.get('message', '')}")
+                phase, message = state.get("phase", ""), state.get("message", message)
+    except TimeoutError:
+        _say(sys.stderr, f"{key} is {phase or 'not looked at'} after {seconds:g} s: {message}")
+    finally:
+        await _delete(client, key)
+    return phase == JobPhase.COMPLETED
+
+
+def _say(out: TextIO, line: str) -> None:
+    out.write(f"{line}\n")
+    out.flush()
+
+
+async def _delete(client: Client, key: Key) -> None:
+    try:
+        await client.delete(JOBS, key, propagation="Background")
+    except NotFound:
+        _say(sys.stderr, f"{key} was deleted by somebody else")
+
+
+async def _main(namespace: str, image: str, scheduler: str, seconds: float) -> int:
+    name = f"pyroclast-test-{secrets.token_hex(3)}"
+    try:
+        async with Client(load_config(), user_agent="pyroclast-selftest") as client:
+            return 0 if await run(client, manifest(name, namespace, image, scheduler), seconds) else 1
+    except (ConfigError, KubeError) as error:
+        _say(sys.stderr, f"{namespace}/{name}: {error}")
+        return 1
+
+
+def main() -> int:
+    """The exit status: 0 when the gang completed."""
+    if len(sys.argv) != 5:
+        _say(sys.stderr, f"usage: {sys.argv[0]} NAMESPACE IMAGE SCHEDULER SECONDS")
+        return 2
+    namespace, image, scheduler, seconds = sys.argv[1:]
+    return asyncio.run(_main(namespace, image, scheduler, float(seconds)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""NodeShards: nodes divided among schedulers."""
