@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from datetime import timedelta
+from typing import Final
 
+from pydantic import Field, field_validator
+
+from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.selection import check
 from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings
 
-__all__ = ["JobFlowSettings"]
+__all__ = ["FLOW", "TEMPLATE", "JobFlowSettings"]
+
+FLOW: Final = "jobflow-controller"
+TEMPLATE: Final = "jobtemplate-controller"
 
 
 class JobFlowSettings(LeaderElectionSettings):
@@ -17,4 +25,25 @@ class JobFlowSettings(LeaderElectionSettings):
     kube_api_burst: int = Field(2000, ge=0, description="how many of them at once")
     listen_address: str = Field(":8081", description="where to serve /metrics")
     controllers: CommaSeparated = Field(("*",), description="which controllers run: name, -name, or * for all")
-    max_requeue_num: int = Field(15, description="how often what is refused is tried before it is given up; negative: for ever")
+    worker_threads: int = Field(8, ge=1, description="how many JobFlows are looked at at once")
+    max_requeue_num: int = Field(
+        15, description="after how many refusals of a Job an Event says so; it is tried on, but rarely; negative: no Event"
+    )
+    probe_workers: int = Field(32, ge=1, description="how many probes of pods run at once")
+    probe_period: Duration = Field(timedelta(seconds=10), description="longest time between two tries of a probe")
+    probe_timeout: Duration = Field(timedelta(seconds=1), description="how long one probe may take")
+    probe_success_threshold: int = Field(1, ge=1, description="how often in a row probes must pass")
+    probe_local_addresses: bool = Field(default=False, description="probe loopback and link-local addresses too")
+
+    @field_validator("controllers")
+    @classmethod
+    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        check(names)
+        return names
+
+    @field_validator("probe_period", "probe_timeout")
+    @classmethod
+    def _is_positive(cls, duration: timedelta) -> timedelta:
+        if duration <= timedelta():
+            raise ValueError("must be longer than 0s")
+        return duration

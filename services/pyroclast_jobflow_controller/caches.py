@@ -1,0 +1,43 @@
+"""What the controllers watch, and what their own writes add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from pyroclast.api.records import Job, JobFlow, JobTemplate
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS
+from pyroclast.kube.client import Client
+from pyroclast.kube.informer import Informer
+from pyroclast.kube.recent import GROUP, Recent
+from pyroclast.lifecycle.flow.names import flows_of, template_of
+
+__all__ = ["TEMPLATE", "Caches"]
+
+TEMPLATE: Final = "template"
+"""Index of flows and Jobs: `namespace/name` of the templates that they use."""
+
+
+class Caches:
+    """The informers of all controllers of this process. `clock` counts seconds; any origin will do."""
+
+    def __init__(self, client: Client, clock: Callable[[], float]) -> None:
+        self.flows = Recent(Informer(client, JOB_FLOWS, JobFlow, indexers={TEMPLATE: _templates_of_flow}), clock)
+        self.templates: Informer[JobTemplate] = Informer(client, JOB_TEMPLATES, JobTemplate)
+        self.jobs = Recent(
+            Informer(client, JOBS, Job, indexers={GROUP: _flows_of_job, TEMPLATE: _template_of_job}), clock, _flows_of_job
+        )
+        self.informers: tuple[Informer[Any], ...] = (self.flows.informer, self.templates, self.jobs.informer)
+
+
+def _templates_of_flow(flow: JobFlow) -> Iterable[str]:
+    return {f"{flow.metadata.namespace}/{entry.name}" for entry in flow.spec.flows}
+
+
+def _flows_of_job(job: Job) -> Iterable[str]:
+    return [str(key) for key in flows_of(job)]
+
+
+def _template_of_job(job: Job) -> Iterable[str]:
+    template = template_of(job)
+    return (str(template),) if template is not None else ()

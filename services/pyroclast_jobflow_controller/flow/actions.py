@@ -1,0 +1,193 @@
+"""Carrying out the effects of a decision about a flow. All writes for flows go through here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from pyroclast.api import keys
+from pyroclast.api.enums import FlowReason, PodPhase
+from pyroclast.api.records import FlowStatus, Job, JobFlow, Pod
+from pyroclast.api.types import JOB_FLOWS, JOBS, PODS, Key
+from pyroclast.kube.batches import at_once, slow_start
+from pyroclast.kube.client import Client, PatchKind, encode
+from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, is_broken, is_transient
+from pyroclast.lifecycle.flow.facts import AddFinalizer, CreateJob, DeleteJob, Effect, FlowFacts, Refused, ReleaseFlow
+from pyroclast.lifecycle.flow.jobs import manifest
+from pyroclast.lifecycle.flow.names import is_owned
+from pyroclast.lifecycle.flow.patch import PatchError
+from pyroclast.lifecycle.flow.status import difference
+from pyroclast.lifecycle.gang import members
+from pyroclast_jobflow_controller.caches import Caches
+from pyroclast_jobflow_controller.flow.memory import FlowMemory
+
+__all__ = ["FlowActions"]
+
+log = structlog.get_logger()
+
+_FIRST_RETRY: Final = 0.05
+"""Seconds before a Job that was refused is tried again; each further refusal doubles it …"""
+
+_LONGEST_RETRY: Final = 300.0
+"""… up to this: a queue that opens is noticed within minutes."""
+
+
+class FlowActions:
+    """The hands of the flow controller. Every answer of the server is remembered until the watch has brought it too."""
+
+    def __init__(self, client: Client, caches: Caches) -> None:
+        self._client, self._caches = client, caches
+
+    async def carry_out(self, facts: FlowFacts, memory: FlowMemory, effects: Sequence[Effect]) -> list[str]:
+        """Do it; the names of the Jobs that were made. What stops one Job stops no other, and is remembered.
+
+        Raises:
+            KubeError: something did not work that may well work later, or nobody knows whether it did.
+        """
+        flow = facts.flow
+        made: list[str] = []
+        for effect in effects:
+            match effect:
+                case AddFinalizer():
+                    await self._set_finalizers(flow, (*flow.metadata.finalizers, keys.FLOW_FINALIZER))
+                case ReleaseFlow():
+                    await self._set_finalizers(
+                        flow, tuple(each for each in flow.metadata.finalizers if each != keys.FLOW_FINALIZER)
+                    )
+                case CreateJob() | DeleteJob():
+                    pass  # all at the same time, below
+
+        async def create(effect: CreateJob) -> None:
+            if await self._create(flow, memory, effect, facts.now):
+                made.append(effect.name)
+
+        deletions = [effect for effect in effects if isinstance(effect, DeleteJob)]
+        creations = [effect for effect in effects if isinstance(effect, CreateJob)]
+        errors = await at_once(deletions, lambda effect: self._delete(flow, memory, effect))
+        errors += await slow_start(creations, create, first=1 if memory.refused else 8)
+        if errors:
+            raise errors[0]
+        return made
+
+    async def write_status(self, flow: JobFlow, memory: FlowMemory, status: FlowStatus) -> JobFlow:
+        """Change the status, if `flow` is the newest; the flow with it.
+
+        Raises:
+            Conflict: it is not.
+        """
+        meta = flow.metadata
+        patch = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": difference(flow.status, status),
+        }
+        answer = await self._client.patch(JOB_FLOWS, flow.key, patch, PatchKind.MERGE, subresource="status")
+        memory.written = answer["metadata"]["resourceVersion"]
+        # the answer may be large, and holds what we sent: its version is all that is new
+        written = msgspec.structs.replace(meta, resource_version=memory.written)
+        flow = msgspec.structs.replace(flow, metadata=written, status=status)
+        self._caches.flows.put(flow)
+        return flow
+
+    async def exit_code(self, flow: JobFlow, job: Job) -> int | None:
+        """The exit code of the first pod of `job` that failed; None when no pod tells."""
+        selector = f"{keys.JOB_NAME}={job.metadata.name}"
+        items, _ = await self._client.list(PODS, flow.metadata.namespace, label_selector=selector)
+        pods = [msgspec.convert(item, Pod) for item in items]
+        failed = [pod for pod in pods if _owner_uid(pod) == job.metadata.uid and pod.status.phase is PodPhase.FAILED]
+        failed.sort(key=lambda pod: (_finished_at(pod), pod.metadata.name))
+        return next((code for pod in failed if (code := members.exit_code(pod))), None)
+
+    async def _set_finalizers(self, flow: JobFlow, finalizers: tuple[str, ...]) -> None:
+        meta = flow.metadata
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
+        try:
+            answer = await self._client.patch(JOB_FLOWS, flow.key, patch, PatchKind.MERGE)
+        except NotFound:
+            log.debug("flow.gone", flow=str(flow.key))
+            answer = {}
+        if not answer or (meta.is_terminating and not finalizers):
+            self._caches.flows.gone(flow.key, meta.uid)
+        else:
+            self._caches.flows.put(msgspec.json.decode(encode(answer), type=JobFlow))
+
+    async def _create(self, flow: JobFlow, memory: FlowMemory, effect: CreateJob, now: float) -> bool:
+        """Make a Job; whether it was made here and now.
+
+        Raises:
+            KubeError: it may work later, or has worked.
+        """
+        try:
+            body = manifest(flow, effect)
+        except PatchError as error:
+            self._refuse(memory, effect.name, FlowReason.PATCH_INVALID, str(error), now)
+            return False
+        try:
+            answer = await self._client.create(JOBS, body)
+        except AlreadyExists:
+            await self._adopt(flow, memory, effect, now)
+            return False
+        except ApiError as error:
+            if is_transient(error) and not is_broken(error):
+                raise
+            self._refuse(memory, effect.name, FlowReason.JOB_REFUSED, error.message, now)
+            return False
+        self._keep(memory, _job(answer))
+        log.info("job.made", flow=str(flow.key), job=effect.name, retry=effect.retry)
+        return True
+
+    async def _adopt(self, flow: JobFlow, memory: FlowMemory, effect: CreateJob, now: float) -> None:
+        """There is a Job of that name. Either it is ours (an answer was lost, a replica was faster), or it is in the way."""
+        job = _job(await self._client.get(JOBS, Key(flow.metadata.namespace, effect.name)))
+        if is_owned(flow, job):
+            self._keep(memory, job)
+            return
+        message = f"there is a Job {effect.name} already that does not belong to this flow"
+        self._refuse(memory, effect.name, FlowReason.JOB_NAME_TAKEN, message, now)
+
+    async def _delete(self, flow: JobFlow, memory: FlowMemory, effect: DeleteJob) -> None:
+        key = Key(flow.metadata.namespace, effect.name)
+        ghost = memory.ghosts.get(effect.name)
+        if ghost is not None and ghost.metadata.uid == effect.uid:
+            del memory.ghosts[effect.name]
+            return
+        try:
+            answer = await self._client.delete(JOBS, key, uid=effect.uid, propagation="Background")
+        except (NotFound, Conflict):
+            log.debug("job.gone", job=str(key))
+            answer = {}
+        if answer.get("kind") == JOBS.kind and (answer.get("metadata") or {}).get("finalizers"):
+            self._caches.jobs.put(_job(answer))
+        else:
+            self._caches.jobs.gone(key, effect.uid)
+        log.info("job.deleted", flow=str(flow.key), job=effect.name)
+
+    def _keep(self, memory: FlowMemory, job: Job) -> None:
+        memory.forget_job(job.metadata.name)
+        self._caches.jobs.put(job)
+
+    def _refuse(self, memory: FlowMemory, name: str, reason: FlowReason, message: str, now: float) -> None:
+        """Remember that a Job cannot be made, and when it is tried again."""
+        times = memory.refusals.get(name, 0)
+        memory.refusals[name] = times + 1
+        pause = min(_FIRST_RETRY * 2.0 ** min(times, 60), _LONGEST_RETRY)
+        memory.refused[name] = Refused(reason, message, now + pause)
+        log.info("job.refused", job=name, reason=reason.value, message=message, times=times + 1)
+
+
+def _job(answer: dict[str, Any]) -> Job:
+    """The record of a Job that the server sent; by way of JSON, because records keep parts of it raw."""
+    return msgspec.json.decode(encode(answer), type=Job)
+
+
+def _owner_uid(pod: Pod) -> str:
+    owner = members.owner_of(pod)
+    return owner.uid if owner is not None else ""
+
+
+def _finished_at(pod: Pod) -> str:
+    statuses = pod.status.container_statuses
+    terminated = statuses[0].state.terminated if statuses else None
+    return (terminated.finished_at if terminated is not None else None) or "9999"

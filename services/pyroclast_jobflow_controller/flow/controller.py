@@ -1,0 +1,146 @@
+"""Keeps every flow where its lifecycle says it should be: facts, decide, carry out, record. No rule of a flow is in this file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from pyroclast.api.enums import FlowPhase
+from pyroclast.api.records import FlowStatus, JobFlow
+from pyroclast.api.types import JOB_FLOWS, Key
+from pyroclast.kube.errors import Conflict, NotFound
+from pyroclast.kube.events import Reference
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle.flow.decide import decide
+from pyroclast.lifecycle.flow.facts import Decision, FlowFacts, ReleaseFlow
+from pyroclast_jobflow_controller.flow.actions import FlowActions
+from pyroclast_jobflow_controller.flow.facts import facts_of
+from pyroclast_jobflow_controller.flow.memory import FlowMemory, Memories
+from pyroclast_jobflow_controller.flow.probes import ProbeController
+from pyroclast_jobflow_controller.shared import Shared
+
+__all__ = ["FlowController"]
+
+log = structlog.get_logger()
+
+_ROUNDS: Final = 12
+"""Decisions in one go: a flow that starts and ends at once takes six; more than a few mean that what we do does not show."""
+
+
+class FlowController:
+    """Level-triggered: a key says only "look at this flow"; what to do is decided from the facts, never from the event.
+
+    Args:
+        shared: what is watched, and the ways out.
+        actions: the writes.
+        probes: what asks pods.
+        memories: what is remembered beside.
+        queue: keys of flows to look at.
+        most_requeues: after how many refusals in a row an Event says that a Job cannot be made; negative: never.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        actions: FlowActions,
+        probes: ProbeController,
+        memories: Memories,
+        queue: ShardedQueue[Key],
+        *,
+        most_requeues: int = 15,
+    ) -> None:
+        self._caches, self._recorder, self._metrics, self._now = shared.caches, shared.recorder, shared.metrics, shared.now
+        self._actions, self._probes, self._memories, self._queue = actions, probes, memories, queue
+        self._most_requeues = most_requeues
+
+    async def reconcile(self, key: Key) -> None:
+        """Look at the flow of `key` and do what is to be done."""
+        flow = self._caches.flows.get(key)
+        if flow is None:
+            self._memories.forget(key)
+            self._probes.want(key, ())
+            return
+        memory = self._memories.of(flow)
+        try:
+            await self._bring_about(key, memory)
+        except Conflict:
+            self._queue.add_rate_limited(key)  # somebody was faster: decide again from what they wrote
+        except NotFound as error:
+            log.info("flow.waits", flow=str(key), reason=str(error))  # the flow or its namespace is going
+            self._queue.add_rate_limited(key)
+
+    async def _bring_about(self, key: Key, memory: FlowMemory) -> None:
+        """Decide and act until nothing more is to be done now."""
+        for _ in range(_ROUNDS):
+            flow = self._caches.flows.get(key)
+            if flow is None or flow.metadata.uid != memory.uid:
+                return
+            facts = facts_of(self._caches, flow, self._memories.of(flow), self._now())
+            decision = decide(facts)
+            if await self._step(facts, memory, decision):
+                continue
+            self._probes.want(key, decision.probes)
+            if decision.look_again_at is not None:
+                self._queue.add_at(key, decision.look_again_at)
+            return
+        log.warning("flow.restless", flow=str(key), rounds=_ROUNDS)
+        self._queue.add_rate_limited(key)
+
+    async def _step(self, facts: FlowFacts, memory: FlowMemory, decision: Decision) -> bool:
+        """Carry out one decision; whether to decide again at once."""
+        flow = facts.flow
+        if decision.exit_codes:
+            for name in decision.exit_codes:
+                job = facts.jobs.get(name)
+                code = await self._actions.exit_code(flow, job) if job is not None else None
+                memory.exit_codes[name] = (job.metadata.uid if job is not None else "", code)
+            return True
+        if flow.metadata.is_terminating and decision.status is not None:
+            flow = await self._record(flow, memory, decision.status)  # before it goes
+        if decision.effects:
+            made = await self._actions.carry_out(facts, memory, decision.effects)
+            for name in made:
+                self._tell(flow, "Normal", "Created", f"create a job named {name}!")
+            self._give_up(flow, memory)
+            return not any(isinstance(effect, ReleaseFlow) for effect in decision.effects)
+        if flow.metadata.is_terminating or decision.status is None or decision.status == flow.status:
+            memory.lay_ghosts(facts.jobs)
+            return False
+        before = flow.status.state.phase
+        pause = memory.pace.wait()
+        if pause and decision.status.state.phase is before:
+            self._queue.add_after(flow.key, pause)
+            return False
+        await self._record(flow, memory, decision.status)
+        memory.lay_ghosts(facts.jobs)
+        for notice in decision.notices:
+            self._tell(flow, notice.type, notice.reason, notice.message)
+        return decision.waits_for_status or decision.status.state.phase is not before
+
+    async def _record(self, flow: JobFlow, memory: FlowMemory, status: FlowStatus) -> JobFlow:
+        """Write the status if it has changed; the flow as it is then."""
+        old, new = flow.status.state.phase, status.state.phase
+        if status == flow.status:
+            return flow
+        written = await self._actions.write_status(flow, memory, status)
+        memory.pace.written()
+        if new is not old:
+            self._metrics.entered(flow.metadata.namespace, new)
+            log.info("flow.phase", flow=str(flow.key), old=old.value, new=new.value)
+        if new in (FlowPhase.SUCCEED, FlowPhase.FAILED):
+            memory.refused.clear()
+        return written
+
+    def _give_up(self, flow: JobFlow, memory: FlowMemory) -> None:
+        """Tell users of Jobs that were refused too often; they are tried on, but rarely."""
+        for name, refused in memory.refused.items():
+            if memory.refusals.get(name) == self._most_requeues + 1 and self._most_requeues >= 0:
+                memory.refusals[name] += 1
+                cause = (
+                    f"sync jobflow {flow.metadata.name} failed for {refused.message}, event is OutOfSync, action is SyncJobFlow"
+                )
+                self._tell(flow, "Warning", "SyncJobFlow", f"SyncJobFlow JobFlow failed for {cause}")
+
+    def _tell(self, flow: JobFlow, type_: str, reason: str, message: str) -> None:
+        self._recorder.event(Reference.of(flow, JOB_FLOWS), type_, reason, message)

@@ -1,0 +1,146 @@
+"""Runs the probes of waiting entries, again and again until they pass, and wakes the flow when the answer changes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+import structlog
+
+from pyroclast.api import keys
+from pyroclast.api.records import Pod
+from pyroclast.api.types import PODS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbeRequest
+from pyroclast.lifecycle.gang import members
+from pyroclast_jobflow_controller.flow.memory import Memories
+from pyroclast_jobflow_controller.flow.reach import Reach
+from pyroclast_jobflow_controller.settings import JobFlowSettings
+
+__all__ = ["ProbeController", "ProbeKey"]
+
+log = structlog.get_logger()
+
+_FIRST_PAUSE = 1.0
+"""Seconds until probes that did not pass are run again; doubles up to the period of the settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeKey:
+    """The probes of one entry at one of its targets."""
+
+    flow: Key
+    entry: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.flow}/{self.entry}/{self.target}"
+
+
+@dataclass(slots=True)
+class _Course:
+    """How it went so far: `passes` in a row, and the pause before the next try."""
+
+    request: ProbeRequest
+    passes: int = 0
+    pause: float = field(default=_FIRST_PAUSE)
+
+
+class ProbeController:
+    """As many probes at the same time as the queue has workers; one that hangs is given up after the timeout of the settings.
+
+    Args:
+        client: the API server, for the pods' addresses.
+        reach: goes out to them.
+        memories: takes the answers.
+        flows: the flows to wake.
+        queue: probes to run.
+        settings: period, threshold.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        reach: Reach,
+        memories: Memories,
+        *,
+        flows: ShardedQueue[Key],
+        queue: ShardedQueue[ProbeKey],
+        settings: JobFlowSettings,
+    ) -> None:
+        self._client, self._reach, self._memories, self._flows, self._queue = client, reach, memories, flows, queue
+        self._period = settings.probe_period.total_seconds()
+        self._threshold = settings.probe_success_threshold
+        self._courses: dict[Key, dict[ProbeKey, _Course]] = {}
+
+    def look_at_all(self) -> None:
+        """Nothing to begin with: flows say what they want."""
+
+    def want(self, flow: Key, requests: Sequence[ProbeRequest]) -> None:
+        """From now on these are the probes of the flow."""
+        before = self._courses.pop(flow, {})
+        if not requests:
+            return
+        courses = self._courses[flow] = {}
+        for request in requests:
+            key = ProbeKey(flow, request.entry, request.target)
+            known = before.get(key)
+            courses[key] = known if known is not None and known.request == request else _Course(request)
+            if courses[key] is not known:
+                self._queue.add(key)
+
+    def clear(self, selected: Callable[[Key], bool]) -> None:
+        """Forget the probes of all flows for which `selected` holds."""
+        for flow in [flow for flow in self._courses if selected(flow)]:
+            del self._courses[flow]
+
+    async def reconcile(self, key: ProbeKey) -> None:
+        """Run the probes of `key` once."""
+        course = self._courses.get(key.flow, {}).get(key)
+        memory = self._memories.known(key.flow)
+        if course is None or memory is None:
+            return
+        missing = await self._missing(key.flow.namespace, course.request)
+        course.passes = 0 if missing else course.passes + 1
+        passed = course.passes >= self._threshold
+        answer = ProbeAnswer(passed, "" if passed else missing or f"passed {course.passes} of {self._threshold} times")
+        if memory.answers.get((key.entry, key.target)) != answer:
+            memory.answers[key.entry, key.target] = answer
+            log.info("probe.answered", probe=str(key), passed=passed, reason=answer.message)
+            self._flows.add(key.flow)
+        if not passed:
+            pause = _FIRST_PAUSE if course.passes else course.pause
+            course.pause = min(course.pause * 2, self._period)
+            self._queue.add_after(key, min(pause, self._period))
+
+    async def _missing(self, namespace: str, request: ProbeRequest) -> str:
+        """What does not pass, in words; empty when all does."""
+        for job in request.jobs:
+            items, _ = await self._client.list(PODS, namespace, label_selector=f"{keys.JOB_NAME}={job}")
+            pods = [msgspec.convert(item, Pod) for item in items]
+            checks = [(http.task_name, partial(self._reach.get, probe=http)) for http in request.http]
+            checks += [(tcp.task_name, partial(self._reach.connect, port=tcp.port)) for tcp in request.tcp]
+            for task, check in checks:
+                if problem := await _at_pods(pods, task, check):
+                    return problem
+        return ""
+
+
+async def _at_pods(pods: Sequence[Pod], task: str, check: Callable[[str], Awaitable[str]]) -> str:
+    """What does not pass at the ready pods of a task, of which there must be one; an empty name means all tasks."""
+    ready = [pod for pod in pods if task in ("", members.task_of(pod)) and _is_ready(pod)]
+    if not ready:
+        return f"no pod of task {task} is ready" if task else "no pod is ready"
+    for pod in ready:
+        if problem := await check(pod.status.pod_ip):
+            return f"pod {pod.metadata.name}: {problem}"
+    return ""
+
+
+def _is_ready(pod: Pod) -> bool:
+    if pod.metadata.is_terminating or not pod.status.pod_ip:
+        return False
+    return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)

@@ -1,0 +1,89 @@
+"""Going out to pods: HTTP requests and TCP connections, within a time limit, and to no address that is not a pod's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from pyroclast.api.records import HttpGetProbe
+
+__all__ = ["Reach"]
+
+
+class Reach:
+    """An async context manager. All answers are what went wrong, in words; empty when all is well.
+
+    Args:
+        timeout: seconds for one probe from beginning to end.
+        local: whether loopback and link-local addresses are probed too: with pods that are processes of this machine they are
+            what pods have, on a cluster they are a way to what only the machine itself should reach.
+    """
+
+    def __init__(self, timeout: float, *, local: bool = False) -> None:
+        self._timeout, self._local = timeout, local
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        limit = aiohttp.ClientTimeout(total=self._timeout)
+        connector = aiohttp.TCPConnector(limit=0, force_close=True)
+        self._session = aiohttp.ClientSession(timeout=limit, connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, ip: str, probe: HttpGetProbe) -> str:
+        """Whether GET is answered with a status from 200 to 399. Redirections are not followed, bodies not read."""
+        problem = self._forbidden(ip)
+        if problem or self._session is None:
+            return problem or "probes are not running"
+        host = f"[{ip}]" if ":" in ip else ip
+        path = probe.path if probe.path.startswith("/") else f"/{probe.path}"
+        url = f"http://{host}:{probe.port}{path}"
+        headers = {probe.http_header.name: probe.http_header.value} if probe.http_header is not None else {}
+        try:
+            async with self._session.get(url, headers=headers, allow_redirects=False) as answer:
+                return "" if 200 <= answer.status < 400 else f"{url} answered {answer.status}"
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            return f"{url}: {_words(error)}"
+
+    async def connect(self, ip: str, port: int) -> str:
+        """Whether a connection is accepted."""
+        problem = self._forbidden(ip)
+        if problem:
+            return problem
+        try:
+            async with asyncio.timeout(self._timeout):
+                _, writer = await asyncio.open_connection(ip, port)
+        except (OSError, TimeoutError) as error:
+            return f"{ip} port {port}: {_words(error)}"
+        writer.close()
+        with contextlib.suppress(OSError, TimeoutError):  # the connection stood: how it ends is not asked
+            async with asyncio.timeout(self._timeout):
+                await writer.wait_closed()
+        return ""
+
+    def _forbidden(self, ip: str) -> str:
+        """Why an address is not probed; empty when it is."""
+        try:
+            address = ipaddress.ip_address(ip)
+        except ValueError:
+            return f'"{ip}" is no address'
+        mapped = getattr(address, "ipv4_mapped", None) or address
+        if mapped.is_multicast or mapped.is_unspecified:
+            return f"{ip} is not the address of a pod"
+        if (mapped.is_loopback or mapped.is_link_local) and not self._local:
+            return f"{ip} is a local address, which is probed only with --probe-local-addresses"
+        return ""
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

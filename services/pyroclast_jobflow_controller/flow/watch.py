@@ -1,0 +1,94 @@
+"""From what changes in the cluster to the flows that have to be looked at."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast.api.enums import JobPhase
+from pyroclast.api.records import Job, JobFlow, JobTemplate
+from pyroclast.api.types import Key
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle.flow.names import flows_of
+from pyroclast_jobflow_controller.caches import TEMPLATE
+from pyroclast_jobflow_controller.flow.memory import FlowMemory, Memories
+from pyroclast_jobflow_controller.shared import Shared
+
+__all__ = ["FlowWatch"]
+
+_SETTLING: Final = 0.02
+"""Seconds in which the changes of a flow's Jobs are gathered before the flow is looked at …"""
+
+_PER_ENTRY: Final = 0.0005
+"""… and so many more for each entry, because looking at many takes longer."""
+
+_UNHURRIED: Final = 4
+"""So many times that for changes by which nothing can start, as a rule: a Job that has not ended."""
+
+
+class FlowWatch:
+    """Puts the keys of flows on the queue, and remembers how Jobs ended that are gone."""
+
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], memories: Memories) -> None:
+        self._caches = shared.caches
+        self._queue, self._memories = queue, memories
+        shared.caches.flows.informer.on_change(self._flow)
+        shared.caches.templates.on_change(self._template)
+        shared.caches.jobs.informer.on_change(self._job)
+
+    def look_at_all(self) -> None:
+        """Look at every flow that is for us: we have just become responsible."""
+        for flow in self._caches.flows.informer.values():
+            self._queue.add(flow.key)
+
+    def _flow(self, old: JobFlow | None, new: JobFlow | None) -> None:
+        flow = new or old
+        if flow is None:
+            return
+        memory = self._memories.known(flow.key)
+        if new is not None and memory is not None and memory.written == new.metadata.resource_version:
+            return  # the echo of our own write
+        self._queue.add(flow.key)
+
+    def _template(self, old: JobTemplate | None, new: JobTemplate | None) -> None:
+        """A template that appears or changes may be waited for."""
+        if new is not None and (old is None or old.spec != new.spec):
+            for flow in self._caches.flows.informer.by_index(TEMPLATE, str(new.key)):
+                self._queue.add(flow.key)
+
+    def _job(self, old: Job | None, new: Job | None) -> None:
+        job = new or old
+        if job is None or (old is not None and new is not None and _looks_the_same(old, new)):
+            return
+        for key in flows_of(job):
+            memory = self._memories.known(key)
+            if old is None and memory is not None and _is_echo(memory, job):
+                continue  # the flow knows
+            if new is None and memory is not None and _ended_for(memory, job):
+                memory.ghosts[job.metadata.name] = job
+            entries = len(memory.graph.nodes) if memory is not None else 0
+            hurry = 1 if new is None or new.status.state.phase.is_finished else _UNHURRIED
+            self._queue.add_after(key, _SETTLING + entries * _PER_ENTRY * hurry)
+
+
+def _is_echo(memory: FlowMemory, job: Job) -> bool:
+    """Whether `job` is one that was just made for the flow, which happens here alone, or is found when it is tried again."""
+    owner = job.metadata.controller
+    return owner is not None and owner.uid == memory.uid and job.status.state.phase is JobPhase.NEW
+
+
+def _ended_for(memory: FlowMemory, job: Job) -> bool:
+    """Whether `job` belonged to the flow, and had ended."""
+    owner = job.metadata.controller
+    return owner is not None and owner.uid == memory.uid and job.status.state.phase.is_finished
+
+
+def _looks_the_same(old: Job, new: Job) -> bool:
+    """Whether nothing changed that a flow looks at."""
+    before, after = old.metadata, new.metadata
+    return (
+        old.status == new.status
+        and before.uid == after.uid
+        and before.labels == after.labels
+        and before.owner_references == after.owner_references
+        and before.is_terminating == after.is_terminating
+    )

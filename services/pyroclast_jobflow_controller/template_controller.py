@@ -1,0 +1,68 @@
+"""Keeps the status of JobTemplates: which Jobs were made from them."""
+
+from __future__ import annotations
+
+from pyroclast.api.records import Job, JobTemplate
+from pyroclast.api.types import JOB_TEMPLATES, Key
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import Conflict, NotFound
+from pyroclast.kube.pacing import Pace
+from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle.flow.names import template_of
+from pyroclast.lifecycle.flow.templates import made_from
+from pyroclast_jobflow_controller.caches import TEMPLATE
+from pyroclast_jobflow_controller.shared import Shared
+
+__all__ = ["TemplateController"]
+
+
+class TemplateController:
+    """Looks at a template when it appears, and when a Job with its mark comes or goes."""
+
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
+        self._client, self._caches, self._clock = shared.client, shared.caches, shared.clock
+        self._queue = queue
+        self._paces: dict[Key, Pace] = {}
+        self._caches.templates.on_change(self._template)
+        self._caches.jobs.informer.on_change(self._job)
+
+    def look_at_all(self) -> None:
+        """Look at every template that is for us: we have just become responsible."""
+        for template in self._caches.templates.values():
+            self._queue.add(template.key)
+
+    async def reconcile(self, key: Key) -> None:
+        """Write the names of the Jobs into the status of the template of `key`, if they have changed and their turn has come."""
+        template = self._caches.templates.get(key)
+        if template is None:
+            self._paces.pop(key, None)
+            return
+        names = made_from(template, self._caches.jobs.informer.by_index(TEMPLATE, str(key)))
+        if names == template.status.job_depends_on_list:
+            return
+        pace = self._paces.setdefault(key, Pace(self._clock))
+        if pause := pace.wait():
+            self._queue.add_after(key, pause)
+            return
+        meta = template.metadata
+        patch = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": {"jobDependsOnList": names},
+        }
+        try:
+            await self._client.patch(JOB_TEMPLATES, key, patch, PatchKind.MERGE, subresource="status")
+        except (Conflict, NotFound):
+            self._queue.add_rate_limited(key)  # it has changed or is gone, which the watch will tell
+            return
+        pace.written()
+
+    def _template(self, old: JobTemplate | None, new: JobTemplate | None) -> None:
+        template = new or old
+        if template is not None and (old is None or new is None):
+            self._queue.add(template.key)
+
+    def _job(self, old: Job | None, new: Job | None) -> None:
+        job = new or old
+        key = template_of(job) if job is not None and (old is None or new is None) else None
+        if key is not None:
+            self._queue.add(key)
