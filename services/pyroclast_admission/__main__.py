@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pyroclast import lean
+
+lean.prepare()
+
 import sys
 from collections.abc import Sequence
 from functools import partial

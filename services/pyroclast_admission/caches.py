@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
-from pyroclast.api.records import JobFlow, Namespace, Queue
-from pyroclast.api.types import JOB_FLOWS, NAMESPACES, QUEUES, Key
+from pyroclast.api.records import JobFlow, JobTemplate, Namespace, PriorityClass, Queue
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, NAMESPACES, PRIORITY_CLASSES, QUEUES, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.informer import Informer
+from pyroclast.lifecycle.flow import expressions
+from pyroclast.lifecycle.flow.patch import patched
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.lookups import FlowView, QueueView
+from pyroclast.rules.values import mapping
 
-__all__ = ["FlowCache", "NamespaceCache", "QueueCache", "queue_view"]
+__all__ = ["FlowCache", "NamespaceCache", "PriorityCache", "QueueCache", "TemplateCache", "queue_view"]
+
+
+_OWN_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
 def queue_view(queue: Queue) -> QueueView:
@@ -90,6 +98,38 @@ class FlowCache:
         """The flows of the namespace with an entry of that name."""
         flows = self.informer.by_index("template", f"{namespace}/{template}")
         return [FlowView(flow.metadata.name, flow.status.state.phase) for flow in flows]
+
+
+class TemplateCache:
+    """The JobTemplates, and what flows make of them."""
+
+    def __init__(self, client: Client) -> None:
+        self.informer = Informer(client, JOB_TEMPLATES, JobTemplate)
+
+    def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The spec of the Job of an entry; None when its template is not known.
+
+        Raises:
+            PatchError: the patch of the entry does not fit.
+        """
+        template = self.informer.get(Key(namespace, str(entry.get("name") or "")))
+        if template is None or not bytes(template.spec):
+            return None
+        return patched(msgspec.json.decode(bytes(template.spec)), mapping(entry.get("patch")))
+
+    def expression_fault(self, source: str, *, in_loop: bool) -> str:
+        """What is wrong with an expression; empty when nothing is."""
+        return expressions.check(source, in_loop=in_loop)
+
+
+class PriorityCache:
+    """The names of the PriorityClasses. Kubernetes' own are there on every cluster."""
+
+    def __init__(self, client: Client) -> None:
+        self.informer = Informer(client, PRIORITY_CLASSES, PriorityClass)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _OWN_CLASSES or self.informer.get(Key("", str(name))) is not None
 
 
 class NamespaceCache:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from pyroclast.api.types import (
+    COMMANDS,
     CRON_JOBS,
     HYPER_NODES,
     JOB_FLOWS,
@@ -18,7 +19,7 @@ from pyroclast.api.types import (
     QUEUES,
     ResourceType,
 )
-from pyroclast.rules import cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, pods, queues
+from pyroclast.rules import commands, cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, pods, queues
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.verdicts import ALLOWED, denied
 from pyroclast_admission.known import Known
@@ -77,7 +78,15 @@ def _default_job(review: Review, known: Known) -> Answer:
 def _check_job(review: Review, known: Known) -> Answer:
     if review.operation == "UPDATE":
         return Answer(jobs.validate_update(review.object, review.old_object))
-    return Answer(jobs.validate_create(review.object, known.queues, pod_level_resources=known.options.pod_level_resources))
+    options = known.options
+    verdict = jobs.validate_create(
+        review.object,
+        known.queues,
+        pod_level_resources=options.pod_level_resources,
+        plugins=options.job_plugins,
+        priority_classes=known.priority_classes,
+    )
+    return Answer(verdict)
 
 
 def _default_pod_group(review: Review, known: Known) -> Answer:
@@ -104,7 +113,7 @@ def _check_queue(review: Review, known: Known) -> Answer:
 
 
 def _check_cron_job(review: Review, known: Known) -> Answer:
-    return Answer(cronjobs.validate(review.object, known.time_zones))
+    return Answer(cronjobs.validate(review.object, known.time_zones, plugins=known.options.job_plugins))
 
 
 def _check_hyper_node(review: Review, _: Known) -> Answer:
@@ -125,8 +134,8 @@ def _check_flow(review: Review, known: Known) -> Answer:
         guarded = _is_guarded(review, known)
         return Answer(jobflows.validate_delete(review.old_object, review.name)) if guarded else Answer()
     if review.operation == "UPDATE":
-        return Answer(jobflows.validate_update(review.object, review.old_object))
-    return Answer(jobflows.validate_create(review.object))
+        return Answer(jobflows.validate_update(review.object, review.old_object, known.flow_knowledge))
+    return Answer(jobflows.validate_create(review.object, known.flow_knowledge))
 
 
 def _check_template(review: Review, known: Known) -> Answer:
@@ -137,8 +146,12 @@ def _check_template(review: Review, known: Known) -> Answer:
         return Answer(jobtemplates.validate_delete(review.old_object, review.name, flows))
     if review.operation == "UPDATE" and same_meaning(review.object.get("spec"), review.old_object.get("spec")):
         return Answer()
-    pod_resources = known.options.pod_level_resources
-    return Answer(jobtemplates.validate(review.object, known.queues, pod_level_resources=pod_resources))
+    pod_resources, plugins = known.options.pod_level_resources, known.options.job_plugins
+    return Answer(jobtemplates.validate(review.object, known.queues, pod_level_resources=pod_resources, plugins=plugins))
+
+
+def _check_command(review: Review, _: Known) -> Answer:
+    return Answer(commands.validate(review.object))
 
 
 def _is_guarded(review: Review, known: Known) -> bool:
@@ -187,4 +200,5 @@ WEBHOOKS: tuple[Webhook, ...] = (
     Webhook(
         "/jobtemplates/validate", "validatejobtemplate.volcano.sh", _V, JOB_TEMPLATES, _ALL, _CREATE_OR_UPDATE, _check_template
     ),
+    Webhook("/commands/validate", "validatecommand.volcano.sh", _V, COMMANDS, _CREATE, "", _check_command),
 )

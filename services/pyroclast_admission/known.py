@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pyroclast.rules.lookups import FlowLookup, QueueLookup
+from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.rules.lookups import NOTHING_KNOWN, FlowKnowledge, FlowLookup, QueueLookup
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.rules.resourcegroups import ResourceGroup
 
@@ -32,6 +33,7 @@ class Options:
     pod_level_resources: bool = True
     queue_gates: bool = False
     guard_flows: bool = True
+    job_plugins: tuple[str, ...] = tuple(BUILT_IN)
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -42,4 +44,6 @@ class Known(msgspec.Struct, frozen=True):
     namespaces: NamespaceLookup
     options: Options
     time_zones: Container[str] = frozenset()
+    flow_knowledge: FlowKnowledge = NOTHING_KNOWN
+    priority_classes: Container[str] | None = None
     resource_groups: tuple[ResourceGroup, ...] = ()

@@ -14,6 +14,10 @@ from pyroclast.rules.policies.page import coverage_page
 __all__ = ["files", "main"]
 
 SCHEDULER = '{{ default "volcano" .Values.custom.scheduler_name }}'
+JOB_PLUGINS = (
+    '{{ range $i, $name := compact (splitList "," (nospace .Values.custom.job_plugins)) }}'
+    '{{ if $i }}, {{ end }}"{{ $name }}"{{ end }}'
+)
 NAMESPACE = "{{ .Release.Namespace }}"
 VERSION = (
     '{{ if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" }}v1{{ else }}v1beta1{{ end }}'
@@ -24,7 +28,7 @@ NOTE = "{{- /* made by `python -m pyroclast_admission.policies`; do not edit */}
 def files() -> dict[str, str]:
     """What belongs into which file, by path from the root of a checkout."""
     exempt = (NAMESPACE, "kube-system")
-    checks = validating_manifests(schedulers=(SCHEDULER,), exempt=exempt)
+    checks = validating_manifests(schedulers=(SCHEDULER,), job_plugins=("JOB_PLUGINS",), exempt=exempt)
     defaults = mutating_manifests(scheduler=SCHEDULER, exempt=exempt, version="VERSION")
     return {
         "charts/pyroclast/templates/policies.yaml": "\n".join(
@@ -51,7 +55,8 @@ def _switched(value: str, objects: list[dict[str, Any]]) -> str:
 def _dumped(document: dict[str, Any]) -> str:
     text = yaml.safe_dump(document, sort_keys=False, width=10_000, allow_unicode=True)
     version = text.replace("admissionregistration.k8s.io/VERSION", f"admissionregistration.k8s.io/{VERSION}")
-    return version.replace("metadata:\n", 'metadata:\n  labels: {{- include "pyroclast.labels" . | nindent 4 }}\n', 1)
+    complete = version.replace('"JOB_PLUGINS"', JOB_PLUGINS)
+    return complete.replace("metadata:\n", 'metadata:\n  labels: {{- include "pyroclast.labels" . | nindent 4 }}\n', 1)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from pyroclast.responses import WholeResponse
 from pyroclast.runtime.errors import StartFailure
+from pyroclast.runtime.listener import Listener
 from pyroclast_admission.engine import Engine, Reply
 from pyroclast_admission.metrics import ReviewMetrics
 
@@ -39,18 +40,17 @@ JSON: Final = "application/json"
 
 
 class WebhookServer:
-    """Serves an engine. `port`: where, once it is started; `runner`: its connections."""
+    """Serves an engine. `port`: where, once it is started; `listener`: its connections."""
 
     def __init__(self, engine: Engine, metrics: ReviewMetrics, tls: ssl.SSLContext | None) -> None:
-        self._engine, self._metrics, self._tls = engine, metrics, tls
-        server = web.Server(
+        self._engine, self._metrics = engine, metrics
+        self.listener = Listener(
             self._handle,
+            tls=tls,
             keepalive_timeout=KEEPALIVE_SECONDS,
             lingering_time=LINGER_SECONDS,
             max_field_size=HEADER_BYTES,
-            access_log=None,
         )
-        self.runner = web.ServerRunner(server, handle_signals=False)
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
@@ -59,19 +59,18 @@ class WebhookServer:
         Raises:
             StartFailure: the address cannot be listened on.
         """
-        await self.runner.setup()
-        site = web.TCPSite(self.runner, host or None, port, ssl_context=self._tls, backlog=1024, reuse_address=True)
         try:
-            await site.start()
+            await self.listener.start(host or None, port)
         except OSError as error:
-            await self.runner.cleanup()
             raise StartFailure(f"--port: cannot listen on {host}:{port}: {error.strerror or error}") from error
-        self.port = self.runner.addresses[0][1]
+        self.port = self.listener.port
 
     async def stop(self) -> None:
-        """Answer what has been asked, then close."""
-        await self.runner.cleanup()
-        self._engine.close()
+        """Take nothing new, answer what has been asked, then close."""
+        try:
+            await self.listener.stop()
+        finally:
+            self._engine.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         started = time.perf_counter()

@@ -16,7 +16,7 @@ from pyroclast.kube.client import Client
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.tls import ServingTls, TlsFiles
-from pyroclast_admission.caches import FlowCache, NamespaceCache, QueueCache
+from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, QueueCache, TemplateCache
 from pyroclast_admission.certificates.inject import BundleInjector
 from pyroclast_admission.configuration import parse_configuration
 from pyroclast_admission.engine import Engine
@@ -46,14 +46,19 @@ class AdmissionService:
         self._webhooks = [webhook for webhook in WEBHOOKS if webhook.path in settings.enabled_admission]
         self._tls = ServingTls()
         self._queues = QueueCache(client)
-        flows, namespaces = FlowCache(client), NamespaceCache(client)
+        flows, namespaces, templates = FlowCache(client), NamespaceCache(client), TemplateCache(client)
         service.watch(self._queues.informer)
         if "/jobtemplates/validate" in settings.enabled_admission:
             service.watch(flows.informer)
+        if "/jobflows/validate" in settings.enabled_admission:
+            service.watch(templates.informer)
         if "/podgroups/mutate" in settings.enabled_admission:
             service.watch(namespaces.informer)
+        classes = PriorityCache(client)
+        if "/jobs/validate" in settings.enabled_admission:
+            service.watch(classes.informer)
         options = settings.options(pod_level_resources=True)
-        self._known = Known(self._queues, flows, namespaces, options, TimeZones())
+        self._known = Known(self._queues, flows, namespaces, options, TimeZones(), templates, classes)
 
     @classmethod
     async def serve(cls, settings: AdmissionSettings, service: Service) -> None:
@@ -76,7 +81,7 @@ class AdmissionService:
         await server.start(self._settings.listen_address, self._settings.port)
         log.info("webhooks.serving", port=server.port, paths=[webhook.path for webhook in self._webhooks])
         try:
-            await self._service.stopping.wait()
+            await self._service.forever()
         finally:
             await server.stop()
 
@@ -127,7 +132,9 @@ class AdmissionService:
         settings = self._settings
         policy = Policy(settings.names, settings.ca_validity, settings.certificate_validity, settings.certificate_overlap)
         key = Key(settings.webhook_namespace or "default", settings.webhook_secret_name)
-        keeper = CertificateKeeper(self._client, key, policy, now=lambda: datetime.now(UTC), use=use)
+        keeper = CertificateKeeper(
+            self._client, key, policy, now=lambda: datetime.now(UTC), use=use, known_since=injector.known_since
+        )
         self._service.add_ready("certificate", lambda: None if provided.is_set() else f"Secret {key} cannot be had yet")
         self._service.spawn("certificates", keeper.run())
         await provided.wait()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib import metadata
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.runtime.addresses import Address
 from pyroclast.runtime.durations import Duration
@@ -40,6 +42,7 @@ class AdmissionSettings(ServiceSettings):
     max_queue_depth: int = Field(5, ge=1, description="how deep queues may be nested")
     enable_root_queue_protection: bool = Field(default=True, description="resources of the root queue cannot be changed")
     enable_queue_allocated_pods_check: bool = Field(default=False, description="keep queues that have allocated pods")
+    job_plugins: CommaSeparated = Field((), description="names of job plugins that others have added to the job controller")
     enable_flow_protection: bool = Field(default=True, description="keep running flows and the templates that they use")
 
     @property
@@ -77,6 +80,7 @@ class AdmissionSettings(ServiceSettings):
             pod_level_resources=gates.get("PodLevelResources", pod_level_resources),
             queue_gates=gates.get("SchedulingGatesQueueAdmission", False),
             guard_flows=self.enable_flow_protection,
+            job_plugins=(*BUILT_IN, *self.job_plugins, *_installed_plugins()),
         )
 
     @model_validator(mode="after")
@@ -106,3 +110,8 @@ class AdmissionSettings(ServiceSettings):
         if missing:
             raise ValueError(f"{missing[0]} is not a file that can be read")
         return self
+
+
+def _installed_plugins() -> tuple[str, ...]:
+    """Names of the job plugins of others that are installed beside this process, as where all services run on one machine."""
+    return tuple(sorted(point.name for point in metadata.entry_points(group=ENTRY_POINTS)))

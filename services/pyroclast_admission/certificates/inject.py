@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+import binascii
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 import structlog
@@ -49,10 +51,19 @@ class BundleInjector:
     Args:
         client: the API server.
         names: names of our configurations, by the type they have.
+        now: the time, UTC.
     """
 
-    def __init__(self, client: Client, names: Mapping[ResourceType, Iterable[str]]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        names: Mapping[ResourceType, Iterable[str]],
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._client = client
+        self._now = now
+        self._known: tuple[bytes, datetime] | None = None
         self._bundle = ""
         self._wake = asyncio.Event()
         self.informers = {
@@ -78,6 +89,20 @@ class BundleInjector:
             return "none of our webhook configurations is installed"
         behind = next(self._behind(), None)
         return f"webhook configuration {behind.metadata.name} has no CA bundle yet" if behind else None
+
+    def known_since(self, authority: bytes) -> datetime | None:
+        """From when on every bundle that is installed was seen to hold `authority` (PEM); None: one does not, or is not seen."""
+        holds = all(informer.has_synced for informer in self.informers.values()) and all(
+            authority.strip() in _decoded(entry.client_config.ca_bundle)
+            for informer in self.informers.values()
+            for configuration in informer.values()
+            for entry in configuration.webhooks
+        )
+        if not holds:
+            self._known = None
+        elif self._known is None or self._known[0] != authority:
+            self._known = (authority, self._now())
+        return self._known[1] if self._known is not None else None
 
     async def run(self) -> None:
         """Keep the bundles right until cancelled. The informers must be running."""
@@ -117,3 +142,10 @@ class BundleInjector:
             return False
         log.info("bundle.injected", configuration=name)
         return True
+
+
+def _decoded(bundle: str) -> bytes:
+    try:
+        return base64.b64decode(bundle)
+    except binascii.Error:
+        return b""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pyroclast_admission.certificates.material import Material
@@ -22,6 +22,9 @@ CLOCK_SKEW: Final = timedelta(hours=1)
 """Certificates are valid from that long ago, so that a caller whose clock is behind takes them."""
 
 _ORGANIZATION = "pyroclast"
+
+SigningKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
+"""Keys that an authority may have. Ours are elliptic curve keys; others put there what they have."""
 
 
 def new_authority(now: datetime, validity: timedelta) -> tuple[bytes, bytes]:
@@ -52,9 +55,7 @@ def new_serving(
     It does not outlive its authority.
     """
     signer = x509.load_pem_x509_certificate(authority)
-    signing_key = serialization.load_pem_private_key(authority_key, password=None)
-    if not isinstance(signing_key, ec.EllipticCurvePrivateKey):
-        raise TypeError("the key of the authority is not an elliptic curve key")
+    signing_key = _signing_key(authority_key)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, _ORGANIZATION)])
     life = min(validity, signer.not_valid_after_utc - now)
@@ -65,29 +66,54 @@ def new_serving(
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=True)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()), critical=False)
-        .sign(signing_key, hashes.SHA256())
+        .sign(
+            signing_key, None if isinstance(signing_key, ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey) else hashes.SHA256()
+        )
     )
     return certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key)
 
 
 def inspect(material: Material) -> Facts | None:
-    """What there is to know of the material; None when it does not fit together (keys that do not match, foreign issuers)."""
+    """What there is to know of the material.
+
+    None when nothing can be built on it: keys that do not match, foreign issuers, an authority that may not or cannot sign.
+    """
     try:
         authorities = [x509.load_pem_x509_certificate(authority) for authority in material.authorities]
         serving = x509.load_pem_x509_certificate(material.certificate)
-        keys = [serialization.load_pem_private_key(key, password=None) for key in (material.authority_key, material.key)]
-    except (ValueError, TypeError):
-        return None
-    if [_public(key.public_key()) for key in keys] != [_public(c.public_key()) for c in (authorities[0], serving)]:
+        keys = [_signing_key(material.authority_key), serialization.load_pem_private_key(material.key, password=None)]
+        if [_public(key.public_key()) for key in keys] != [_public(c.public_key()) for c in (authorities[0], serving)]:
+            return None
+        if not authorities[0].extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
+            return None
+        names = _names(serving)
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.ExtensionNotFound, x509.DuplicateExtension):
         return None
     signer = next((index for index, authority in enumerate(authorities) if _is_signed_by(serving, authority)), None)
     if signer is None:
         return None
-    names = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return Facts(
-        tuple(_span(authority) for authority in authorities),
-        Serving(_span(serving), signer, frozenset(str(name.value) for name in names)),
-    )
+    return Facts(tuple(_span(authority) for authority in authorities), Serving(_span(serving), signer, names))
+
+
+def _signing_key(pem: bytes) -> SigningKey:
+    """The key of an authority.
+
+    Raises:
+        TypeError: it is of a kind that signs no certificates for servers.
+    """
+    key = serialization.load_pem_private_key(pem, password=None)
+    if not isinstance(key, SigningKey):
+        raise TypeError(f"{type(key).__name__} is no key of an authority")
+    return key
+
+
+def _names(certificate: x509.Certificate) -> frozenset[str]:
+    """The host names and addresses that it is for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    return frozenset(str(name.value) for name in names)
 
 
 def _builder(
@@ -139,7 +165,7 @@ def _public(key: object) -> bytes:
 def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 

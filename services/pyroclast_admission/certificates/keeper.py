@@ -40,12 +40,22 @@ class CertificateKeeper:
         policy: names, lifetimes and overlap.
         now: the time, UTC.
         use: takes the material into service; called before anybody is told to trust less than before.
+        known_since: from when on every caller was seen to trust an authority (PEM); None: not yet. No certificate of that
+            authority is served before, unless there is no other.
     """
 
     def __init__(
-        self, client: Client, key: Key, policy: Policy, *, now: Callable[[], datetime], use: Callable[[Material], None]
+        self,
+        client: Client,
+        key: Key,
+        policy: Policy,
+        *,
+        now: Callable[[], datetime],
+        use: Callable[[Material], None],
+        known_since: Callable[[bytes], datetime | None],
     ) -> None:
         self._client, self._key, self._policy, self._now, self._use = client, key, policy, now, use
+        self._known_since = known_since
         self._material: Material | None = None
 
     async def settle(self) -> Material:
@@ -60,7 +70,8 @@ class CertificateKeeper:
             secret = await self._read()
             material = from_secret(secret) if secret is not None else self._material
             facts = issue.inspect(material) if material is not None else None
-            step = next_step(facts, self._policy, self._now())
+            known_since = self._known_since(material.authorities[0]) if material is not None else None
+            step = next_step(facts, self._policy, self._now(), known_since)
             if step is Step.KEEP and secret is not None and material is not None:
                 self._take(material)
                 return material
@@ -93,7 +104,7 @@ class CertificateKeeper:
         pauses = [LOOK_EVERY, self._policy.overlap / 4]
         facts = issue.inspect(material)
         if facts is not None:
-            pauses.append(next_time(facts, self._policy) - self._now())
+            pauses.append(next_time(facts, self._policy, self._known_since(material.authorities[0])) - self._now())
         return max(min(pauses).total_seconds(), 0.1)
 
     async def _read(self) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 __all__ = ["Material", "from_secret", "to_secret"]
@@ -24,9 +24,9 @@ class Material:
     """Everything in PEM. `authorities` are those that callers trust, newest first; `authority_key` belongs to the newest."""
 
     authorities: tuple[bytes, ...]
-    authority_key: bytes
+    authority_key: bytes = field(repr=False)
     certificate: bytes
-    key: bytes
+    key: bytes = field(repr=False)
 
     @property
     def bundle(self) -> bytes:

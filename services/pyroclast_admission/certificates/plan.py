@@ -69,8 +69,15 @@ class Policy:
     overlap: timedelta = timedelta(minutes=2)
 
 
-def next_step(facts: Facts | None, policy: Policy, now: datetime) -> Step:
-    """What is to be done now; `facts` None: there is nothing, or nothing that fits together."""
+def next_step(facts: Facts | None, policy: Policy, now: datetime, known_since: datetime | None) -> Step:
+    """What is to be done now.
+
+    Args:
+        facts: what there is; None: nothing, or nothing that fits together.
+        policy: how it should be.
+        now: the time.
+        known_since: from when on every caller was seen to trust the newest authority; None: not yet.
+    """
     if facts is None or now >= facts.authorities[0].end:
         return Step.START_OVER
     newest, serving = facts.authorities[0], facts.serving
@@ -78,7 +85,8 @@ def next_step(facts: Facts | None, policy: Policy, now: datetime) -> Step:
         return Step.ADD_AUTHORITY
     if now >= serving.span.end or not policy.names <= serving.names:
         return Step.ISSUE
-    known_everywhere = now >= newest.start + policy.overlap
+    known_at = _known_at(newest, policy, known_since)
+    known_everywhere = known_at is not None and now >= known_at
     if known_everywhere and (serving.signer > 0 or serving.span.is_due(now)):
         return Step.ISSUE
     if len(facts.authorities) > 1 and serving.signer == 0 and now >= serving.span.start + policy.overlap:
@@ -86,12 +94,18 @@ def next_step(facts: Facts | None, policy: Policy, now: datetime) -> Step:
     return Step.KEEP
 
 
-def next_time(facts: Facts, policy: Policy) -> datetime:
+def next_time(facts: Facts, policy: Policy, known_since: datetime | None) -> datetime:
     """The earliest moment after which `next_step` may say something else than it does now, if nothing changes."""
     newest, serving = facts.authorities[0], facts.serving
-    times = [newest.due_at, max(serving.span.due_at, newest.start + policy.overlap), serving.span.end]
-    if serving.signer > 0:
-        times.append(newest.start + policy.overlap)
-    elif len(facts.authorities) > 1:
+    times = [newest.due_at, serving.span.end]
+    known_at = _known_at(newest, policy, known_since)
+    if known_at is not None:
+        times.append(known_at if serving.signer > 0 else max(serving.span.due_at, known_at))
+    if serving.signer == 0 and len(facts.authorities) > 1:
         times.append(serving.span.start + policy.overlap)
     return min(times)
+
+
+def _known_at(newest: Span, policy: Policy, known_since: datetime | None) -> datetime | None:
+    """When callers that were told of the newest authority have taken it up."""
+    return None if known_since is None else max(newest.start, known_since) + policy.overlap
