@@ -7,26 +7,58 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Final, Generic, TypeVar
 
-from pyroclast_scheduler.framework.plugin import Action, PluginFactory
+import structlog
+
+from pyroclast_scheduler.session.points import Action, PluginFactory
 
 __all__ = ["ACTION_GROUP", "PLUGIN_GROUP", "actions", "plugins"]
+
+log = structlog.get_logger()
 
 ACTION_GROUP: Final = "pyroclast.scheduler.actions"
 PLUGIN_GROUP: Final = "pyroclast.scheduler.plugins"
 
 _ACTIONS: Final = {
-    name: f"pyroclast_scheduler.actions.{name}:execute" for name in ("enqueue", "allocate", "backfill", "preempt", "reclaim")
+    name: f"pyroclast_scheduler.actions.{name}:execute"
+    for name in (
+        "enqueue",
+        "allocate",
+        "backfill",
+        "preempt",
+        "reclaim",
+        "gangpreempt",
+        "gangreclaim",
+        "shuffle",
+        "elect",
+        "reserve",
+    )
 }
 _PLUGINS: Final = {
     "binpack": "pyroclast_scheduler.plugins.binpack:Binpack",
+    "capacity": "pyroclast_scheduler.plugins.capacity:Capacity",
+    "cdp": "pyroclast_scheduler.plugins.cdp:Cdp",
     "conformance": "pyroclast_scheduler.plugins.conformance:Conformance",
+    "deviceshare": "pyroclast_scheduler.plugins.deviceshare:DeviceShare",
     "drf": "pyroclast_scheduler.plugins.drf:Drf",
+    "extender": "pyroclast_scheduler.plugins.extender:ExtenderPlugin",
     "gang": "pyroclast_scheduler.plugins.gang:Gang",
+    "network-topology-aware": "pyroclast_scheduler.plugins.network_topology_aware:NetworkTopologyAware",
+    "nodegroup": "pyroclast_scheduler.plugins.nodegroup:NodeGroup",
     "nodeorder": "pyroclast_scheduler.plugins.nodeorder:NodeOrder",
+    "numa-aware": "pyroclast_scheduler.plugins.numa_aware:NumaAware",
     "overcommit": "pyroclast_scheduler.plugins.overcommit:Overcommit",
+    "pdb": "pyroclast_scheduler.plugins.pdb:Pdb",
     "predicates": "pyroclast_scheduler.plugins.predicates:Predicates",
     "priority": "pyroclast_scheduler.plugins.priority:Priority",
     "proportion": "pyroclast_scheduler.plugins.proportion:Proportion",
+    "reservation": "pyroclast_scheduler.plugins.reservation:ReservationPlugin",
+    "rescheduling": "pyroclast_scheduler.plugins.rescheduling:Rescheduling",
+    "resource-strategy-fit": "pyroclast_scheduler.plugins.resource_strategy_fit:ResourceStrategyFit",
+    "resourcequota": "pyroclast_scheduler.plugins.resourcequota:ResourceQuota",
+    "sla": "pyroclast_scheduler.plugins.sla:Sla",
+    "task-topology": "pyroclast_scheduler.plugins.task_topology:TaskTopology",
+    "tdm": "pyroclast_scheduler.plugins.tdm:Tdm",
+    "usage": "pyroclast_scheduler.plugins.usage:Usage",
 }
 
 T = TypeVar("T")
@@ -37,7 +69,17 @@ class _Registry(Mapping[str, T], Generic[T]):
 
     def __init__(self, own: Mapping[str, str], group: str) -> None:
         self._found: dict[str, T] = {}
-        self._places = {point.name: point.value for point in entry_points(group=group)} | dict(own)
+        self._places = dict(own)
+        for point in entry_points(group=group):
+            if point.name in own:
+                log.warning("extension.name_taken", group=group, name=point.name, value=point.value)
+                continue
+            try:
+                self._found[point.name] = point.load()
+            except Exception as error:  # noqa: BLE001 - whatever is wrong in a package of others, the rest goes on without it
+                log.error("extension.not_loaded", group=group, name=point.name, value=point.value, error=str(error))  # noqa: TRY400
+                continue
+            self._places[point.name] = point.value
 
     def __getitem__(self, name: str) -> T:
         found = self._found.get(name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pyroclast_scheduler.framework.arguments import Arguments
-from pyroclast_scheduler.framework.jobs import Job, Task
-from pyroclast_scheduler.framework.placer import explain, find
-from pyroclast_scheduler.framework.reasons import FitErrors
-from pyroclast_scheduler.framework.session import Session
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.search import explain, find
+from pyroclast_scheduler.session.session import Session
 
 __all__ = ["candidates", "execute"]
 
@@ -21,9 +22,9 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
             nodes = int(session.usable.sum())
             job.fail(task, FitErrors(nodes=nodes, reasons={why: nodes}))
             continue
-        batch = find(session, plan, task, 1)
+        batch = find(session, job, task, plan, 1)
         if batch is None:
-            job.fail(task, explain(session, plan, task))
+            job.fail(task, explain(session, job, task, plan))
             continue
         if batch.is_promise:
             session.statement().pipeline(job, plan, [task], batch.rows)
@@ -56,6 +57,6 @@ def _waiting(session: Session, job: Job) -> list[Task]:
             continue
         if task.status is TaskStatus.PIPELINED:
             session.take_back(job, task)
-        if task.status is TaskStatus.PENDING:
+        if session.is_waiting(task):
             tasks.append(task)
     return tasks

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast_scheduler.framework.arguments import Arguments
-from pyroclast_scheduler.framework.heaps import Heap
-from pyroclast_scheduler.framework.jobs import Job
-from pyroclast_scheduler.framework.session import Queue, Session
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.heaps import Heap
+from pyroclast_scheduler.session.session import Session
 
 __all__ = ["execute"]
 

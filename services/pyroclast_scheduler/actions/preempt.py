@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.framework.arguments import Arguments
-from pyroclast_scheduler.framework.heaps import Heap
-from pyroclast_scheduler.framework.jobs import Job, Task
-from pyroclast_scheduler.framework.placer import ranked
-from pyroclast_scheduler.framework.plans import Plan
-from pyroclast_scheduler.framework.session import Queue, Session
-from pyroclast_scheduler.framework.statement import Statement
-from pyroclast_scheduler.framework.victims import Residents, first_to_go, fits_when_free, has_enough, resolvable
+from pyroclast_scheduler.eviction.dryrun import DryRun
+from pyroclast_scheduler.eviction.lost import Lost
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough
+from pyroclast_scheduler.model.columns import Bools
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.heaps import Heap
+from pyroclast_scheduler.session.points import Candidate
+from pyroclast_scheduler.session.search import fits, ranked, resolvable
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Statement
 
 __all__ = ["execute"]
 
@@ -27,9 +33,14 @@ _Keep = Callable[[Job, Task], bool]
 
 
 def execute(session: Session, arguments: Arguments) -> None:
-    """First jobs against other jobs of their queue, then the tasks of each starving job against each other."""
-    if arguments.boolean("enableTopologyAwarePreemption", default=False):
-        arguments.warnings.append("enableTopologyAwarePreemption is not available yet: the normal mode is used")
+    """First jobs against other jobs of their queue, then the tasks of each starving job against each other.
+
+    Arguments: `enableTopologyAwarePreemption` (false), see `dryrun`, with `minCandidateNodesPercentage` (10),
+    `minCandidateNodesAbsolute` (1) and `maxCandidateNodesAbsolute` (100).
+    """
+    dry_run: DryRun | None = DryRun.of(session, arguments)
+    if not arguments.boolean("enableTopologyAwarePreemption", default=False):
+        dry_run = None
     queues: Heap[Queue] = Heap(session.queue_key)
     starving: dict[str, list[Job]] = {}
     for job in session.jobs.values():
@@ -42,16 +53,16 @@ def execute(session: Session, arguments: Arguments) -> None:
         starving[job.facts.queue].append(job)
     if not starving:
         return
-    residents = Residents(session)
+    residents, lost = Residents(session), Lost(session)
     while queues:
         jobs = starving[queues.pop().name]
         for job in sorted(jobs, key=session.job_key):
-            _against_others(session, residents, job)
+            _against_others(session, residents, lost, job, dry_run)
         for job in jobs:
-            _against_itself(session, residents, job)
+            _against_itself(session, residents, job, dry_run)
 
 
-def _against_others(session: Session, residents: Residents, job: Job) -> None:
+def _against_others(session: Session, residents: Residents, lost: Lost, job: Job, dry_run: DryRun | None) -> None:
     statement = session.statement()
     tasks = _waiting(session, job)
     while tasks and session.job_starving(job):
@@ -60,21 +71,23 @@ def _against_others(session: Session, residents: Residents, job: Job) -> None:
         def keep(owner: Job, victim: Task, task: Task = task) -> bool:
             return owner is not job and owner.facts.queue == job.facts.queue and _may_go(task, victim)
 
-        _Attempt(session, residents, job, task, keep).succeeds(statement)
+        _Attempt(session, residents, job, task, keep, dry_run, lost).succeeds(statement)
     if session.job_pipelined(job):
         statement.commit()
     else:
         statement.discard()
 
 
-def _against_itself(session: Session, residents: Residents, job: Job) -> None:
+def _against_itself(session: Session, residents: Residents, job: Job, dry_run: DryRun | None) -> None:
     for task in _waiting(session, job):
+        own = np.zeros(len(session.names), dtype=np.bool_)
+        own[[each.row for each in job.tasks if each.row >= 0]] = True
 
         def keep(owner: Job, victim: Task, task: Task = task) -> bool:
             return owner is job and _may_go(task, victim)
 
         statement = session.statement()
-        if not _Attempt(session, residents, job, task, keep).succeeds(statement):
+        if not _Attempt(session, residents, job, task, keep, dry_run, where=own).succeeds(statement):
             statement.discard()
             return
         statement.commit()
@@ -82,40 +95,70 @@ def _against_itself(session: Session, residents: Residents, job: Job) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A task of `job` that wants a place; `keep` tells which pods it may take it from."""
+    """A task of `job` that wants a place; `keep` tells which pods it may take it from, `where` on which nodes these can be."""
 
     session: Session
     residents: Residents
     job: Job
     task: Task
     keep: _Keep
+    dry_run: DryRun | None
+    lost: Lost | None = None
+    where: Bools | None = None
 
     def succeeds(self, statement: Statement) -> bool:
         """Promise the task the best node on which enough pods may go, and evict them; whether there was one."""
         session, task = self.session, self.task
         plan = session.plan(task.facts.shape)
-        if not _is_eligible(session, self.residents, plan, task) or session.pre_predicate(task, plan) is not None:
+        if not _is_eligible(session, self.residents, plan, self.job, task) or session.pre_predicate(task, plan) is not None:
             return False
-        return any(self._on(statement, plan, row) for row in ranked(session, plan, task, resolvable(session, plan, task)))
+        if self.dry_run is not None:
+            return self._by_dry_run(self.dry_run, statement, plan)
+        kind = None if self.lost is None else self.lost.kind(self.job, task)
+        nodes = resolvable(session, self.job, task, plan)
+        if self.lost is not None:
+            nodes = self.lost.open(kind, nodes)
+        if self.where is not None:
+            future = session.columns.future_idle()
+            nodes = nodes & (self.where | (plan.request[plan.present, None] <= future[plan.present]).all(axis=0))
+        for row in ranked(session, self.job, task, plan, nodes):
+            victims = session.preemptable(task, self.job, self.residents.on(row, self.keep))
+            if has_enough(session, plan, row, victims):
+                session.measures.attempts += 1
+                session.measures.victims = len(victims)
+                if self._on(statement, plan, row, victims):
+                    return True
+            elif self.lost is not None:
+                self.lost.add(kind, row)
+        return False
 
-    def _on(self, statement: Statement, plan: Plan, row: int) -> bool:
-        session, task = self.session, self.task
-        victims = session.preemptable(task, self.job, self.residents.on(row, self.keep))
-        if not has_enough(session, plan, row, victims):
+    def _by_dry_run(self, dry_run: DryRun, statement: Statement, plan: Plan) -> bool:
+        """As `succeeds`, on the node where least is lost."""
+        session, job, task = self.session, self.job, self.task
+        best = dry_run.best(job, task, plan, lambda row: self.residents.on(row, self.keep))
+        if best is None:
             return False
+        for owner, victim in best.victims:
+            statement.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
+        statement.pipeline(job, plan, [task], np.array([best.row], dtype=np.intp), evicted_others=True)
+        return True
+
+    def _on(self, statement: Statement, plan: Plan, row: int, victims: Sequence[Candidate]) -> bool:
+        """Whether enough of `victims` go for the task to be promised node `row`; if not, none goes."""
+        session, task = self.session, self.task
         queue = session.queues[self.job.facts.queue]
         trial = session.statement()
 
-        def fits() -> bool:
-            return bool(session.allocatable(queue, plan, 1)) and fits_when_free(session, plan, task, row)
+        def is_placeable() -> bool:
+            return bool(session.allocatable(queue, plan, 1, task)) and fits(session, self.job, task, plan, row)
 
         is_room_made = False
-        ordered = deque(first_to_go(session, victims))
-        while ordered and not fits():
+        ordered = deque(first_to_go(session, victims, queue))
+        while ordered and not is_placeable():
             owner, victim = ordered.popleft()
             is_room_made |= not victim.facts.shape.is_best_effort
             trial.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
-        if not fits():
+        if not is_placeable():
             trial.discard()
             return False
         trial.pipeline(self.job, plan, [task], np.array([row], dtype=np.intp), evicted_others=is_room_made)
@@ -132,24 +175,24 @@ def _may_go(preemptor: Task, victim: Task) -> bool:
 def _waiting(session: Session, job: Job) -> deque[Task]:
     if not job.tally[TaskStatus.PENDING]:
         return deque()
-    found = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
+    found = [task for task in job.tasks if session.is_waiting(task)]
     return deque(sorted(found, key=session.task_key))
 
 
-def _is_eligible(session: Session, residents: Residents, plan: Plan, task: Task) -> bool:
+def _is_eligible(session: Session, residents: Residents, plan: Plan, job: Job, task: Task) -> bool:
     """Whether `task` may take places: not if it must not, nor while the place it was promised is being made free."""
     pod = task.facts.pod
     if pod.spec.preemption_policy == "Never":
         return False
-    nominated = pod.status.nominated_node_name
+    nominated = task.facts.nominated
     if not nominated:
         return True
     row = session.snapshot.rows.get(nominated)
     if row is None or not session.usable[row]:
         return False
-    if not resolvable(session, plan, task)[row]:
+    if not resolvable(session, job, task, plan)[row]:
         return True
-    if fits_when_free(session, plan, task, row):
+    if fits(session, job, task, plan, row):
         return False
     return not any(_makes_room(victim, pod.spec.priority or 0) for victim in residents.going(row))
 

@@ -7,13 +7,17 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.framework.arguments import Arguments
-from pyroclast_scheduler.framework.heaps import Heap
-from pyroclast_scheduler.framework.jobs import Job, Task
-from pyroclast_scheduler.framework.session import Queue, Session
-from pyroclast_scheduler.framework.statement import Statement
-from pyroclast_scheduler.framework.victims import Residents, first_to_go, has_enough, resolvable
+from pyroclast_scheduler.eviction.lost import Lost
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.heaps import Heap
+from pyroclast_scheduler.session.search import resolvable
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Statement
 
 __all__ = ["execute"]
 
@@ -33,18 +37,18 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
         starving[job.facts.queue].append(job)
     if not starving:
         return
-    residents = Residents(session)
+    residents, lost = Residents(session), Lost(session)
     while queues:
         queue = queues.pop()
         if session.overused(queue):
             continue
         for job in sorted(starving[queue.name], key=session.job_key):
-            _reclaim_for_job(session, residents, queue, job)
+            _reclaim_for_job(session, residents, lost, queue, job)
 
 
-def _reclaim_for_job(session: Session, residents: Residents, queue: Queue, job: Job) -> None:
+def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: Queue, job: Job) -> None:
     statement = session.statement()
-    found = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
+    found = [task for task in job.tasks if session.is_waiting(task)]
     tasks = deque(sorted(found, key=session.task_key))
     while tasks and session.job_starving(job):
         task = tasks.popleft()
@@ -52,14 +56,16 @@ def _reclaim_for_job(session: Session, residents: Residents, queue: Queue, job: 
         if task.facts.pod.spec.preemption_policy == "Never":
             continue
         if session.preemptive(queue, plan.request) and session.pre_predicate(task, plan) is None:
-            _reclaim_for_task(session, residents, statement, job, task)
+            _reclaim_for_task(session, residents, lost, statement, job, task)
     if session.job_pipelined(job):
         statement.commit()
     else:
         statement.discard()
 
 
-def _reclaim_for_task(session: Session, residents: Residents, statement: Statement, job: Job, task: Task) -> None:
+def _reclaim_for_task(  # noqa: PLR0917
+    session: Session, residents: Residents, lost: Lost, statement: Statement, job: Job, task: Task
+) -> None:
     """Promise `task` the first node, own ones first, on which enough pods of other queues may go, and evict them."""
     plan = session.plan(task.facts.shape)
 
@@ -68,18 +74,21 @@ def _reclaim_for_task(session: Session, residents: Residents, statement: Stateme
             return False
         return owner.facts.queue != job.facts.queue and session.queues[owner.facts.queue].facts.is_reclaimable
 
-    rows = np.flatnonzero(resolvable(session, plan, task))
+    kind = lost.kind(job, task)
+    rows = np.flatnonzero(lost.open(kind, resolvable(session, job, task, plan)))
     if session.preferred is not None:
         rows = rows[np.argsort(~session.preferred[rows], kind="stable")]
     for row in rows.tolist():
         candidates = residents.on(row, keep)
         if not candidates:
+            lost.add(kind, row)
             continue
         victims = session.reclaimable(task, job, candidates)
         if not has_enough(session, plan, row, victims):
+            lost.add(kind, row)
             continue
         attempt = session.statement()
-        ordered = deque(first_to_go(session, victims))
+        ordered = deque(first_to_go(session, victims, session.queues[job.facts.queue]))
         while ordered and not has_enough(session, plan, row, ()):
             owner, victim = ordered.popleft()
             attempt.evict(owner, session.plan(victim.facts.shape), victim, _REASON)

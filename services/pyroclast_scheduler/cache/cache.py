@@ -1,4 +1,4 @@
-"""The cache: the cluster as the watches tell it, with our own binds assumed until a watch confirms them.
+"""The cache: the cluster as the watches tell it, with what was decided assumed until they show it.
 
 Belongs to one thread; a session gets a snapshot. An object that makes no sense is left out, with the reason in `problems`.
 """
@@ -6,92 +6,116 @@ Belongs to one thread; a session gets a snapshot. An object that makes no sense 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast_scheduler.cache.nodes import NodeTable
-from pyroclast_scheduler.cache.snapshot import Snapshot
+from pyroclast.api.records.meta import Record
+from pyroclast.api.types import NODES, PODS, QUEUES, ResourceType
+from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
+from pyroclast_scheduler.cache.changes import alike, count_alike, same_but_status
+from pyroclast_scheduler.cache.faults import Fault
+from pyroclast_scheduler.cache.jobs import JobTable
+from pyroclast_scheduler.cache.nodes import NodeTable, oversubscription
+from pyroclast_scheduler.cache.objects import ObjectTable, is_older
+from pyroclast_scheduler.cache.waiting import Waiting
 from pyroclast_scheduler.model.dimensions import Dimensions
-from pyroclast_scheduler.model.jobs import JobFacts, QueueFacts
+from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
+from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, task_of
-from pyroclast_scheduler.placement.features import NodeFeatures
+from pyroclast_scheduler.model.waits import Rest
 
 __all__ = ["Cache"]
 
 _LEFT_OUT = "left out: "
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
-_COUNTED_APART = _GONE | {TaskStatus.RELEASING}
-
-
-@dataclass(slots=True)
-class _Job:
-    """A job in the making: it may have pods before it has a PodGroup. `believed` is a status that is being written."""
-
-    group: records.PodGroup | None = None
-    believed: records.PodGroupStatus | None = None
-    tasks: dict[str, TaskFacts] = field(default_factory=dict)
-    facts: JobFacts | None = None
+_ROUND = 300  # schedule periods until every waiting job was looked at again, whatever changed
 
 
 class Cache:
-    """Keeps the picture."""
+    """Keeps the picture. `now`: seconds, for the deadlines of assumptions."""
 
-    def __init__(self, scheduler_names: Collection[str] = ("volcano",), *, default_queue: str = "default") -> None:
+    def __init__(
+        self,
+        scheduler_names: Collection[str] = ("volcano",),
+        *,
+        default_queue: str = "default",
+        now: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.dimensions = Dimensions()
         self.nodes = NodeTable(self.dimensions)
-        self.problems: dict[str, str] = {}
         self.tasks: dict[str, TaskFacts] = {}
         self.queues: dict[str, QueueFacts] = {}
         self.priorities: dict[str, records.PriorityClass] = {}
-        self._jobs: dict[str, _Job] = {}
-        self._assumed: set[str] = set()
+        self.assumptions = Assumptions()
+        self._faults: dict[str, Fault] = {}
+        self._jobs = JobTable(self.dimensions, default_queue=default_queue)
+        self._waiting = Waiting()
+        self._gone: set[str] = set()
+        self._held: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+        self.objects = ObjectTable()
         self._shapes = ShapeBook()
         self._features = NodeFeatures()
         self._names = frozenset(scheduler_names)
-        self._default_queue = default_queue
-        self._on_change: Callable[[], None] = lambda: None
+        self._now = now
+        self._wake: Callable[[], None] = lambda: None
+        self._is_changed = True
+        self._is_all_stale = False
 
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake` after each change that may alter what a session decides."""
-        self._on_change = wake
+        self._wake = wake
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Why objects are left out, by kind and key."""
+        return {what: fault.reason for what, fault in self._faults.items()} | {
+            f"podgroup {key}": f"{_LEFT_OUT}{reason}" for key, reason in self._jobs.problems.items()
+        }
+
+    def faults(self) -> frozenset[Fault]:
+        """What is wrong with which pods, nodes and queues; of PodGroups `left_out` tells."""
+        return frozenset(self._faults.values())
 
     # -- events ------------------------------------------------------------------------------------------------------
 
     def pod_changed(self, old: records.Pod | None, new: records.Pod | None) -> None:
         """A pod came (`old` None), changed, or went (`new` None)."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self._drop(old.metadata.uid)
-            self._assumed.discard(old.metadata.uid)
-            self.problems.pop(f"pod {old.key}", None)
-            self._on_change()
+            uid = old.metadata.uid
+            self.assumptions.end(uid)
+            self._held.pop(uid, None)
+            self._refused.pop(uid, None)
+            self._drop(uid)
+            self._faults.pop(f"pod {old.key}", None)
+            self._changed()
         if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
-            self._on_change()
+            self._changed()
 
     def node_changed(self, old: records.Node | None, new: records.Node | None) -> None:
         """A node came, changed, or went."""
         if new is None:
             if old is not None:
                 self.nodes.remove_node(old.metadata.name)
-                self.problems.pop(f"node {old.metadata.name}", None)
+                self._faults.pop(f"node {old.metadata.name}", None)
         else:
             name = new.metadata.name
             try:
                 changed = self.nodes.set_node(new)
-                self.problems.pop(f"node {name}", None)
-            except ValueError as error:
+                faults = oversubscription(new)[1]
+                self._tell("node", NODES, new, "; ".join(faults))
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one node, it must not stop the others
                 self.nodes.remove_node(name)
-                self.problems[f"node {name}"] = f"{_LEFT_OUT}{error}"
+                self._tell("node", NODES, new, f"{_LEFT_OUT}{_said(error)}")
                 changed = True
             if not changed:
                 return
-        self._on_change()
+        self._changed()
 
     def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
         """A PodGroup came, changed, or went."""
@@ -99,32 +123,33 @@ class Cache:
         if group is None:
             return
         key = str(group.key)
-        entry = self._jobs.get(key)
         if new is None:
+            entry = self._jobs.entries.get(key)
             if entry is not None:
-                entry.group = entry.believed = entry.facts = None
-                self._forget_if_empty(key, entry)
-            self.problems.pop(f"podgroup {key}", None)
+                entry = self._jobs.entry(key)
+                entry.group = entry.believed = None
+                self._gone.add(key)
         else:
-            if entry is None:
-                entry = self._jobs[key] = _Job()
-            elif entry.group is not None and _is_older(new, entry.group):
+            known = self._jobs.entries.get(key)
+            before = None if known is None else known.group
+            if before is not None and is_older(new, before):
                 return
-            same = entry.group is not None and entry.group.metadata.uid == new.metadata.uid
+            same = before is not None and before.metadata.uid == new.metadata.uid
+            entry = self._jobs.entry(key)
             if not same:
                 entry.believed = None
-            quiet = entry.group is not None and same and _same_but_status(entry.group, new)
+                self._gone.add(key)
             entry.group = new
-            entry.facts = None
-            if quiet:
+            if before is not None and same and same_but_status(before, new):
                 return
-        self._on_change()
+        self._changed()
 
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
         """A queue came, changed, or went."""
+        known = set(self.queues)
         if old is not None and (new is None or new.metadata.name != old.metadata.name):
             self.queues.pop(old.metadata.name, None)
-            self.problems.pop(f"queue {old.metadata.name}", None)
+            self._faults.pop(f"queue {old.metadata.name}", None)
         if new is not None:
             name = new.metadata.name
             try:
@@ -132,13 +157,15 @@ class Cache:
                 for amounts in (queue.capability, queue.guarantee, queue.deserved):
                     self.dimensions.vector(amounts or {})
                 self.queues[name] = queue
-                self.problems.pop(f"queue {name}", None)
-            except ValueError as error:
+                self._faults.pop(f"queue {name}", None)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one queue, it must not stop the others
                 self.queues.pop(name, None)
-                self.problems[f"queue {name}"] = f"{_LEFT_OUT}{error}"
-            if old is not None and old.spec == new.spec and old.status.state == new.status.state:
-                return
-        self._on_change()
+                self._tell("queue", QUEUES, new, f"{_LEFT_OUT}{_said(error)}")
+        for name in known ^ self.queues.keys():
+            self._jobs.queue_changed(name)
+        if new is not None and old is not None and old.spec == new.spec and old.status.state == new.status.state:
+            return
+        self._changed()
 
     def priority_changed(self, old: records.PriorityClass | None, new: records.PriorityClass | None) -> None:
         """A PriorityClass came, changed, or went."""
@@ -146,9 +173,13 @@ class Cache:
             self.priorities.pop(old.metadata.name, None)
         if new is not None:
             self.priorities[new.metadata.name] = new
-        for entry in self._jobs.values():
-            entry.facts = None
-        self._on_change()
+        self._jobs.all_changed()
+        self._changed()
+
+    def object_changed(self, old: Record | None, new: Record | None) -> None:
+        """An object of a kind that some plugin asked for came, changed, or went."""
+        if self.objects.changed(old, new):
+            self.stale()
 
     # -- our own doings ----------------------------------------------------------------------------------------------
 
@@ -164,8 +195,8 @@ class Cache:
         short = self.nodes.short_of(task.shape, node)
         if short:
             return f"node {node} resources {short} are not enough"
+        self.assumptions.add(uid, Kind.BOUND, node, self._now())
         self._replace(task, task.moved(TaskStatus.BINDING, node))
-        self._assumed.add(uid)
         return None
 
     def assume_all(self, binds: Sequence[tuple[str, str]]) -> str | None:
@@ -173,105 +204,227 @@ class Cache:
         for done, (uid, node) in enumerate(binds):
             problem = self.assume(uid, node)
             if problem is not None:
-                for earlier, _ in binds[:done]:
-                    self.forget(earlier)
+                self.take_back([earlier for earlier, _ in binds[:done]])
                 return problem
         return None
 
-    def forget(self, uid: str) -> None:
-        """Take back what was assumed of pod `uid`; it is as the API server says again."""
-        if uid not in self._assumed:
-            return
-        self._assumed.discard(uid)
+    def take_back(self, uids: Iterable[str]) -> None:
+        """Take back what was assumed of pods of a placement that cannot be carried out as a whole."""
+        for uid in uids:
+            self.forget(uid)
+        self.stale()  # the session that decided this took the room as taken, and others as without
+
+    def forget(self, uid: str, *, is_refused: bool = False) -> None:
+        """Take back that pod `uid` was bound; it is as the API server says again.
+
+        `is_refused`: the API server would not have it. No session places the pod then until `release`.
+        """
         task = self.tasks.get(uid)
-        if task is not None and task.status is TaskStatus.BINDING:
-            self._replace(task, task.moved(TaskStatus.PENDING, ""))
-            self._on_change()
+        if not self.assumptions.end(uid, Kind.BOUND) or task is None or task.status is not TaskStatus.BINDING:
+            return
+        if is_refused:
+            self._held[uid] = self._refused[uid] = task.job
+        self._replace(task, task.moved(TaskStatus.PENDING, ""))
+        self._changed()
+
+    def release(self, uid: str) -> None:
+        """Let sessions place pod `uid` again."""
+        job = self._held.pop(uid, None)
+        if job is not None:
+            self._rouse([job])
+            self._changed()
 
     def releasing(self, uid: str) -> None:
         """Take pod `uid` as on its way out, because we asked for it."""
         task = self.tasks.get(uid)
         if task is not None and task.status in ALLOCATED:
+            self.assumptions.add(uid, Kind.GOING, task.node, self._now())
             self._replace(task, task.moved(TaskStatus.RELEASING, task.node))
 
     def restore(self, uid: str) -> None:
         """Take back that pod `uid` is on its way out; it is as the API server says again."""
         task = self.tasks.get(uid)
-        if task is not None and task.status is TaskStatus.RELEASING:
+        if self.assumptions.end(uid, Kind.GOING) and task is not None:
             self._set_pod(task.pod)
-            self._on_change()
+            self._changed()
+
+    def keep(self, uid: str) -> None:
+        """What is assumed of pod `uid` is still being worked on."""
+        self.assumptions.renew(uid, self._now())
+
+    def nominate(self, uid: str, node: str) -> None:
+        """Take pod `uid` as the one for which room is made on `node`, until its status says so."""
+        task = self.tasks.get(uid)
+        if task is not None and task.status is TaskStatus.PENDING and task.nominated != node:
+            self.assumptions.add(uid, Kind.NOMINATED, node, self._now())
+            self._replace(task, task.nominated_to(node))
+
+    def unnominate(self, uid: str) -> None:
+        """Take back that room is made for pod `uid`: its status could not be written."""
+        task = self.tasks.get(uid)
+        if self.assumptions.end(uid, Kind.NOMINATED) and task is not None:
+            self._set_pod(task.pod)
+            self._changed()
+
+    def read(self, uid: str, pod: records.Pod | None) -> None:
+        """Pod `uid` was read because an assumption about it stood for too long: it is as it was found, None if it is gone."""
+        task = self.tasks.get(uid)
+        if not self.assumptions.end(uid) or task is None:
+            return
+        if pod is None or pod.metadata.uid != uid:
+            self.pod_changed(task.pod, None)
+        else:
+            self._set_pod(pod)
+            self._changed()
 
     def believe(self, job: str, status: records.PodGroupStatus | None) -> None:
         """Take `status` as that of PodGroup `job` while it is being written; None: as the API server says again."""
-        entry = self._jobs.get(job)
-        if entry is not None:
-            entry.believed = status
-            entry.facts = None
+        known = self._jobs.entries.get(job)
+        if known is not None and known.believed != status:
+            self._jobs.entry(job).believed = status
 
     def group(self, job: str) -> records.PodGroup | None:
         """The PodGroup of that key, with the status that is being written."""
-        entry = self._jobs.get(job)
-        if entry is None or entry.group is None:
-            return None
-        return entry.group if entry.believed is None else _with_status(entry.group, entry.believed)
+        entry = self._jobs.entries.get(job)
+        return None if entry is None else entry.current
 
     def written(self, job: str) -> records.PodGroup | None:
         """The PodGroup of that key as the API server last showed it."""
-        entry = self._jobs.get(job)
+        entry = self._jobs.entries.get(job)
         return None if entry is None else entry.group
 
     def is_believed(self, job: str) -> bool:
         """Whether the status of PodGroup `job` is one that is being written."""
-        entry = self._jobs.get(job)
+        entry = self._jobs.entries.get(job)
         return entry is not None and entry.believed is not None
 
     def left_out(self) -> dict[str, str]:
         """Why PodGroups that wait are in no snapshot, by key."""
         found: dict[str, str] = {}
-        for problem, reason in self.problems.items():
-            kind, _, key = problem.partition(" ")
-            group = self.group(key) if kind == "podgroup" else None
+        for key, reason in self._jobs.problems.items():
+            group = self.group(key)
             if group is not None and group.status.phase in _WAITING_PHASES:
-                found[key] = reason.removeprefix(_LEFT_OUT)
+                found[key] = reason
         return found
 
     def tasks_of(self, job: str) -> list[TaskFacts]:
         """The tasks of PodGroup `job`."""
-        entry = self._jobs.get(job)
+        entry = self._jobs.entries.get(job)
         return [] if entry is None else list(entry.tasks.values())
+
+    def leave_out(self, kind: str, key: str, reason: str) -> None:
+        """Keep an object that no session can deal with out of them, until it changes. `kind`: podgroup, queue or node."""
+        if kind == "podgroup":
+            self._waiting.discard(key)
+            self._jobs.leave_out(key, reason)
+        elif kind == "queue":
+            queue = self.queues.pop(key, None)
+            if queue is not None:
+                self._tell("queue", QUEUES, queue.record, f"{_LEFT_OUT}{reason}")
+                self._jobs.queue_changed(key)
+        else:
+            row = self.nodes.rows.get(key)
+            node = None if row is None else self.nodes.records[row]
+            if node is not None:
+                self.nodes.remove_node(key)
+                self._tell("node", NODES, node, f"{_LEFT_OUT}{reason}")
+        self.stale()
+
+    def gone(self) -> set[str]:
+        """The keys of PodGroups that went, or came again under the same name, since this was last asked."""
+        found, self._gone = self._gone, set()
+        return found
+
+    def rest(self, rests: Iterable[Rest]) -> None:
+        """The last session can do nothing more for these jobs until they, or what they wait for, change."""
+        for each in rests:
+            if self._jobs.rest(each.facts):
+                self._waiting.add(each)
+
+    def recheck(self) -> None:
+        """Let the next session look at a few of the jobs that wait for something, the oldest first.
+
+        Whether a job is worth another look is worked out from what changed; should that ever be wrong, it waits minutes, not for
+        ever.
+        """
+        self._rouse(self._waiting.oldest(_ROUND))
+
+    def look_again(self, job: str) -> None:
+        """Let the next session look at a job although nothing changed: what was found out about it could not be written."""
+        self._rouse([job])
+
+    def stale(self) -> None:
+        """Something changed on which anything may depend: no job rests."""
+        self._is_all_stale = True
+        self._changed()
 
     # -- snapshot ----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """A copy for one session. Its cost grows with the nodes (array copies) and the jobs that changed since the last."""
-        jobs = [facts for key, entry in self._jobs.items() if (facts := self._facts(key, entry)) is not None]
-        is_coupled = self._shapes.is_any_coupled
+        """A copy for one session, with the jobs that it must look at.
+
+        Its cost grows with the nodes (array copies), and with the jobs that changed since the last.
+        """
+        self._refresh()
+        self._rouse(self._waiting.all() if self._is_all_stale else ())
+        roomier, self.nodes.roomier = self.nodes.roomier, set()
+        if self._is_changed:
+            self.nodes.fit()
+            columns = self.nodes.columns
+            self._rouse(self._waiting.woken(roomier=roomier, columns=columns, dimensions=self.dimensions))
+        self._is_changed = self._is_all_stale = False
+        return self.view()
+
+    def view(self) -> Snapshot:
+        """The same for those who only look on: nothing counts as seen by it."""
+        self._refresh()
         table = self.nodes
+        is_coupled = self._shapes.is_any_coupled
         count = len(table.names)
-        columns = table.columns.resized(len(self.dimensions), table.columns.nodes)
-        for name in ("allocatable", "used", "releasing", "pipelined", "non_zero"):
-            setattr(columns, name, getattr(columns, name)[:, :count])
-        columns.pod_count = columns.pod_count[:count]
         return Snapshot(
             dimensions=self.dimensions.frozen(),
             names=tuple(table.names),
             rows=table.rows.copy(),
             nodes=tuple(table.records),
-            is_ready=np.fromiter((node is not None for node in table.records), dtype=np.bool_, count=count),
+            is_ready=table.is_ready[:count].copy(),
             stamps=table.stamps[:count].copy(),
-            columns=columns,
+            columns=table.taken(),
             ports={row: Counter(ports) for row, ports in table.ports.items() if ports},
-            jobs=jobs,
+            residents=tuple(table.residents),
+            jobs=self._jobs.awake,
+            all_jobs=self._jobs.all_facts(),
+            queue_sums=self._jobs.queue_sums(),
             queues=self.queues.copy(),
             features=self._features,
-            placed=self._placed() if is_coupled else {},
             is_coupled=is_coupled,
+            held=frozenset(self._held),
+            refused=frozenset(self._refused),
+            objects=self.objects.view(),
         )
 
-    def _placed(self) -> dict[str, TaskFacts]:
-        return {uid: task for uid, task in self.tasks.items() if task.node and task.status not in _GONE}
-
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        for job in self._jobs.refresh(self.queues, self._priority):
+            self._waiting.discard(job)
+
+    def _changed(self) -> None:
+        self._is_changed = True
+        self._wake()
+
+    def _rouse(self, jobs: Collection[str]) -> None:
+        for job in jobs:
+            self._waiting.discard(job)
+        self._jobs.wake(jobs)
+
+    def _tell(self, word: str, kind: ResourceType, record: Record, reason: str) -> None:
+        """Note what is wrong with an object; nothing if `reason` is empty."""
+        meta = record.metadata
+        what = f"{word} {record.key}"
+        if reason:
+            self._faults[what] = Fault(kind, meta.namespace, meta.name, meta.uid, reason)
+        else:
+            self._faults.pop(what, None)
 
     def _set_pod(self, pod: records.Pod) -> bool:
         """Take up a pod; whether anything changed that a session looks at."""
@@ -279,33 +432,35 @@ class Cache:
         before = self.tasks.get(uid)
         try:
             task = task_of(pod, self._shapes)
-        except ValueError as error:
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one pod, it must not stop the others
             self._drop(uid)
-            self.problems[f"pod {pod.key}"] = f"{_LEFT_OUT}{error}"
+            self._tell("pod", PODS, pod, f"{_LEFT_OUT}{_said(error)}")
             return True
-        self.problems.pop(f"pod {pod.key}", None)
-        if uid in self._assumed:
-            if task.status is TaskStatus.PENDING and before is not None and before.status is TaskStatus.BINDING:
-                task = task.moved(TaskStatus.BINDING, before.node)  # the watch has not seen our bind yet
-            else:
-                self._assumed.discard(uid)
+        if self._faults:
+            self._faults.pop(f"pod {pod.key}", None)
+        task = self.assumptions.applied(task)
+        if task.node and task.status is not TaskStatus.BINDING:
+            self._refused.pop(uid, None)
         self._replace(before, task)
-        return before is None or not _alike(before, task)
+        return before is None or not alike(before, task)
 
     def _replace(self, before: TaskFacts | None, task: TaskFacts) -> None:
-        if before is None or not _count_alike(before, task):
+        if before is None or not count_alike(before, task):
             if before is not None:
                 self._take(before)
-            self.dimensions.vector(task.shape.request)
+            for name in task.shape.request:
+                self.dimensions.row(name)
             if task.node and task.status not in _GONE:
                 self.nodes.add(task)
-        if before is not None and before.job != task.job:
-            self._leave(before)
+        elif task.node and task.status not in _GONE:
+            self.nodes.replace(before, task)
         self.tasks[task.uid] = task
-        if task.job:
-            entry = self._jobs.setdefault(task.job, _Job())
-            entry.tasks[task.uid] = task
-            entry.facts = None
+        if before is not None and before.job and task.job:
+            self._jobs.replace(before, task)
+        elif before is not None and before.job:
+            self._jobs.remove(before)
+        elif task.job:
+            self._jobs.add(task)
 
     def _take(self, task: TaskFacts) -> None:
         if task.node and task.status not in _GONE:
@@ -316,37 +471,8 @@ class Cache:
         if task is None:
             return
         self._take(task)
-        self._leave(task)
-
-    def _leave(self, task: TaskFacts) -> None:
-        entry = self._jobs.get(task.job)
-        if entry is not None:
-            entry.tasks.pop(task.uid, None)
-            entry.facts = None
-            self._forget_if_empty(task.job, entry)
-
-    def _forget_if_empty(self, key: str, entry: _Job) -> None:
-        if entry.group is None and not entry.tasks:
-            del self._jobs[key]
-
-    def _facts(self, key: str, entry: _Job) -> JobFacts | None:
-        group = self.group(key)
-        if group is None:
-            return None
-        queue = group.spec.queue or self._default_queue
-        problem = f"podgroup {key}"
-        if queue not in self.queues:
-            self.problems[problem] = f"{_LEFT_OUT}queue {queue} does not exist"
-            return None
-        if entry.facts is None:
-            try:
-                entry.facts = JobFacts(group, entry.tasks, priority=self._priority(group.spec.priority_class_name), queue=queue)
-                self.dimensions.vector(entry.facts.min_resources or {})
-            except ValueError as error:
-                self.problems[problem] = f"{_LEFT_OUT}{error}"
-                return None
-        self.problems.pop(problem, None)
-        return entry.facts
+        if task.job:
+            self._jobs.remove(task)
 
     def _priority(self, name: str) -> int:
         named = self.priorities.get(name)
@@ -355,47 +481,5 @@ class Cache:
         return next((each.value for each in self.priorities.values() if each.global_default), 0)
 
 
-def _count_alike(old: TaskFacts, new: TaskFacts) -> bool:
-    """Whether both take the same from the same node."""
-    if old.node != new.node or old.shape is not new.shape:
-        return False
-    return old.status is new.status or not (new.node and {old.status, new.status} & _COUNTED_APART)
-
-
-def _alike(old: TaskFacts, new: TaskFacts) -> bool:
-    """Whether nothing changed that a session looks at: what nodes report of running pods must not start one."""
-    return old.shape is new.shape and _looked_at(old) == _looked_at(new)
-
-
-def _looked_at(task: TaskFacts) -> tuple[object, ...]:
-    return (
-        task.status,
-        task.node,
-        task.gates,
-        task.priority,
-        task.job,
-        task.role,
-        task.is_preemptable,
-        task.has_started,
-        task.pod.metadata.labels,
-        task.pod.status.nominated_node_name,
-    )
-
-
-def _with_status(group: records.PodGroup, status: records.PodGroupStatus) -> records.PodGroup:
-    return records.PodGroup(metadata=group.metadata, spec=group.spec, status=status)
-
-
-def _same_but_status(old: records.PodGroup, new: records.PodGroup) -> bool:
-    a, b = old.metadata, new.metadata
-    return (
-        old.spec == new.spec and a.annotations == b.annotations and a.labels == b.labels and old.status.phase == new.status.phase
-    )
-
-
-def _is_older(new: records.PodGroup, known: records.PodGroup) -> bool:
-    """Whether `new` is an earlier version of `known`, as a late watch event after the answer to our own write is."""
-    if new.metadata.uid != known.metadata.uid:
-        return False
-    versions = (new.metadata.resource_version, known.metadata.resource_version)
-    return all(version.isdecimal() for version in versions) and int(versions[0]) < int(versions[1])
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from typing import Final
 
 import numpy as np
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler.model.columns import Columns
+from pyroclast_scheduler.model.columns import Bools, Columns
 from pyroclast_scheduler.model.dimensions import Dimensions, amounts_of
 from pyroclast_scheduler.model.shapes import Port, Shape
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["NodeTable"]
+__all__ = ["NodeTable", "oversubscription"]
 
-_FIRST_ROOM = 64
+_FIRST_ROOM: Final = 64
+_SMALL: Final = 2**44  # amounts up to this are added in place: half a million of them on one node do not overflow
+_FULL: Final = 2**62  # what a sum on one node counts as at most
+_OVERSUBSCRIPTION: Final = (("cpu", keys.OVERSUBSCRIPTION_CPU), ("memory", keys.OVERSUBSCRIPTION_MEMORY))
 
 
 class NodeTable:
     """Rows by node name. A pod on a node not yet known gets a placeholder row, which no session uses until the node appears.
 
-    `stamps` rises for a row whenever something about the node changed on which feasibility may depend.
+    `stamps` rises for a row whenever something about the node changed on which feasibility may depend. `residents` are the pods
+    of each row that take room; the tuples are never changed, so that sessions share them. `roomier` gathers rows that may hold
+    more than before.
     """
 
     def __init__(self, dimensions: Dimensions) -> None:
@@ -29,9 +36,13 @@ class NodeTable:
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
         self.records: list[records.Node | None] = []
+        self.residents: list[tuple[TaskFacts, ...]] = []
         self.columns = Columns.empty(len(dimensions), _FIRST_ROOM)
+        self.is_ready: Bools = np.zeros(_FIRST_ROOM, dtype=np.bool_)
         self.stamps = np.zeros(_FIRST_ROOM, dtype=np.int64)
         self.ports: dict[int, Counter[Port]] = {}
+        self.roomier: set[int] = set()
+        self._exact: dict[tuple[str, int, int], int] = {}
         self._clock = 0
         self._free: list[int] = []
 
@@ -41,16 +52,19 @@ class NodeTable:
         Raises:
             ValueError: a quantity of the node makes no sense; nothing was changed.
         """
-        amounts = _allocatable(node)
+        amounts = amounts_of(node.status.allocatable)
+        for name, amount in oversubscription(node)[0].items():
+            amounts[name] = amounts.get(name, 0) + amount
         row = self._row(node.metadata.name)
         before = self.records[row]
         self.records[row] = node
         if before is not None and _same(before, node):
             return False
         vector = self.dimensions.vector(amounts)
-        self._fit()
+        self.fit()
         self.columns.allocatable[:, row] = 0
         self.columns.allocatable[: len(vector), row] = vector
+        self.is_ready[row] = True
         self._touch(row)
         return True
 
@@ -61,18 +75,30 @@ class NodeTable:
             return
         self.records[row] = None
         self.columns.allocatable[:, row] = 0
+        self.is_ready[row] = False
         self._touch(row)
         self._release(row)
 
     def add(self, task: TaskFacts) -> None:
         """Count `task` on its node."""
-        self._count(self._row(task.node), task.shape, task.status, 1)
+        row = self._row(task.node)
+        self.residents[row] = (*self.residents[row], task)
+        self._count(row, task.shape, task.status, 1)
+        if task.status is TaskStatus.RELEASING:
+            self.roomier.add(row)
 
     def remove(self, task: TaskFacts) -> None:
         """Take `task` off its node."""
         row = self.rows[task.node]
+        self.residents[row] = tuple(each for each in self.residents[row] if each.uid != task.uid)
         self._count(row, task.shape, task.status, -1)
+        self.roomier.add(row)
         self._release(row)
+
+    def replace(self, before: TaskFacts, task: TaskFacts) -> None:
+        """`before` is now `task`, which takes the same from the same node."""
+        row = self.rows[task.node]
+        self.residents[row] = tuple(task if each.uid == before.uid else each for each in self.residents[row])
 
     def short_of(self, shape: Shape, node: str) -> list[str]:
         """Names of the resources that `node` lacks for one more pod of `shape`; all of them if the node is unknown."""
@@ -87,6 +113,15 @@ class NodeTable:
         row = self.rows.get(node)
         return row is not None and self.records[row] is not None
 
+    def taken(self) -> Columns:
+        """A copy of the columns as far as there are rows."""
+        count = len(self.names)
+        columns = self.columns.resized(len(self.dimensions), self.columns.nodes)
+        for name in ("allocatable", "used", "releasing", "pipelined", "non_zero"):
+            setattr(columns, name, getattr(columns, name)[:, :count])
+        columns.pod_count = columns.pod_count[:count]
+        return columns
+
     def _row(self, name: str) -> int:
         row = self.rows.get(name)
         if row is None:
@@ -97,26 +132,27 @@ class NodeTable:
                 row = len(self.names)
                 self.names.append(name)
                 self.records.append(None)
-                self._fit()
+                self.residents.append(())
+                self.fit()
             self.rows[name] = row
         return row
 
     def _release(self, row: int) -> None:
-        if self.records[row] is None and self.columns.pod_count[row] == 0:
+        if self.records[row] is None and not self.residents[row]:
             del self.rows[self.names[row]]
             self.names[row] = ""
             self._free.append(row)
 
     def _count(self, row: int, shape: Shape, status: TaskStatus, sign: int) -> None:
         rows = [(self.dimensions.row(name), amount) for name, amount in shape.request.items()]
-        self._fit()
+        self.fit()
         columns = self.columns
         for dimension, amount in rows:
-            columns.used[dimension, row] += sign * amount
+            self._add("used", dimension, row, sign * amount)
             if status is TaskStatus.RELEASING:
-                columns.releasing[dimension, row] += sign * amount
-        columns.non_zero[0, row] += sign * shape.non_zero_cpu
-        columns.non_zero[1, row] += sign * shape.non_zero_memory
+                self._add("releasing", dimension, row, sign * amount)
+        self._add("non_zero", 0, row, sign * shape.non_zero_cpu)
+        self._add("non_zero", 1, row, sign * shape.non_zero_memory)
         columns.pod_count[row] += sign
         for port in shape.ports:
             ports = self.ports.setdefault(row, Counter())
@@ -124,25 +160,50 @@ class NodeTable:
             if not ports[port]:
                 del ports[port]
 
-    def _fit(self) -> None:
+    def _add(self, name: str, dimension: int, row: int, amount: int) -> None:
+        """Add to one sum. Beyond what the column can hold the sum is kept exactly beside it, so that it comes back right."""
+        column = getattr(self.columns, name)
+        place = (name, dimension, row)
+        if -_SMALL <= amount <= _SMALL and place not in self._exact:
+            column[dimension, row] += amount
+            return
+        exact = self._exact.pop(place, int(column[dimension, row])) + amount
+        if not -_FULL <= exact <= _FULL:
+            self._exact[place] = exact
+        column[dimension, row] = max(-_FULL, min(exact, _FULL))
+
+    def fit(self) -> None:
+        """Make room for all dimensions and rows."""
         dimensions, room = self.columns.allocatable.shape
         if len(self.dimensions) > dimensions or len(self.names) > room:
             room = max(room, 2 * len(self.names) if len(self.names) > room else room)
             self.columns = self.columns.resized(len(self.dimensions), room)
             self.stamps = np.pad(self.stamps, (0, room - len(self.stamps)))
+            self.is_ready = np.pad(self.is_ready, (0, room - len(self.is_ready)))
 
     def _touch(self, row: int) -> None:
         self._clock += 1
         self.stamps[row] = self._clock
+        self.roomier.add(row)
 
 
-def _allocatable(node: records.Node) -> dict[str, int]:
-    amounts = amounts_of(node.status.allocatable)
-    for name, key in (("cpu", keys.OVERSUBSCRIPTION_CPU), ("memory", keys.OVERSUBSCRIPTION_MEMORY)):
+def oversubscription(node: records.Node) -> tuple[dict[str, int], list[str]]:
+    """What a node lends beyond what it has, by its annotations, and what is wrong with those that are not counted."""
+    amounts: dict[str, int] = {}
+    faults: list[str] = []
+    for name, key in _OVERSUBSCRIPTION:
         text = node.metadata.annotations.get(key)
-        if text:
-            amounts[name] = amounts.get(name, 0) + int(float(text))
-    return amounts
+        if not text:
+            continue
+        try:
+            amount = float(text)
+        except ValueError:
+            amount = math.nan
+        if math.isfinite(amount) and 0 <= amount <= _FULL:
+            amounts[name] = int(amount)
+        else:
+            faults.append(f"annotation {key}: {text[:40]!r} is not a number of at least 0, and counts as 0")
+    return amounts, faults
 
 
 def _same(old: records.Node, new: records.Node) -> bool:

@@ -1,1 +1,6 @@
-"""What the scheduler knows of pods, PodGroups, queues and resources: frozen values, no behaviour of a session."""
+"""What the scheduler knows, as values.
+
+Facts (`JobFacts`, `TaskFacts`, `QueueFacts`) never change and are shared by all sessions; `Job`, `Task` and `Queue` are their
+places in one session. A job is always a PodGroup with its pods. Columns and features hold the nodes; a shape is what equal pods
+have in common.
+"""

@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from pyroclast_scheduler.model.dimensions import Ints
 
-__all__ = ["Bools", "Columns", "Floats", "first_short"]
+__all__ = ["Bools", "Columns", "Floats", "Rows", "first_short"]
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]  # positions of nodes
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class Columns:
             self.pod_count.copy(),
         )
 
-    def free(self, dimension: int, rows: npt.NDArray[np.intp], *, future: bool) -> Ints:
+    def free(self, dimension: int, rows: Rows, *, future: bool) -> Ints:
         """What is free of one dimension on `rows`: now, promises kept, or (`future`) once what is releasing is gone."""
         free: Ints = self.allocatable[dimension, rows] - self.used[dimension, rows]
         if not self.has_shifts:
@@ -86,7 +87,7 @@ class Columns:
         return self.idle(rows) + self.releasing[:, rows] - self.pipelined[:, rows]
 
 
-def first_short(request: Ints, present: Sequence[int], room: Ints) -> npt.NDArray[np.intp]:
+def first_short(request: Ints, present: Sequence[int], room: Ints) -> Rows:
     """For each node the first of the `present` dimensions in which `request` exceeds `room`, −1 where none does."""
     short = request[list(present), None] > room[list(present)]
     found = np.asarray(present)[short.argmax(axis=0)]

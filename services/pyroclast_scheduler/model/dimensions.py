@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pyroclast.resources.vectors import counts, stored_amount
 
-__all__ = ["CPU", "MEMORY", "PODS", "Amounts", "Dimensions", "Ints", "amounts_of", "grown"]
+__all__ = ["CPU", "MEMORY", "PODS", "Amounts", "Dimensions", "Ints", "amounts_of"]
 
 Ints = npt.NDArray[np.int64]
 Amounts = Mapping[str, int]  # resource name → amount in stored units
@@ -22,7 +22,8 @@ CPU: Final = 0
 MEMORY: Final = 1
 PODS: Final = 2
 _FIXED: Final = ("cpu", "memory", "pods")
-_LARGEST: Final = 2**60  # eight such numbers still add up without overflow; no real node comes near
+_LARGEST: Final = 2**60  # what a quantity may be at most
+_CEILING: Final = 2**58  # what it counts as at most, so that some dozen of them add up without overflow; no real node comes near
 
 
 class Dimensions:
@@ -48,21 +49,25 @@ class Dimensions:
         return self._rows.get(name)
 
     def vector(self, amounts: Amounts) -> Ints:
-        """`amounts` as a vector over all dimensions known then; what is not named is 0."""
+        """The amounts of one object as a vector over all dimensions known then; what is absurd is cut off."""
         rows = [(self.row(name), amount) for name, amount in amounts.items()]
         vector = np.zeros(len(self.names), dtype=np.int64)
         for row, amount in rows:
-            vector[row] = amount
+            vector[row] = min(amount, _CEILING)
+        return vector
+
+    def sums(self, amounts: Amounts) -> npt.NDArray[np.float64]:
+        """Sums of any size as a vector; names never seen are left out."""
+        vector = np.zeros(len(self.names))
+        for name, amount in amounts.items():
+            row = self._rows.get(name)
+            if row is not None:
+                vector[row] = amount
         return vector
 
     def frozen(self) -> Dimensions:
         """A copy that later additions here do not reach."""
         return Dimensions(self.names)
-
-
-def grown(vector: Ints, size: int) -> Ints:
-    """`vector` with zeros added up to `size` entries."""
-    return vector if len(vector) == size else np.pad(vector, (0, size - len(vector)))
 
 
 def amounts_of(resources: Mapping[str, object]) -> dict[str, int]:

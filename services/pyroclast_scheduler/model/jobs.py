@@ -1,118 +1,233 @@
-"""A job: what the scheduler knows of one PodGroup and its pods; and of a queue."""
+"""A job inside a session: what may change while it decides. The facts below it are shared and never change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from pyroclast.api import keys, records
-from pyroclast_scheduler.model.booleans import parse_bool
-from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, Ints, amounts_of, grown
-from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.dimensions import Dimensions
+from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.reasons import FitErrors
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.subjobs import SubJob, divide
 from pyroclast_scheduler.model.tallies import Tally
-from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
+from pyroclast_scheduler.model.tasks import Task, TaskFacts
 
-__all__ = ["JobFacts", "QueueFacts"]
+__all__ = ["Condition", "Job"]
 
 
-class JobFacts:
-    """One PodGroup with its tasks at the time of a snapshot; never changed afterwards, so that sessions share it.
+class Condition(NamedTuple):
+    """A condition that holds now: type, reason and message."""
 
-    Raises (when made):
-        ValueError: a quantity of the PodGroup makes no sense.
+    type: str
+    reason: str
+    message: str = ""
+
+
+class Job:
+    """A PodGroup in a session.
+
+    `fit_errors`: by UID of the task, why it fits nowhere; `failed_roles`: the roles of those tasks. `conditions`: by type, what
+    this session says of the job. `cause`: why it was not let in, if it was not. `is_limited`: a quota kept tasks from being
+    tried. `allocated_hyper_node`: the part of the network that holds all of it, empty if none is known.
     """
 
-    def __init__(self, group: records.PodGroup, tasks: Mapping[str, TaskFacts], *, priority: int, queue: str) -> None:
-        spec, meta = group.spec, group.metadata
-        self.group = group
-        self.key = str(group.key)
-        self.uid = meta.uid
-        self.namespace = meta.namespace
-        self.name = meta.name
-        self.queue = queue
-        self.priority = priority
-        self.created = seconds_of(meta.creation_timestamp)
-        self.min_available = spec.min_member
-        self.role_minimum = spec.min_task_member
-        self.min_resources: Amounts | None = None if spec.min_resources is None else amounts_of(spec.min_resources)
-        self.tasks = tuple(tasks.values())
-        self.tally = Tally()
-        allocated: dict[str, int] = {}
-        pending: dict[str, int] = {}
-        for task in self.tasks:
-            self.tally.add(task.role, task.status, is_best_effort=task.shape.is_best_effort)
-            sums = allocated if task.status in ALLOCATED else pending if task.status is TaskStatus.PENDING else None
-            if sums is not None:
-                for name, amount in task.shape.request.items():
-                    sums[name] = sums.get(name, 0) + amount
-        self._allocated: Amounts = allocated
-        self._pending: Amounts = pending
-        self._vectors: dict[str, Ints] = {}
+    __slots__ = (
+        "_made",
+        "_rows",
+        "_sub_job_of",
+        "_sub_jobs",
+        "_tally_is_own",
+        "_tasks",
+        "allocated",
+        "allocated_hyper_node",
+        "cause",
+        "conditions",
+        "facts",
+        "failed_roles",
+        "fit_errors",
+        "is_limited",
+        "phase",
+        "tally",
+    )
 
-    @cached_property
-    def is_preemptable(self) -> bool:
-        """Whether the PodGroup offers its pods for preemption."""
-        meta = self.group.metadata
-        text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE, ""))
-        return bool(parse_bool(text))
+    def __init__(self, facts: JobFacts, dimensions: Dimensions, rows: dict[str, int]) -> None:
+        self.facts = facts
+        self.phase = facts.group.status.phase
+        self.tally: Tally = facts.tally
+        self.allocated: Floats = facts.allocated(dimensions)
+        self.fit_errors: dict[str, FitErrors] = {}
+        self.failed_roles: set[str] = set()
+        self.conditions: dict[str, Condition] = {}
+        self._tally_is_own = False
+        self._tasks: Sequence[Task] | None = None
+        self._sub_jobs: dict[str, SubJob] | None = None
+        self._sub_job_of: dict[str, SubJob] = {}
+        self._made: dict[str, Task] = {}
+        self.allocated_hyper_node = ""
+        self.is_limited = False
+        self.cause: Cause | None = None
+        self._rows = rows
 
-    @cached_property
-    def gated(self) -> Amounts:
-        """What the pods ask for that wait behind a gate, except those that wait for the queue's own gate alone."""
-        total: dict[str, int] = {}
-        for task in self.tasks:
-            if task.gates and task.gates != (keys.QUEUE_ALLOCATION_GATE,):
-                for name, amount in task.shape.request.items():
-                    total[name] = total.get(name, 0) + amount
-        return total
+    def __repr__(self) -> str:
+        return f"<Job {self.facts.key} {self.phase}>"
 
-    @cached_property
-    def releasing_on_node(self) -> int:
-        """Tasks that are going but still sit on a node."""
-        return sum(task.status is TaskStatus.RELEASING and bool(task.node) for task in self.tasks)
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks; made when first asked for, since most jobs are not touched in most sessions."""
+        if self._tasks is None:
+            if self._made:
+                self._tasks = [self.task(facts) for facts in self.facts.tasks]
+            else:
+                self._tasks = [Task(facts, self._rows.get(facts.node, -1) if facts.node else -1) for facts in self.facts.tasks]
+        return self._tasks
 
-    def allocated(self, dimensions: Dimensions) -> Ints:
-        """The sum of the requests of tasks that have their place. Not to be changed."""
-        return self._vector("allocated", self._allocated, dimensions)
+    def task(self, facts: TaskFacts) -> Task:
+        """One task of it, without making the others."""
+        if self._tasks is not None and not self._made:
+            self._made = {task.uid: task for task in self._tasks}
+        task = self._made.get(facts.uid)
+        if task is None:
+            task = self._made[facts.uid] = Task(facts, self._rows.get(facts.node, -1) if facts.node else -1)
+        return task
 
-    def pending(self, dimensions: Dimensions) -> Ints:
-        """The sum of the requests of tasks that wait for a place. Not to be changed."""
-        return self._vector("pending", self._pending, dimensions)
+    @property
+    def is_divided(self) -> bool:
+        """Whether subgroup policies divide it."""
+        return bool(self.facts.group.spec.sub_group_policy)
 
-    def minimum(self, dimensions: Dimensions) -> Ints | None:
-        """What the PodGroup says it needs at least; None if it says nothing. Not to be changed."""
-        return None if self.min_resources is None else self._vector("minimum", self.min_resources, dimensions)
+    @property
+    def sub_jobs(self) -> Mapping[str, SubJob]:
+        """Its sub-jobs by UID; without subgroup policies one, that has all tasks."""
+        if self._sub_jobs is None:
+            self._sub_jobs = divide(self.facts.key, self.facts.group, self.tasks)
+            self._sub_job_of = {task.uid: each for each in self._sub_jobs.values() for task in each.tasks}
+        return self._sub_jobs
 
-    def behind_gates(self, dimensions: Dimensions) -> Ints:
-        """What the pods ask for that wait behind gates of others. Not to be changed."""
-        return self._vector("gated", self.gated, dimensions)
+    def sub_job_of(self, task: Task) -> SubJob:
+        """The sub-job that `task` belongs to."""
+        self.sub_jobs  # noqa: B018 - divides it
+        return self._sub_job_of[task.uid]
 
-    def _vector(self, name: str, amounts: Amounts, dimensions: Dimensions) -> Ints:
-        vector = self._vectors.get(name)
-        if vector is None or len(vector) > len(dimensions):
-            vector = dimensions.vector(amounts)
-        self._vectors[name] = vector = grown(vector, len(dimensions))
-        return vector
+    def fail(self, task: Task, errors: FitErrors) -> None:
+        """Note why `task` fits nowhere."""
+        self.fit_errors[task.uid] = errors
+        self.failed_roles.add(task.facts.role)
 
+    @property
+    def was_touched(self) -> bool:
+        """Whether a task of it was moved in this session, also if that was undone."""
+        return self._tally_is_own
 
-class QueueFacts:
-    """One queue.
+    @property
+    def is_changed(self) -> bool:
+        """Whether tasks stand elsewhere than when the session began."""
+        return self._tally_is_own and self.tally.counts != self.facts.tally.counts
 
-    Raises (when made):
-        ValueError: a quantity of the queue makes no sense.
-    """
+    @property
+    def is_pending(self) -> bool:
+        """Whether it waits to be enqueued."""
+        return self.phase is PodGroupPhase.PENDING
 
-    def __init__(self, queue: records.Queue) -> None:
-        spec = queue.spec
-        self.record = queue
-        self.name = queue.metadata.name
-        self.uid = queue.metadata.uid
-        self.created = seconds_of(queue.metadata.creation_timestamp)
-        self.weight = spec.weight
-        self.priority = spec.priority
-        self.parent = spec.parent
-        self.is_reclaimable = spec.reclaimable is not False
-        self.is_open = queue.status.state in {None, "", "Open"}
-        self.capability: Amounts | None = None if spec.capability is None else amounts_of(spec.capability)
-        self.guarantee: Amounts = amounts_of(spec.guarantee.resource)
-        self.deserved: Amounts | None = None if spec.deserved is None else amounts_of(spec.deserved)
+    @property
+    def is_ready(self) -> bool:
+        """Whether enough tasks have their place, counting the job's minimum only."""
+        return self.tally.ready + self.tally.pending_best_effort >= self.facts.min_available
+
+    @property
+    def is_pipelined(self) -> bool:
+        """As `is_ready`, counting promised places too."""
+        waiting = self.tally[TaskStatus.PIPELINED]
+        return waiting + self.tally.ready + self.tally.pending_best_effort >= self.facts.min_available
+
+    @property
+    def is_starving(self) -> bool:
+        """Whether places are still missing; tasks that ask for nothing do not count."""
+        return self.tally[TaskStatus.PIPELINED] + self.tally.ready < self.facts.min_available
+
+    @property
+    def enforces_roles(self) -> bool:
+        """Whether the role minimums count; they do not when they add up to more than the job's minimum."""
+        roles = self.facts.role_minimum
+        return bool(roles) and self.facts.min_available >= sum(roles.values())
+
+    def are_roles_ready(self, *, pipelined: bool = False) -> bool:
+        """Whether each role has its minimum of tasks with a place, with the promised ones on demand."""
+        if not self.enforces_roles:
+            return True
+        return all(self.tally.role_ready(role, pipelined=pipelined) >= least for role, least in self.facts.role_minimum.items())
+
+    @property
+    def has_enough_sub_jobs(self) -> bool:
+        """Whether there are as many sub-jobs of each policy as it wants at least."""
+        return self._count_sub_jobs(lambda _: True)
+
+    def are_sub_jobs_ready(self, *, pipelined: bool = False) -> bool:
+        """Whether as many sub-jobs of each policy are ready as it wants at least, with promised places on demand."""
+        return self._count_sub_jobs(lambda each: each.is_pipelined if pipelined else each.is_ready)
+
+    def has_enough_ready(self, group: str) -> bool:
+        """Whether as many sub-jobs of the policy behind `group` are ready as it wants at least."""
+        policies = self.facts.group.spec.sub_group_policy
+        least = next((each.min_sub_groups for each in policies if f"{self.facts.key}/{each.name}" == group), 0)
+        return sum(each.group == group and each.is_ready for each in self.sub_jobs.values()) >= least
+
+    def _count_sub_jobs(self, test: Callable[[SubJob], bool]) -> bool:
+        policies = [policy for policy in self.facts.group.spec.sub_group_policy if policy.min_sub_groups > 0]
+        if not policies:
+            return True
+        counts = Counter(each.group for each in self.sub_jobs.values() if test(each))
+        return all(counts[f"{self.facts.key}/{policy.name}"] >= policy.min_sub_groups for policy in policies)
+
+    def move(self, tasks: Sequence[Task], status: TaskStatus, rows: Sequence[int]) -> None:
+        """Put each of `tasks` into `status` on its node of `rows`, and keep the tally."""
+        if not self._tally_is_own:
+            self.tally = self.facts.tally.copy()
+            self._tally_is_own = True
+        kinds = Counter((task.facts.role, task.status, task.facts.shape.is_best_effort) for task in tasks)
+        for (role, before, is_best_effort), count in kinds.items():
+            self.tally.add(role, before, is_best_effort=is_best_effort, count=-count)
+            self.tally.add(role, status, is_best_effort=is_best_effort, count=count)
+        if self._sub_jobs is not None:
+            for task in tasks:
+                tally, is_best_effort = self._sub_job_of[task.uid].tally, task.facts.shape.is_best_effort
+                tally.add(task.facts.role, task.status, is_best_effort=is_best_effort, count=-1)
+                tally.add(task.facts.role, status, is_best_effort=is_best_effort)
+        for task, row in zip(tasks, rows, strict=True):
+            task.status = status
+            task.row = row
+
+    def scheduling_reason(self, task: Task, names: Sequence[str]) -> tuple[str, str]:
+        """Reason and message of the pod's condition PodScheduled=False; an empty message stands for the job's own text."""
+        status, row = task.last or (task.status, task.row)
+        if status is TaskStatus.ALLOCATED:
+            return "Schedulable", f"Pod {task.facts.key} can possibly be assigned to {names[row]}, once minAvailable is satisfied"
+        if status is TaskStatus.PIPELINED:
+            where = f"Pod {task.facts.key} can possibly be assigned to {names[row]}"
+            return "Unschedulable", f"{where}, once resource is released and minAvailable is satisfied"
+        if status is TaskStatus.PENDING:
+            errors = self.fit_errors.get(task.uid)
+            return "Unschedulable", "" if errors is None else str(errors)
+        return status.label, ""
+
+    def fit_error(self, names: Sequence[str]) -> str:
+        """The job's summary: how many tasks stand where, why the pending ones wait, and which task could not be placed."""
+        ready = "pod group is ready" if self.is_ready else "pod group is not ready"
+        parts = [*self.tally.histogram(), f"{self.facts.min_available} minAvailable"]
+        text = f"{ready}, {', '.join(sorted(parts))}"
+        waiting: dict[str, int] = {}
+        if self.tally[TaskStatus.PENDING]:
+            for task in self.tasks:
+                if task.status is TaskStatus.PENDING:
+                    reason, _ = self.scheduling_reason(task, names)
+                    waiting[reason] = waiting.get(reason, 0) + 1
+            text += f"; Pending: {', '.join(sorted(f'{count} {reason}' for reason, count in waiting.items()))}"
+        for task in self.tasks if self.fit_errors else ():
+            errors = self.fit_errors.get(task.uid)
+            if errors is not None:
+                return f"{text}. Origin reason is {task.facts.name}: {errors}"
+        return text

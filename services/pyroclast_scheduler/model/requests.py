@@ -4,14 +4,47 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import amounts_of
 
-__all__ = ["non_zero", "pod_request"]
+__all__ = ["as_allocated", "non_zero", "pod_limits", "pod_request"]
 
 _POD_LEVEL: Final = ("cpu", "memory", "hugepages-")
 _DEFAULT_CPU: Final = 100  # milli-cores that a container without a cpu request counts in scores
 _DEFAULT_MEMORY: Final = 200 * 2**20  # bytes
+
+
+def as_allocated(pod: records.Pod) -> records.PodSpec:
+    """The spec of a pod with what its node still has, or has already, set aside for containers that are being resized.
+
+    Until a resize is done the larger of both counts; one that cannot be done counts as what is there.
+    """
+    status = pod.status
+    known = {each.name: each for each in (*status.container_statuses, *status.init_container_statuses)}
+    is_infeasible = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in status.conditions)
+
+    def now(container: records.Container) -> records.Container:
+        found = known.get(container.name)
+        wanted = container.resources.requests
+        if found is None or found.resources is None:
+            return container
+        merged: dict[str, str | int] = {} if is_infeasible else dict(wanted)
+        for texts in (found.resources.requests, found.allocated_resources):
+            for name, text in texts.items():
+                if text != merged.get(name) and _amount(name, text) > _amount(name, merged.get(name, 0)):
+                    merged[name] = text
+        if merged == wanted:
+            return container
+        return msgspec.structs.replace(container, resources=msgspec.structs.replace(container.resources, requests=merged))
+
+    if not any(each.resources is not None for each in known.values()):
+        return pod.spec
+    containers, starters = tuple(map(now, pod.spec.containers)), tuple(map(now, pod.spec.init_containers))
+    if containers == pod.spec.containers and starters == pod.spec.init_containers:
+        return pod.spec
+    return msgspec.structs.replace(pod.spec, containers=containers, init_containers=starters)
 
 
 def pod_request(spec: records.PodSpec) -> dict[str, int]:
@@ -54,6 +87,23 @@ def non_zero(spec: records.PodSpec) -> tuple[int, int]:
         cpu += request.get("cpu") or _DEFAULT_CPU
         memory += request.get("memory") or _DEFAULT_MEMORY
     return cpu, memory
+
+
+def pod_limits(spec: records.PodSpec) -> dict[str, int]:
+    """What the containers may use of cpu and memory together, in stored units; a container without a limit counts its request.
+
+    Raises:
+        ValueError: a quantity makes no sense.
+    """
+    total: dict[str, int] = {}
+    for container in (*spec.containers, *(each for each in spec.init_containers if each.restart_policy == "Always")):
+        both = amounts_of(container.resources.requests) | amounts_of(container.resources.limits)
+        _add(total, {name: amount for name, amount in both.items() if name in {"cpu", "memory"}})
+    return total
+
+
+def _amount(name: str, text: str | int) -> int:
+    return amounts_of({name: text}).get(name, 0)
 
 
 def _add(total: dict[str, int], more: dict[str, int]) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
+from typing import Any, Final, NamedTuple
+from weakref import WeakSet, WeakValueDictionary
 
 import msgspec
 
-from pyroclast.api import records
+from pyroclast.api import keys, records
+from pyroclast_scheduler.model.claims import has_claims
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.requests import non_zero, pod_request
+from pyroclast_scheduler.model.requests import non_zero, pod_limits, pod_request
+from pyroclast_scheduler.model.wellformed import check_affinity, check_spread
 
 __all__ = ["Port", "Shape", "ShapeBook", "Toleration"]
 
@@ -49,6 +51,17 @@ class Shape:
     tolerations: tuple[Toleration, ...]
     ports: tuple[Port, ...]
     spread: Sequence[Mapping[str, Any]]
+    limits: Amounts = field(default_factory=dict)
+    """What the containers may use of cpu and memory."""
+
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """Those of the pod's annotations that say where it may go or should."""
+
+    has_claims: bool = False
+    """Whether such pods use claims on volumes or devices: then each of them has its own reasons to be here or there."""
+
+    images: tuple[str, ...] = ()
+    """The images of all containers, those of the start included."""
 
     @cached_property
     def is_best_effort(self) -> bool:
@@ -80,6 +93,7 @@ class ShapeBook:
 
     def __init__(self) -> None:
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+        self._coupled: WeakSet[Shape] = WeakSet()
 
     def __len__(self) -> int:
         return len(self._shapes)
@@ -87,14 +101,15 @@ class ShapeBook:
     @property
     def is_any_coupled(self) -> bool:
         """Whether some pod cares where others are."""
-        return any(shape.is_coupled for shape in self._shapes.values())
+        return bool(self._coupled)
 
-    def of(self, spec: records.PodSpec) -> Shape:
-        """The shape of a pod of this `spec`; the same object for equal specs.
+    def of(self, spec: records.PodSpec, annotations: Mapping[str, str] | None = None) -> Shape:
+        """The shape of a pod of this `spec` with these annotations; the same object for equal ones.
 
         Raises:
-            ValueError: a quantity makes no sense.
+            ValueError: a quantity makes no sense, or affinity has another form than the API gives it.
         """
+        marks = {key: annotations[key] for key in _MARKS if key in annotations} if annotations else {}
         key = _ENCODER.encode(
             (
                 spec.containers,
@@ -105,18 +120,32 @@ class ShapeBook:
                 spec.affinity,
                 spec.tolerations,
                 spec.topology_spread_constraints,
+                marks,
+                has_claims(spec),
             )
         )
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = _shape_of(spec)
+            shape = self._shapes[key] = _shape_of(spec, marks)
+            if shape.is_coupled:
+                self._coupled.add(shape)
         return shape
 
 
+_MARKS: Final = (
+    keys.PREEMPTABLE,
+    keys.QUEUE_ALLOCATION_GATE,
+    keys.NUMA_TOPOLOGY_POLICY,
+    keys.REVOCABLE_ZONE,
+    keys.RESOURCE_STRATEGY_SCORING_TYPE,
+    keys.RESOURCE_STRATEGY_WEIGHT,
+)
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
-def _shape_of(spec: records.PodSpec) -> Shape:
+def _shape_of(spec: records.PodSpec, marks: Mapping[str, str]) -> Shape:
+    check_affinity(spec.affinity)
+    check_spread(spec.topology_spread_constraints)
     cpu, memory = non_zero(spec)
     containers = (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))
     ports = [
@@ -134,4 +163,8 @@ def _shape_of(spec: records.PodSpec) -> Shape:
         tolerations=tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations),
         ports=tuple(ports),
         spread=spec.topology_spread_constraints,
+        limits=pod_limits(spec),
+        marks=marks,
+        has_claims=has_claims(spec),
+        images=tuple(container.image for container in (*spec.containers, *spec.init_containers)),
     )

@@ -1,4 +1,4 @@
-"""A task: what the scheduler knows of one pod."""
+"""A task: what the scheduler knows of one pod, and its place in a session."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import msgspec
 
 from pyroclast.api import keys, records
 from pyroclast_scheduler.model.booleans import parse_bool
+from pyroclast_scheduler.model.requests import as_allocated
 from pyroclast_scheduler.model.shapes import Shape, ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus, status_of
 
-__all__ = ["TaskFacts", "group_of", "seconds_of", "task_of"]
+__all__ = ["Task", "TaskFacts", "group_of", "seconds_of", "task_of"]
 
 _NO_INDEX: Final = -1
 
@@ -21,7 +22,8 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One pod, as a session sees it at its start.
 
     `job` is the key of its PodGroup, empty if it has none; `node` the name of its node, empty if it has none. `index` is the
-    number at the end of a name of three or more parts, −1 without one. `created` is in seconds since the epoch.
+    number at the end of a name of three or more parts, −1 without one. `created` is in seconds since the epoch. `nominated`: the
+    node on which room is being made for it, empty if none.
     """
 
     uid: str
@@ -37,6 +39,7 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
     node: str
     is_preemptable: bool
     gates: tuple[str, ...]
+    nominated: str
     pod: records.Pod
 
     @property
@@ -49,9 +52,44 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
         """Whether a node has taken the pod up."""
         return self.pod.status.start_time is not None or self.status not in {TaskStatus.BOUND, TaskStatus.BINDING}
 
+    @property
+    def is_behind_queue_gate(self) -> bool:
+        """Whether it waits for its queue to let it in, and for nothing else."""
+        return self.gates == (keys.QUEUE_ALLOCATION_GATE,)
+
+    @property
+    def uses_queue_gate(self) -> bool:
+        """Whether it asked to wait until its queue lets it in."""
+        return self.shape.marks.get(keys.QUEUE_ALLOCATION_GATE) == "true"
+
     def moved(self, status: TaskStatus, node: str) -> TaskFacts:
         """The same pod with another status and node."""
         return msgspec.structs.replace(self, status=status, node=node)
+
+    def nominated_to(self, node: str) -> TaskFacts:
+        """The same pod with room being made for it on `node`."""
+        return msgspec.structs.replace(self, nominated=node)
+
+
+class Task:
+    """A pod in a session. `row`: its node, −1 without one. `last`: status and row in the transaction that was last undone."""
+
+    __slots__ = ("evicted_others", "facts", "last", "row", "status")
+
+    def __init__(self, facts: TaskFacts, row: int) -> None:
+        self.facts = facts
+        self.status = facts.status
+        self.row = row
+        self.last: tuple[TaskStatus, int] | None = None
+        self.evicted_others = False
+
+    @property
+    def uid(self) -> str:
+        """UID of the pod."""
+        return self.facts.uid
+
+    def __repr__(self) -> str:
+        return f"<Task {self.facts.key} {self.status.label}>"
 
 
 def group_of(meta: records.Meta) -> str:
@@ -75,7 +113,7 @@ def task_of(pod: records.Pod, book: ShapeBook) -> TaskFacts:
         name=meta.name,
         job=group_of(meta),
         role=annotations.get(keys.TASK_SPEC) or meta.labels.get(keys.TASK_SPEC, ""),
-        shape=book.of(spec),
+        shape=book.of(as_allocated(pod), annotations),
         priority=_priority(spec, annotations.get(keys.TASK_PRIORITY, "")),
         created=seconds_of(meta.creation_timestamp),
         index=_index_of(meta.name),
@@ -83,6 +121,7 @@ def task_of(pod: records.Pod, book: ShapeBook) -> TaskFacts:
         node=spec.node_name,
         is_preemptable=preemptable is None or bool(parse_bool(preemptable)),
         gates=tuple(gate.name for gate in spec.scheduling_gates),
+        nominated=pod.status.nominated_node_name,
         pod=pod,
     )
 

@@ -2,57 +2,68 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.reasons import DomainLimit
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.placement.company import Company, own_terms
-from pyroclast_scheduler.placement.features import NodeFeatures
+from pyroclast_scheduler.model.terms import TermCounts
 
 __all__ = ["far_from_friends", "is_concerned", "near_foes", "near_those_who_mind", "preference"]
 
+_ENDLESS: Final = np.iinfo(np.int64).max // 4
 
-def is_concerned(task: TaskFacts, company: Company) -> bool:
-    """Whether it matters to `task`, or might matter to others, who is where."""
+
+def is_concerned(task: TaskFacts, census: TermCounts) -> bool:
+    """Whether it matters to `task`, or to others because of it, who is where."""
     shape = task.shape
-    return bool(shape.required("podAffinity") or shape.required("podAntiAffinity")) or any(
-        counts.any() for _, counts in company.holders("podAntiAffinity")
-    )
+    if shape.required("podAffinity") or shape.required("podAntiAffinity"):
+        return True
+    return any(term.takes_in(task) and counts.any() for term, counts in census.holders("podAntiAffinity"))
 
 
-def far_from_friends(task: TaskFacts, company: Company, features: NodeFeatures) -> Bools | None:
-    """Nodes that the pod's required affinity rules out; None if it has none.
+def far_from_friends(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tuple[Bools, bool] | None:
+    """Nodes that the pod's required affinity rules out, and whether the same are for more such pods; None if it has none.
 
     A pod that matches its own terms may start a group when nobody anywhere matches them.
     """
-    terms = own_terms(task, task.shape.required("podAffinity"))
+    terms = census.terms(task, task.shape.required("podAffinity"))
     if not terms:
         return None
-    friends = company.matching_all(terms)
+    friends = census.matching_all(terms)
     is_first = not friends.any() and all(term.takes_in(task) for term in terms)
     fits: Bools = np.ones(len(friends), dtype=np.bool_)
     for term in terms:
         domains = features.domains(term.key)
         fits &= domains.has if is_first else domains.has & (domains.sums(friends)[domains.codes] > 0)
-    return ~fits
+    return ~fits, not is_first
 
 
-def near_foes(task: TaskFacts, company: Company, features: NodeFeatures) -> Bools | None:
-    """Nodes that the pod's required anti-affinity rules out; None if it has none."""
-    terms = own_terms(task, task.shape.required("podAntiAffinity"))
+def near_foes(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tuple[Bools, list[DomainLimit]] | None:
+    """Nodes that the pod's required anti-affinity rules out, and how many such pods each domain takes; None if it has none."""
+    terms = census.terms(task, task.shape.required("podAntiAffinity"))
     if not terms:
         return None
-    found: Bools = np.zeros(len(company.matching(terms[0])), dtype=np.bool_)
+    found: Bools = np.zeros(len(census.matching(terms[0])), dtype=np.bool_)
+    limits: list[DomainLimit] = []
     for term in terms:
         domains = features.domains(term.key)
-        found |= domains.has & (domains.sums(company.matching(term))[domains.codes] > 0)
-    return found
+        found |= domains.has & (domains.sums(census.matching(term))[domains.codes] > 0)
+        if term.takes_in(task):
+            alone = np.where(domains.has, domains.codes, domains.count).astype(np.int32)  # nodes without the label stand together
+            room = np.ones(domains.count + 1, dtype=np.int64)
+            room[-1] = _ENDLESS
+            limits.append(DomainLimit(alone, room))
+    return found, limits
 
 
-def near_those_who_mind(task: TaskFacts, company: Company, features: NodeFeatures) -> Bools | None:
+def near_those_who_mind(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> Bools | None:
     """Nodes in the domains of pods whose required anti-affinity means this one; None if there are none."""
     found: Bools | None = None
-    for term, counts in company.holders("podAntiAffinity"):
+    for term, counts in census.holders("podAntiAffinity"):
         if counts.any() and term.takes_in(task):
             domains = features.domains(term.key)
             hit = domains.has & (domains.sums(counts)[domains.codes] > 0)
@@ -60,16 +71,24 @@ def near_those_who_mind(task: TaskFacts, company: Company, features: NodeFeature
     return found
 
 
-def preference(task: TaskFacts, company: Company, features: NodeFeatures, candidates: Bools) -> Floats | None:
-    """0 to 100: how much the pod, and those already there, would like it on each node; None if nobody cares."""
+def preference(task: TaskFacts, census: TermCounts, features: NodeFeatures, candidates: Bools) -> Floats | None:
+    """0 to 100: how much the pod, and those already there, would like it on each node; None if nobody cares.
+
+    All alike where those who care see no difference: the next pod may.
+    """
     raw = np.zeros(len(candidates))
+    is_cared_for = False
     for kind, sign in (("podAffinity", 1), ("podAntiAffinity", -1)):
-        for term in own_terms(task, task.shape.preferred(kind)):
+        for term in census.terms(task, task.shape.preferred(kind)):
+            is_cared_for = True
             domains = features.domains(term.key)
-            raw += np.where(domains.has, sign * term.weight * domains.sums(company.matching(term))[domains.codes], 0)
-        for term, counts in company.holders(f"+{kind}"):
+            raw += np.where(domains.has, sign * term.weight * domains.sums(census.matching(term))[domains.codes], 0)
+        for term, counts in census.holders(f"+{kind}"):
             if term.takes_in(task):
+                is_cared_for = True
                 domains = features.domains(term.key)
                 raw += np.where(domains.has, sign * term.weight * domains.sums(counts)[domains.codes], 0)
+    if not is_cared_for:
+        return None
     low, high = raw[candidates].min(), raw[candidates].max()
-    return np.trunc(100 * (raw - low) / (high - low)) if high > low else None
+    return np.trunc(100 * (raw - low) / (high - low)) if high > low else np.zeros(len(candidates))

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.columns import Floats, Rows
 from pyroclast_scheduler.model.dimensions import Ints
 
-__all__ = ["NEVER", "Rows", "greedy"]
+__all__ = ["NEVER", "greedy"]
 
-Rows = npt.NDArray[np.intp]
 NEVER = -np.inf
 _FIRST_LOOK = 4096  # copies looked at first, all nodes together; doubled while a node would take more
 
@@ -38,25 +36,49 @@ def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Ca
     if len(rows) == 0:
         return rows
     room = np.minimum(copies(rows), count)
-    deepest = int(room.max())
-    depth = min(max(4, _FIRST_LOOK // len(rows)), deepest)
+    depth = min(max(4, _FIRST_LOOK // len(rows)), int(room.max()))
+    grid = np.full((len(rows), depth), NEVER)
+    grid[:, :] = scores(rows, depth) if depth > 1 else first[rows][:, None]
+    order = np.minimum.accumulate(np.where(np.arange(depth) < room[:, None], grid, NEVER), axis=1)
     while True:
-        grid = scores(rows, depth) if depth > 1 else first[rows][:, None]
-        order = np.minimum.accumulate(np.where(np.arange(depth) < room[:, None], grid, NEVER), axis=1)
         picked = _best(order.ravel(), count)
         taken = np.bincount(picked // depth, minlength=len(rows))
-        if depth == deepest or not ((taken == depth) & (room > depth)).any():
+        short = np.flatnonzero((taken == depth) & (room > depth))
+        if not len(short):
             ranked = picked[np.argsort(-order.ravel()[picked], kind="stable")]
             return rows[ranked // depth]
-        depth = min(2 * depth, deepest)
+        deeper = min(2 * depth, int(room[short].max()))
+        wider = np.full((len(rows), deeper), NEVER)
+        wider[:, :depth] = order
+        more = np.where(np.arange(deeper) < room[short, None], scores(rows[short], deeper), NEVER)
+        wider[short] = np.minimum.accumulate(more, axis=1)
+        order, depth = wider, deeper
+
+
+def _near_the_top(values: Floats, count: int) -> Rows:
+    """Positions, ascending, of few values with the `count` largest and all that equal them among them.
+
+    Of as many equal pieces, at least `count` have a maximum that is no less than the count-th largest of these maxima.
+    """
+    pieces = 4 * count
+    size = len(values) // pieces
+    if size < 4:
+        return np.arange(len(values))
+    tops = values[: pieces * size].reshape(pieces, size).max(axis=1)
+    return np.flatnonzero(values >= np.partition(tops, pieces - count)[pieces - count])
 
 
 def _best(values: Floats, count: int) -> Rows:
     """Positions of the `count` largest values, ascending by position; of equal ones the first; never one that is `NEVER`."""
     if len(values) > count:
-        threshold = np.partition(values, len(values) - count)[len(values) - count]
+        level = np.flatnonzero(values == values.max())
+        if len(level) >= count and values[level[0]] != NEVER:
+            return level[:count]
+        rows = _near_the_top(values, count)
+        few = values[rows]
+        threshold = np.partition(few, len(few) - count)[len(few) - count]
         if threshold != NEVER:
-            above = np.flatnonzero(values > threshold)
-            level = np.flatnonzero(values == threshold)[: count - len(above)]
+            above = rows[few > threshold]
+            level = rows[few == threshold][: count - len(above)]
             return np.sort(np.concatenate((above, level)))
     return np.flatnonzero(values != NEVER)

@@ -2,70 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.reasons import DomainLimit
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.placement.company import Company, Term, own_terms
-from pyroclast_scheduler.placement.features import NodeFeatures
+from pyroclast_scheduler.model.terms import Term, TermCounts
 
 __all__ = ["evenness", "too_crowded"]
 
 _HOST: Final = "kubernetes.io/hostname"
+_HONOR: Final = "Honor"
+_FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
-def too_crowded(task: TaskFacts, company: Company, features: NodeFeatures, usable: Bools) -> tuple[Bools, Bools] | None:
-    """Nodes that lack a label which hard constraints need, and nodes whose domain is too full; None without such constraints."""
-    constraints = list(_constraints(task, "DoNotSchedule"))
+def too_crowded(
+    task: TaskFacts, census: TermCounts, features: NodeFeatures, usable: Bools
+) -> tuple[Bools, Bools, list[DomainLimit]] | None:
+    """Nodes that lack a label which hard constraints need, nodes whose domain is too full, and what the others still take.
+
+    None without such constraints.
+    """
+    constraints = list(_constraints(task, "DoNotSchedule", census))
     if not constraints:
         return None
     domains = [features.domains(term.key) for _, term in constraints]
     has_all: Bools = np.logical_and.reduce([each.has for each in domains])
-    eligible = usable & has_all & _admitted(task, features)
+    limits: list[DomainLimit] = []
     crowded: Bools = np.zeros(len(usable), dtype=np.bool_)
     for (constraint, term), each in zip(constraints, domains, strict=True):
-        sums = each.sums(company.matching(term, but_leaving=True), eligible)
-        present = np.unique(each.codes[eligible])
-        lowest = sums[present].min() if len(present) >= int(constraint.get("minDomains") or 1) and len(present) else 0
-        skew = sums[each.codes] + term.takes_in(task) - lowest
-        crowded |= each.has & (skew > int(constraint.get("maxSkew") or 1))
-    return ~has_all, crowded
+        eligible = usable & has_all & _included(task, constraint, features)
+        sums = each.sums(census.matching(term, but_leaving=True), eligible)
+        present = np.flatnonzero(np.bincount(each.codes[eligible], minlength=each.count))
+        is_whole = len(present) >= int(constraint.get("minDomains") or 1) and len(present) > 0
+        lowest = sums[present].min() if is_whole else 0
+        skew = sums + term.takes_in(task) - lowest
+        most = int(constraint.get("maxSkew") or 1)
+        crowded |= each.has & (skew > most)[each.codes]
+        if term.takes_in(task):
+            room = (most - skew + 1).astype(np.int64)
+            is_lowest = np.zeros(len(sums), dtype=np.bool_)
+            is_lowest[present] = sums[present] == lowest
+            limits.append(DomainLimit(each.codes, room, is_lowest if is_whole else None))
+    return ~has_all, crowded, limits
 
 
-def evenness(task: TaskFacts, company: Company, features: NodeFeatures, candidates: Bools) -> Floats | None:
-    """0 to 100: how much each node would help to spread by the soft constraints; None without any."""
-    constraints = list(_constraints(task, "ScheduleAnyway"))
+def evenness(
+    task: TaskFacts,
+    census: TermCounts,
+    features: NodeFeatures,
+    candidates: Bools,
+    defaults: Sequence[Mapping[str, Any]] = (),
+) -> Floats | None:
+    """0 to 100: how much each node would help to spread by the soft constraints; None without any.
+
+    `defaults` count for a pod that has no constraints at all; a node that lacks a label is not passed over because of these.
+    """
+    is_default = not task.shape.spread
+    raw_constraints = defaults if is_default else task.shape.spread
+    constraints = list(_constraints(task, "ScheduleAnyway", census, raw_constraints))
     if not constraints:
         return None
-    raw = np.zeros(len(candidates))
-    ignored: Bools = np.zeros(len(candidates), dtype=np.bool_)
-    for constraint, term in constraints:
-        domains = features.domains(term.key)
-        ignored |= ~domains.has
-        among = candidates & domains.has
-        size = int(among.sum()) if term.key == _HOST else len(np.unique(domains.codes[among]))
-        counts = domains.sums(company.matching(term, but_leaving=True), _admitted(task, features))[domains.codes]
-        raw += counts * np.log(size + 2) + int(constraint.get("maxSkew") or 1) - 1
+    domains = [features.domains(term.key) for _, term in constraints]
+    nothing: Bools = np.zeros(len(candidates), dtype=np.bool_)
+    ignored = nothing if is_default else ~np.logical_and.reduce([each.has for each in domains])
     rated = candidates & ~ignored
     if not rated.any():
-        return None
+        return np.zeros(len(candidates))
+    raw = np.zeros(len(candidates))
+    for (constraint, term), each in zip(constraints, domains, strict=True):
+        size = int(rated.sum()) if term.key == _HOST else len(np.unique(each.codes[rated]))
+        counts = each.sums(census.matching(term, but_leaving=True), _included(task, constraint, features))[each.codes]
+        raw += np.where(each.has, counts * np.log(size + 2) + int(constraint.get("maxSkew") or 1) - 1, 0.0)
     raw = np.round(raw)
     low, high = raw[rated].min(), raw[rated].max()
     scores = np.full(len(candidates), 100.0) if high == 0 else np.floor(100 * (high + low - raw) / high)
     return np.where(ignored, 0.0, scores)
 
 
-def _constraints(task: TaskFacts, when: str) -> Iterator[tuple[Mapping[str, Any], Term]]:
-    for constraint in task.shape.spread:
+def _constraints(
+    task: TaskFacts, when: str, census: TermCounts, raw: Sequence[Mapping[str, Any]] | None = None
+) -> Iterator[tuple[Mapping[str, Any], Term]]:
+    for constraint in task.shape.spread if raw is None else raw:
         if constraint.get("whenUnsatisfiable", "DoNotSchedule") == when:
-            yield constraint, own_terms(task, [constraint])[0]
+            yield constraint, census.terms(task, [constraint])[0]
 
 
-def _admitted(task: TaskFacts, features: NodeFeatures) -> Bools:
-    """Nodes that the pod's node selector and required node affinity admit: only these are compared."""
-    admitted = features.selected(task.shape.selector)
-    terms = task.shape.node_terms
-    return admitted if terms is None else admitted & features.matching(terms)
+def _included(task: TaskFacts, constraint: Mapping[str, Any], features: NodeFeatures) -> Bools:
+    """Nodes that are compared: those that the pod's node selector and affinity admit, and whose taints it tolerates.
+
+    The constraint says which of these it honours; the first alone, unless it says otherwise.
+    """
+    included: Bools = features.selected({})
+    if constraint.get("nodeAffinityPolicy", _HONOR) == _HONOR:
+        included &= features.selected(task.shape.selector)
+        terms = task.shape.node_terms
+        if terms is not None:
+            included &= features.matching(terms)
+    if constraint.get("nodeTaintsPolicy") == _HONOR:
+        included &= ~features.untolerated(task.shape.tolerations, _FORBIDDING)
+    return included

@@ -6,12 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.framework.arguments import Arguments
-from pyroclast_scheduler.framework.plans import Load, Plan
-from pyroclast_scheduler.framework.plugin import Hooks
-from pyroclast_scheduler.framework.points import Point
-from pyroclast_scheduler.framework.session import Session
 from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.placement.plans import Load, Plan
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Binpack"]
 
@@ -25,12 +24,12 @@ class Binpack:
         self._weight = arguments.integer("binpack.weight", 1)
         weights: dict[str, int] = {}
         for name in filter(None, map(str.strip, arguments.text("binpack.resources", "").split(","))):
-            weights[name] = arguments.integer(f"binpack.resources.{name}", 1)
-        weights["cpu"] = arguments.integer("binpack.cpu", 1)
-        weights["memory"] = arguments.integer("binpack.memory", 1)
-        self._weights = {name: weight if weight >= 0 else 1 for name, weight in weights.items()}
+            weights[name] = arguments.integer(f"binpack.resources.{name}", 1, least=0)
+        weights["cpu"] = arguments.integer("binpack.cpu", 1, least=0)
+        weights["memory"] = arguments.integer("binpack.memory", 1, least=0)
+        self._weights = weights
 
-    def open(self, session: Session) -> Hooks:
+    def open(self, session: Session) -> Extensions:
         """Register, unless it weighs nothing."""
         weights = [(row, weight) for name, weight in self._weights.items() if (row := session.dimensions.find(name)) is not None]
 
@@ -52,4 +51,4 @@ class Binpack:
                 total += np.where(has, weight * after / np.maximum(allocatable, 1), 0.0)
             return np.where(full, 0.0, total / max(whole, 1) * (_BEST * self._weight))
 
-        return {Point.NODE_ORDER: score} if self._weight else {}
+        return Extensions(node_order=score) if self._weight else Extensions()

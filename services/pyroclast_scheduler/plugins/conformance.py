@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyroclast_scheduler.framework.arguments import Arguments
-from pyroclast_scheduler.framework.jobs import Job, Task
-from pyroclast_scheduler.framework.plugin import Hooks
-from pyroclast_scheduler.framework.points import Point
-from pyroclast_scheduler.framework.session import Session
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Conformance"]
 
@@ -22,14 +22,18 @@ class Conformance:
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
-    def open(self, session: Session) -> Hooks:
+    def open(self, session: Session) -> Extensions:
         """Register."""
         del session
-        return {Point.PREEMPTABLE: _ordinary, Point.RECLAIMABLE: _ordinary}
+        return Extensions(preemptable=_of_one, reclaimable=_of_one, unified_evictable=lambda _, candidates: _ordinary(candidates))
 
 
-def _ordinary(preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
+def _of_one(preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
     del preemptor, job
+    return _ordinary(candidates)
+
+
+def _ordinary(candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
     return [
         (owner, task)
         for owner, task in candidates

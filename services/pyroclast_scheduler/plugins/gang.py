@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyroclast.api.enums import PodGroupConditionReason, PodGroupConditionType
-from pyroclast_scheduler.framework.arguments import Arguments
-from pyroclast_scheduler.framework.jobs import Condition, Job, Task
-from pyroclast_scheduler.framework.plugin import Hooks, Vote
-from pyroclast_scheduler.framework.points import Point
-from pyroclast_scheduler.framework.session import Session
+from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Extensions, Invalid, Vote
+from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Gang", "is_left_alone"]
 
@@ -21,18 +21,22 @@ class Gang:
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
-    def open(self, session: Session) -> Hooks:
+    def open(self, session: Session) -> Extensions:
         """Register."""
-        return {
-            Point.JOB_ORDER: lambda job: job.is_ready,
-            Point.JOB_READY: lambda job: job.is_ready and job.are_roles_ready(),
-            Point.JOB_PIPELINED: _pipelined,
-            Point.JOB_STARVING: lambda job: job.is_starving,
-            Point.JOB_VALID: _invalid,
-            Point.PREEMPTABLE: _surplus,
-            Point.RECLAIMABLE: _surplus,
-            Point.CLOSE: lambda: _close(session),
-        }
+        return Extensions(
+            job_order=lambda job: job.is_ready,
+            sub_job_order=lambda job, sub_job: (sub_job.is_ready, job.has_enough_ready(sub_job.group)),
+            job_ready=lambda job: job.is_ready and job.are_roles_ready() and job.are_sub_jobs_ready(),
+            sub_job_ready=lambda _, sub_job: sub_job.is_ready,
+            sub_job_pipelined=lambda _, sub_job: Vote.PERMIT if sub_job.is_pipelined else Vote.REJECT,
+            job_pipelined=_pipelined,
+            job_starving=lambda job: job.is_starving,
+            job_valid=_invalid,
+            preemptable=_surplus,
+            reclaimable=_surplus,
+            unified_evictable=lambda _, candidates: list(candidates),  # bundles keep gangs whole
+            close=lambda: _close(session),
+        )
 
 
 def is_left_alone(job: Job) -> bool:
@@ -44,15 +48,20 @@ def is_left_alone(job: Job) -> bool:
 
 
 def _pipelined(job: Job) -> Vote:
-    return Vote.PERMIT if job.is_pipelined and job.are_roles_ready(pipelined=True) else Vote.REJECT
+    is_pipelined = job.is_pipelined and job.are_roles_ready(pipelined=True) and job.are_sub_jobs_ready(pipelined=True)
+    return Vote.PERMIT if is_pipelined else Vote.REJECT
 
 
-def _invalid(job: Job) -> tuple[str, str] | None:
+def _invalid(job: Job) -> Invalid | None:
     if job.enforces_roles and any(job.tally.role_valid(role) < least for role, least in job.facts.role_minimum.items()):
-        return PodGroupConditionReason.NOT_ENOUGH_PODS_OF_TASK, "Not enough valid pods of each task for gang-scheduling"
+        return Invalid(PodGroupConditionReason.NOT_ENOUGH_PODS_OF_TASK, "Not enough valid pods of each task for gang-scheduling")
+    if not job.has_enough_sub_jobs:
+        return Invalid(
+            PodGroupConditionReason.NOT_ENOUGH_PODS_OF_TASK, "Not enough valid subGroups of each task for gang-scheduling"
+        )
     valid, least = job.tally.valid, job.facts.min_available
     if valid < least:
-        return (
+        return Invalid(
             PodGroupConditionReason.NOT_ENOUGH_TASKS,
             f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {least}",
         )

@@ -6,13 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast.api.enums import PodGroupPhase
-from pyroclast_scheduler.framework import demand
-from pyroclast_scheduler.framework.arguments import Arguments
-from pyroclast_scheduler.framework.jobs import Job
-from pyroclast_scheduler.framework.plugin import Hooks, Vote
-from pyroclast_scheduler.framework.points import Point
-from pyroclast_scheduler.framework.session import Session
+from pyroclast_scheduler.model import demand
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.session import refusing
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Extensions, Vote
+from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Overcommit"]
 
@@ -23,38 +22,31 @@ class Overcommit:
     """`overcommit-factor`: how much of the cluster may be promised; below 1 the default stands."""
 
     def __init__(self, arguments: Arguments) -> None:
-        factor = arguments.number("overcommit-factor", _FACTOR)
-        if factor < 1:
-            arguments.warnings.append(f"argument overcommit-factor: {factor} is below 1; using {_FACTOR}")
-            factor = _FACTOR
-        self._factor = factor
+        self._factor = arguments.number("overcommit-factor", _FACTOR, least=1)
 
-    def open(self, session: Session) -> Hooks:
+    def open(self, session: Session) -> Extensions:
         """Register."""
         dimensions = session.dimensions
-        used = session.columns.used[:, session.snapshot.is_ready].sum(axis=1)
+        used = session.columns.used[:, session.snapshot.is_ready].sum(axis=1, dtype=np.float64)
         idle = session.total * self._factor - used
-        promised = np.zeros(len(dimensions), dtype=np.int64)
-        for job in session.jobs.values():
-            if job.facts.min_resources is None:
-                continue
-            if job.phase is PodGroupPhase.INQUEUE:
-                promised += demand.reserved(job, dimensions, less_allocated=False)
-            elif demand.is_running_with_minimum(job):
-                promised += demand.reserved(job, dimensions, less_allocated=True)
+        promised = np.zeros(len(dimensions))
+        for sums in session.queue_sums.values():
+            promised += sums.inqueue_whole
 
         def enqueueable(job: Job) -> Vote:
             minimum = job.facts.minimum(dimensions)
             if minimum is None:
                 return Vote.PERMIT
-            short = demand.short_names(promised + minimum, idle, minimum, dimensions.names)
+            kept = session.closed_to(job)
+            room = idle if kept is None else idle - session.columns.idle(np.flatnonzero(kept)).sum(axis=1, dtype=np.float64)
+            short = demand.short_names(promised + minimum, room, minimum, dimensions.names)
             if not short:
                 return Vote.PERMIT
-            listed = ", ".join(f"overused {name}" for name in short)
-            session.note(job, "Normal", "Unschedulable", f"resource in cluster is overused: {listed}")
+            limit = room + used
+            session.refuse(job, refusing.by_cluster(session, job, short, limit=limit, used=used, promised=promised))
             return Vote.REJECT
 
         def enqueued(job: Job) -> None:
             promised[:] += demand.reserved(job, dimensions, less_allocated=False)
 
-        return {Point.JOB_ENQUEUEABLE: enqueueable, Point.JOB_ENQUEUED: enqueued}
+        return Extensions(job_enqueueable=enqueueable, job_enqueued=enqueued)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyroclast_scheduler.framework.arguments import Arguments
-from pyroclast_scheduler.framework.jobs import Job, Task
-from pyroclast_scheduler.framework.plugin import Hooks
-from pyroclast_scheduler.framework.points import Point
-from pyroclast_scheduler.framework.session import Session
+from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Candidate, Extensions, GangEviction
+from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Priority"]
 
@@ -20,15 +20,22 @@ class Priority:
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
-    def open(self, session: Session) -> Hooks:
+    def open(self, session: Session) -> Extensions:
         """Register."""
         del session
-        return {
-            Point.TASK_ORDER: lambda task: -task.facts.priority,
-            Point.JOB_ORDER: lambda job: -job.facts.priority,
-            Point.JOB_STARVING: lambda job: job.tally.ready + job.tally[TaskStatus.PIPELINED] < len(job.facts.tasks),
-            Point.PREEMPTABLE: _lower,
-        }
+        return Extensions(
+            task_order=lambda task: -task.facts.priority,
+            job_order=lambda job: -job.facts.priority,
+            sub_job_order=lambda _, sub_job: -sub_job.priority,
+            job_starving=lambda job: job.tally.ready + job.tally[TaskStatus.PIPELINED] < len(job.facts.tasks),
+            preemptable=_lower,
+            unified_evictable=_lower_gangs,
+        )
+
+
+def _lower_gangs(wish: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Inside a queue tasks of jobs of lower priority; between queues priority does not count."""
+    return [each for each in candidates if wish.is_reclaim or each[0].facts.priority < wish.job.facts.priority]
 
 
 def _lower(preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:

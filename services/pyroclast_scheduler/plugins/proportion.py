@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pyroclast.api.enums import PodGroupPhase
-from pyroclast_scheduler.framework import demand
-from pyroclast_scheduler.framework.arguments import Arguments
-from pyroclast_scheduler.framework.jobs import Job, Task
-from pyroclast_scheduler.framework.plans import Plan
-from pyroclast_scheduler.framework.plugin import Hooks, Vote
-from pyroclast_scheduler.framework.points import Point
-from pyroclast_scheduler.framework.session import Queue, Session
-from pyroclast_scheduler.framework.statement import Move
-from pyroclast_scheduler.model.columns import Floats
-from pyroclast_scheduler.model.dimensions import CPU, MEMORY, PODS, Ints
+from pyroclast_scheduler.model import demand, quotas
+from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.dimensions import PODS, Ints
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session import refusing
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Extensions, Vote
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Move
 
 __all__ = ["Proportion", "water_fill"]
 
@@ -27,19 +28,20 @@ class Proportion:
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
-    def open(self, session: Session) -> Hooks:
+    def open(self, session: Session) -> Extensions:
         """Register."""
         queues = _Queues(session)
-        return {
-            Point.QUEUE_ORDER: lambda queue: (-queue.facts.priority, queues.share(queue.name)),
-            Point.OVERUSED: queues.overused,
-            Point.ALLOCATABLE: queues.allocatable,
-            Point.PREEMPTIVE: queues.preemptive,
-            Point.RECLAIMABLE: queues.reclaimable,
-            Point.JOB_ENQUEUEABLE: queues.enqueueable,
-            Point.JOB_ENQUEUED: queues.enqueued,
-            Point.EVENTS: queues.moved,
-        }
+        return Extensions(
+            queue_order=lambda queue: (-queue.facts.priority, queues.share(queue.name)),
+            overused=queues.overused,
+            allocatable=queues.allocatable,
+            preemptive=queues.preemptive,
+            reclaimable=queues.reclaimable,
+            job_enqueueable=queues.enqueueable,
+            job_enqueued=queues.enqueued,
+            moved=queues.moved,
+            close=queues.measure,
+        )
 
 
 def water_fill(total: Floats, weights: Floats, requests: Floats, limits: Floats, guarantees: Floats) -> Floats:
@@ -74,27 +76,37 @@ class _Queues:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._names = session.dimensions.names
-        self._rows: dict[str, int] = {}
-        for job in session.jobs.values():
-            self._rows.setdefault(job.facts.queue, len(self._rows))
-        shape = (len(self._rows), len(session.dimensions))
-        self._allocated, pending, self._inqueue, self._elastic = np.zeros((4, *shape), dtype=np.int64)
-        for job in session.jobs.values():
-            self._add(job, self._rows[job.facts.queue], pending)
+        self._rows = {name: row for row, name in enumerate(session.queue_sums)}
+        sums = list(session.queue_sums.values())
+        shape = (len(sums), len(session.dimensions))
+        self._allocated = np.array([each.allocated for each in sums]).reshape(shape)
+        self._inqueue = np.array([each.inqueue for each in sums]).reshape(shape)
+        self._elastic = np.array([each.elastic for each in sums]).reshape(shape)
+        pending = np.array([each.pending for each in sums]).reshape(shape)
         total = session.total
-        guarantees = np.zeros(shape)
-        limits = np.zeros(shape)
-        promised = np.zeros(shape[1])
-        for queue in session.queues.values():
-            promised += session.dimensions.vector(queue.facts.guarantee)
-        for name, row in self._rows.items():
-            facts = session.queues[name].facts
-            guarantees[row] = session.dimensions.vector(facts.guarantee)
-            limits[row] = np.minimum(np.maximum(total - promised, 0) + guarantees[row], _capability(session, facts.capability))
+        queues = [session.queues[name] for name in self._rows]
+        guarantees = np.array([quotas.vector(queue.facts.guarantee, session.dimensions) for queue in queues]).reshape(shape)
+        limits = quotas.limits(session.queues.values(), queues, total, session.dimensions)
         self._limits: Floats = limits
-        weights = np.array([session.queues[name].facts.weight for name in self._rows], dtype=np.float64)
+        weights = np.array([queue.facts.weight for queue in queues], dtype=np.float64)
         requests = (self._allocated + pending).astype(np.float64)
+        self._requests, self._weights = requests, weights
         self._deserved = water_fill(total.astype(np.float64), weights, requests, limits, guarantees)
+
+    def measure(self) -> None:
+        """Leave the numbers for the metrics."""
+        found, rows = self._session.measures, self._rows
+        kinds = {
+            "allocated": self._allocated,
+            "request": self._requests,
+            "deserved": self._deserved,
+            "inqueue": self._inqueue,
+        }
+        found.amounts.update({kind: {name: table[row] for name, row in rows.items()} for kind, table in kinds.items()})
+        over: Bools = np.all(self._deserved <= self._allocated + demand.EPSILON, axis=1)
+        found.numbers["share"] = {name: self.share(name) for name in rows}
+        found.numbers["weight"] = {name: float(self._weights[row]) for name, row in rows.items()}
+        found.numbers["overused"] = {name: float(over[row]) for name, row in rows.items()}
 
     def share(self, name: str) -> float:
         row = self._rows.get(name)
@@ -119,7 +131,7 @@ class _Queues:
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
         """Tasks of queues that have more than they deserve, as long as they do."""
         del preemptor, job
-        left: dict[int, Ints] = {}
+        left: dict[int, Floats] = {}
         chosen: list[tuple[Job, Task]] = []
         for owner, task in candidates:
             row = self._rows[owner.facts.queue]
@@ -133,6 +145,7 @@ class _Queues:
     def enqueueable(self, job: Job) -> Vote:
         row = self._rows[job.facts.queue]
         if not self._session.queues[job.facts.queue].facts.is_open:
+            self._session.refuse(job, refusing.closed(self._session, job.facts.queue))
             return Vote.REJECT
         minimum = job.facts.minimum(self._session.dimensions)
         if minimum is None:
@@ -141,8 +154,11 @@ class _Queues:
         short = demand.short_names(wanted, self._limits[row], minimum, self._names)
         if not short:
             return Vote.PERMIT
-        listed = ", ".join(f"insufficient {name}" for name in short)
-        self._session.note(job, "Normal", "Unschedulable", f"queue resource quota insufficient: {listed}")
+        has, coming = self._allocated[row], self._inqueue[row] - self._elastic[row]
+        cause = refusing.by_queue(
+            self._session, job, job.facts.queue, short, limit=self._limits[row], allocated=has, promised=coming
+        )
+        self._session.refuse(job, cause)
         return Vote.REJECT
 
     def enqueued(self, job: Job) -> None:
@@ -151,23 +167,3 @@ class _Queues:
 
     def moved(self, move: Move, sign: int) -> None:
         self._allocated[self._rows[move.job.facts.queue]] += move.change * sign
-
-    def _add(self, job: Job, row: int, pending: Ints) -> None:
-        dimensions = self._session.dimensions
-        pending[row] += job.facts.pending(dimensions)
-        if job.allocated.any():
-            self._allocated[row] += job.allocated
-            self._elastic[row] += demand.elastic(job, dimensions)
-        if job.facts.min_resources is not None and (job.phase is PodGroupPhase.INQUEUE or demand.is_running_with_minimum(job)):
-            self._inqueue[row] += demand.reserved(job, dimensions, less_allocated=True)
-
-
-def _capability(session: Session, capability: object) -> Floats:
-    """A queue's capability as a vector: what it does not name, and cpu and memory that are not positive, are unlimited."""
-    limit = np.full(len(session.dimensions), np.inf)
-    if not capability or not isinstance(capability, dict):
-        return limit
-    for name, amount in capability.items():
-        row = session.dimensions.row(name)
-        limit[row] = np.inf if row in {CPU, MEMORY} and amount <= 0 else amount
-    return limit

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,14 +15,16 @@ import structlog
 from pyroclast.api import records
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.client import Client
+from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.framework.outcome import Commit
-from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
+from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
+from pyroclast_scheduler.shell.breath import Breath
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.subjects import JobSeries
 
 __all__ = ["Binder"]
 
@@ -32,6 +35,7 @@ LONGEST_BACKLOG: Final = 5000  # pods; above it no new session starts until some
 _FIRST_RETRY: Final = 0.1  # seconds until a refused pod may be placed again …
 _LONGEST_RETRY: Final = 5.0  # … doubling up to this, so that a gang is complete again within 10 s
 _BIND_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 20.0  # how often a bind that waits looks up although nothing seems to change
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +43,28 @@ class _Bind:
     task: TaskFacts
     node: str
     is_told: bool  # an event says so: one per placement of a gang, since an event per pod would double the writes
+    preparations: tuple[Preparation, ...] = ()
+    session: float = 0.0
+
+    @property
+    def writes(self) -> list[Write]:
+        return [write for each in self.preparations for write in each.writes]
+
+    @property
+    def awaits(self) -> list[Await]:
+        return [wait for each in self.preparations for wait in each.awaits]
+
+
+class _Hopeless(Exception):
+    """What a bind waits for will not come about."""
 
 
 class Binder:
-    """Takes commits from sessions; `run` must be running. All of it belongs to the event loop's thread."""
+    """Takes commits from sessions; `run` must be running. All of it belongs to the event loop's thread.
+
+    `session`: when the session began whose commits are taken. `locked`: by node, the job that it is kept for and since when; a
+    bind of an earlier session that is still on its way there is dropped.
+    """
 
     def __init__(
         self,
@@ -55,28 +77,51 @@ class Binder:
         self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
+        self.series = JobSeries(metrics)
         self._queue: asyncio.Queue[_Bind] = asyncio.Queue()
         self._retries: dict[str, int] = {}
+        self._writing = asyncio.Semaphore(WORKERS)
+        self._moved = asyncio.Event()
+        cache.objects.moved = self._wake
         self._room = asyncio.Event()
         self._room.set()
         self.refused: Callable[[TaskFacts, str], None] = lambda _task, _why: None
+        self.locked: Mapping[str, tuple[str, float]] = {}
+        self.session = 0.0
 
-    def take(self, commit: Commit) -> None:
+    async def take(self, commit: Commit) -> None:
         """Assume what `commit` decided and send it. Binds of one job that cannot all be assumed any more are all dropped."""
         now = time.time()
+        breath = Breath()
         for binds in commit.binds:
             tasks = [self._cache.tasks.get(uid) for uid, _ in binds.placed]
-            problem = self._cache.assume_all(binds.placed)
+            problem = await self._assume(binds.placed, breath)
             if problem is not None:
                 log.info("job.placement_outdated", job=binds.job, reason=problem)
                 continue
             for i, (task, (_, node)) in enumerate(zip(tasks, binds.placed, strict=True)):
+                await breath.pause()
                 if task is not None:
-                    self._queue.put_nowait(_Bind(task, node, is_told=i == 0))
+                    for write in (write for each in binds.preparations.get(task.uid, ()) for write in each.writes):
+                        if write.record is not None:
+                            self._cache.objects.promise(write.record, str(write.key), write.patch)
+                    self._queue.put_nowait(
+                        _Bind(task, node, is_told=i == 0, preparations=binds.preparations.get(task.uid, ()), session=self.session)
+                    )
                     self._metrics.task.labels("Assumed").observe(max(0.0, now - task.created) * 1000)
             self._placed(binds.job, len(binds.placed), now)
         if self._queue.qsize() >= LONGEST_BACKLOG:
             self._room.clear()
+
+    async def _assume(self, placed: Sequence[tuple[str, str]], breath: Breath) -> str | None:
+        """Assume all of the (pod UID, node) pairs, or none and say why."""
+        for done, (uid, node) in enumerate(placed):
+            problem = self._cache.assume(uid, node)
+            if problem is not None:
+                self._cache.take_back([earlier for earlier, _ in placed[:done]])
+                return problem
+            await breath.pause()
+        return None
 
     async def room(self) -> None:
         """Wait until the backlog is short enough for another session."""
@@ -86,25 +131,101 @@ class Binder:
         """Send, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(WORKERS):
-                group.create_task(self._work())
+                group.create_task(self._work(group))
 
-    async def _work(self) -> None:
+    def _wake(self) -> None:
+        """Objects changed: let those look that wait for one."""
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
         while True:
             bind = await self._queue.get()
             if self._queue.qsize() < LONGEST_BACKLOG:
                 self._room.set()
-            await self._bind(bind)
+            holder, since = self.locked.get(bind.node, ("", 0.0))
+            if holder and holder != bind.task.job and bind.session <= since:  # later sessions knew of it
+                log.info("pod.bind_vetoed", pod=bind.task.key, node=bind.node, reserved_for=holder)
+                self._settle(bind.writes)
+                self._cache.take_back([bind.task.uid])
+                continue
+            if bind.writes or bind.awaits:
+                group.create_task(self._bind_prepared(bind))  # may wait for others: not in the way of plain binds
+            else:
+                await self._bind(bind)
 
-    async def _bind(self, bind: _Bind) -> None:
+    async def _bind_prepared(self, bind: _Bind) -> None:
+        """Do what has to be done before, wait for what others have to do, then bind; or undo it all."""
+        done: list[Write] = []
+        try:
+            async with self._writing:
+                for write in bind.writes:
+                    await self._patch(write, write.patch)
+                    done.append(write)
+            await self._wait(bind)
+        except _Hopeless as error:
+            log.warning("pod.not_prepared", pod=bind.task.key, node=bind.node, reason=str(error))
+            self._metrics.refusals.labels("NotPrepared").inc()
+            self._refused(bind.task, f"execute preBind for pod {bind.task.key} failed: {error}")
+            await self._undo(done)
+        except (ApiError, ConnectionFailed) as error:
+            if not await self._resolve(bind, error):
+                await self._undo(done)
+        else:
+            if not await self._bind(bind):
+                await self._undo(done)
+        finally:
+            self._settle(bind.writes[len(done) :])
+
+    async def _wait(self, bind: _Bind) -> None:
+        """Until all is done that the bind waits for.
+
+        Raises:
+            _Hopeless: it will not be done, or takes longer than it may.
+        """
+        for wait in bind.awaits:
+            until = time.monotonic() + wait.patience
+            while True:
+                moved = self._moved
+                if bind.task.uid not in self._cache.tasks:
+                    raise _Hopeless("the pod is gone")
+                found = wait.judge(self._cache.objects.get(wait.record, wait.key))
+                if isinstance(found, str):
+                    raise _Hopeless(found)
+                if found:
+                    break
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise _Hopeless(f"{wait.key} was not ready within {wait.patience:g} s")
+                self._cache.keep(bind.task.uid)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, _LOOK_SECONDS)):
+                        await moved.wait()
+        self._cache.keep(bind.task.uid)
+
+    def _settle(self, writes: Sequence[Write]) -> None:
+        """Writes were answered or are not sent: sessions see the objects as the server shows them."""
+        for write in writes:
+            if write.record is not None:
+                self._cache.objects.settle(write.record, str(write.key), write.patch)
+        if writes:
+            self._cache.stale()
+
+    async def _bind(self, bind: _Bind) -> bool:
+        """Send one bind; whether the pod is bound."""
         task = bind.task
         start = time.perf_counter()
+        metadata: dict[str, Any] = {"namespace": task.namespace, "name": task.name, "uid": task.uid}
+        annotations = {key: value for each in bind.preparations for key, value in each.annotations.items()}
+        if annotations:
+            metadata["annotations"] = annotations
         try:
             await self._client.create(
                 PODS,
                 {
                     "apiVersion": "v1",
                     "kind": "Binding",
-                    "metadata": {"namespace": task.namespace, "name": task.name, "uid": task.uid},
+                    "metadata": metadata,
                     "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
                 },
                 namespace=task.namespace,
@@ -113,8 +234,7 @@ class Binder:
                 deadline=Deadline.after(_BIND_SECONDS),
             )
         except (ApiError, ConnectionFailed) as error:
-            await self._resolve(bind, error)
-            return
+            return await self._resolve(bind, error)
         self._retries.pop(task.uid, None)
         self._metrics.stage.labels("Bind").observe((time.perf_counter() - start) * 1000)
         self._metrics.task.labels("Bound").observe(max(0.0, time.time() - task.created) * 1000)
@@ -122,26 +242,60 @@ class Binder:
         if bind.is_told:
             message = f"Successfully assigned {task.key} to {bind.node}"
             self._recorder.event(Reference.of(task.pod, PODS), "Normal", "Scheduled", message)
+        return True
 
-    async def _resolve(self, bind: _Bind, error: KubeError) -> None:
-        """Find out what became of a bind that was not answered with success."""
+    async def _patch(self, write: Write, patch: Mapping[str, Any]) -> None:
+        """Send a patch; its answer is taken up as the watch would, so that no session decides on what was before it."""
+        deadline = Deadline.after(_BIND_SECONDS)
+        body = await self._client.patch(
+            write.kind, write.key, dict(patch), PatchKind.MERGE, subresource=write.subresource, deadline=deadline
+        )
+        if write.record is not None:
+            self._cache.objects.settle(write.record, str(write.key), patch)
+            try:
+                self._cache.object_changed(None, msgspec.convert(body, write.record, strict=False))
+            except msgspec.ValidationError as error:  # the watch leaves it out and says so
+                log.warning("object.not_readable", kind=write.kind.kind, key=str(write.key), error=str(error))
+
+    async def _undo(self, done: Sequence[Write]) -> None:
+        """Take back what was written for a pod that could not be bound, last first."""
+        for write in reversed(done):
+            if write.undo is None:
+                continue
+            try:
+                await self._patch(write, write.undo)
+            except KubeError as error:  # the next placement of the pod writes over it
+                log.warning("preparation.not_undone", kind=write.kind.kind, key=str(write.key), error=str(error))
+
+    async def _resolve(self, bind: _Bind, error: KubeError) -> bool:
+        """Find out what became of a bind that was not answered with success; whether the pod was bound after all."""
         task = bind.task
         pod = await self._read(task)
         if pod is not None and pod.metadata.uid == task.uid and pod.spec.node_name == bind.node:
             self._retries.pop(task.uid, None)  # it was bound after all: an answer was lost
-            return
+            return True
         reason = error.reason if isinstance(error, ApiError) else "NoAnswer"
         self._metrics.refusals.labels(reason or "Unknown").inc()
+        self._metrics.attempts.labels("error").inc()
         log.warning("pod.bind_refused", pod=task.key, node=bind.node, error=str(error))
         if pod is not None and pod.metadata.uid == task.uid:
-            self.refused(task, f"failed to bind to node {bind.node}: {error.message}")
-            tries = self._retries.get(task.uid, 0)
-            self._retries[task.uid] = tries + 1
-            delay = min(_FIRST_RETRY * 2**tries, _LONGEST_RETRY)
-            asyncio.get_running_loop().call_later(delay, self._cache.forget, task.uid)
+            self._refused(task, f"failed to bind to node {bind.node}: {error.message}")
         else:
             self._retries.pop(task.uid, None)
             self._cache.forget(task.uid)
+        return False
+
+    def _refused(self, task: TaskFacts, why: str) -> None:
+        """Say that a pod could not be bound, and let sessions place it again after a while."""
+        if task.uid not in self._cache.tasks:
+            self._retries.pop(task.uid, None)
+            return
+        self.refused(task, why)
+        tries = self._retries.get(task.uid, 0)
+        self._retries[task.uid] = tries + 1
+        delay = min(_FIRST_RETRY * 2**tries, _LONGEST_RETRY)
+        self._cache.forget(task.uid, is_refused=True)
+        asyncio.get_running_loop().call_later(delay, self._cache.release, task.uid)
 
     async def _read(self, task: TaskFacts) -> records.Pod | None:
         """The pod as the API server has it now; None if it is gone. Waits while no answer comes."""
@@ -160,11 +314,6 @@ class Binder:
         group = self._cache.group(job)
         if group is None:
             return
-        created = seconds_of(group.metadata.creation_timestamp)
-        labels = (group.metadata.name, group.spec.queue, group.metadata.namespace)
-        milliseconds = max(0.0, now - created) * 1000
-        for _ in range(count):
-            self._metrics.job_latency.observe(milliseconds)
-        self._metrics.job_duration.labels(*labels).set(milliseconds)
-        self._metrics.job_last.labels(*labels).set(now)
+        self.series.placed(group, count, now)
+        self._metrics.attempts.labels("scheduled").inc(count)
         log.info("job.placed", job=job, pods=count)

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from pyroclast.api import records
-from pyroclast.resources import quantity
-from pyroclast_scheduler.framework.outcome import Waiting
+from pyroclast.api import keys, pending, records
+from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
+from pyroclast_scheduler.model.wording import number
+from pyroclast_scheduler.session.outcome import Waiting
 
-__all__ = ["group_patch", "queue_patch", "reason_class", "waiting_class", "waiting_patch"]
+__all__ = ["group_patch", "queue_patch", "reason_class", "waiting_class", "waiting_patch", "without_queue_gate"]
 
-_PLAIN: Final = frozenset({"pods"})
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -30,6 +30,8 @@ def group_patch(old: records.PodGroupStatus, new: records.PodGroupStatus) -> dic
             status[name] = amount or None  # a count of zero is left away on the wire
     if old.conditions != new.conditions:
         status["conditions"] = [_without_blanks(msgspec.to_builtins(condition)) for condition in new.conditions]
+    if status and new.phase is PodGroupPhase.PENDING:
+        status["phase"] = str(new.phase)  # an absent one reads like it
     return {"status": status} if status else None
 
 
@@ -40,7 +42,7 @@ def queue_patch(old: Mapping[str, Any] | None, new: Amounts) -> dict[str, Any] |
             return None
     except ValueError:  # what stands there makes no sense: write over it
         pass
-    allocated: dict[str, Any] = {name: _text(name, amount) for name, amount in new.items()}
+    allocated: dict[str, Any] = {name: number(name, amount) for name, amount in new.items()}
     allocated |= {name: None for name in old or () if name not in allocated}
     return {"status": {"allocated": allocated, "reservation": {}}}
 
@@ -60,6 +62,11 @@ def waiting_patch(waiting: Waiting, timestamp: str) -> dict[str, Any]:
     return {"status": status}
 
 
+def without_queue_gate() -> dict[str, Any]:
+    """A strategic merge patch of a pod that takes away the gate of its queue, and leaves others."""
+    return {"spec": {"schedulingGates": [{"name": keys.QUEUE_ALLOCATION_GATE, "$patch": "delete"}]}}
+
+
 def waiting_class(waiting: Waiting) -> str:
     """What a pod's condition says, without its numbers: a pod is only written again when this changes."""
     return f"{reason_class(waiting.reason, waiting.message)}|{waiting.nominated}"
@@ -67,6 +74,8 @@ def waiting_class(waiting: Waiting) -> str:
 
 def reason_class(reason: str, message: str) -> str:
     """Reason and message without numbers and names."""
+    message, summary = pending.parted(message)
+    reason = f"{reason}|{summary.partition(':')[0]}"
     if message.startswith("pod group is"):
         return f"{reason}|gang"
     _, possible, rest = message.partition(" can possibly be assigned to ")
@@ -77,11 +86,3 @@ def reason_class(reason: str, message: str) -> str:
 
 def _without_blanks(condition: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in condition.items() if value not in {"", None}}
-
-
-def _text(name: str, amount: int) -> str:
-    if name in _PLAIN:
-        return str(amount)
-    if name == "memory":
-        return str(quantity.from_value(amount, quantity.Format.BINARY_SI))
-    return str(quantity.from_millis(amount))

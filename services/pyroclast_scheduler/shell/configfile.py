@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from pyroclast.runtime.errors import StartFailure
-from pyroclast_scheduler.framework.configuration import DEFAULT_CONFIGURATION, BadConfiguration, Configuration
+from pyroclast_scheduler.session.configuration import DEFAULT_CONFIGURATION, BadConfiguration, Configuration
 
 __all__ = ["ConfigurationFile"]
 
@@ -27,7 +27,9 @@ class ConfigurationFile:
         self._parse = parse
         self._is_required = is_required
         self._text: str | None = None
-        self.warned: Callable[[int], None] = lambda _count: None
+        self.warned: Callable[[Sequence[str]], None] = lambda _warnings: None
+        self.refused: Callable[[str, str], None] = lambda _file, _reason: None
+        self.changed: Callable[[Configuration], None] = lambda _configuration: None
         self.current = parse(DEFAULT_CONFIGURATION)
 
     def load(self) -> None:
@@ -48,10 +50,10 @@ class ConfigurationFile:
             self._text = text
             self.current = self._parse(text)
         except (OSError, UnicodeDecodeError, BadConfiguration) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             if self._is_required:
                 raise StartFailure(f"file {self._path} (--scheduler-conf): {reason}") from error
-            log.error("configuration.refused", file=str(self._path), reason=reason, kept="the last good one")  # noqa: TRY400
+            self.refused(str(self._path), reason)
             return
         self._announce()
 
@@ -71,9 +73,8 @@ class ConfigurationFile:
             self.load()
 
     def _announce(self) -> None:
-        for warning in self.current.warnings:
-            log.warning("configuration.passed_over", warning=warning)
-        self.warned(len(self.current.warnings))
+        self.warned(self.current.warnings)
+        self.changed(self.current)
         log.info(
             "configuration.loaded",
             file=str(self._path or "(built in)"),

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
 
 __all__ = ["page"]
 
 
-def page(cache: Cache) -> tuple[str, bytes]:
-    """Content type and body of `/debug/snapshot`."""
-    return "application/json", orjson.dumps(_picture(cache), option=orjson.OPT_INDENT_2)
+async def page(cache: Cache) -> tuple[str, bytes]:
+    """Content type and body of `/debug/snapshot`; made in a thread of its own, since it grows with the cluster."""
+    return "application/json", await asyncio.to_thread(_body, cache.view(), cache.problems)
 
 
-def _picture(cache: Cache) -> dict[str, Any]:
-    snapshot = cache.snapshot()
+def _body(snapshot: Snapshot, problems: Mapping[str, str]) -> bytes:
+    return orjson.dumps(_picture(snapshot, problems), option=orjson.OPT_INDENT_2)
+
+
+def _picture(snapshot: Snapshot, problems: Mapping[str, str]) -> dict[str, Any]:
     names, columns = snapshot.dimensions.names, snapshot.columns
 
     def amounts(column: Any, row: int) -> dict[str, int]:  # noqa: ANN401 - an array
         return {name: int(value) for name, value in zip(names, column[:, row], strict=True) if value}
 
     return {
-        "problems": cache.problems,
+        "problems": problems,
         "nodes": {
             name: {
                 "allocatable": amounts(columns.allocatable, row),
@@ -50,6 +56,6 @@ def _picture(cache: Cache) -> dict[str, Any]:
                 "tasks": {status.label: job.tally[status] for status in TaskStatus if job.tally[status]},
                 "conditions": [f"{each.type} {each.reason}: {each.message}" for each in job.group.status.conditions],
             }
-            for job in sorted(snapshot.jobs, key=lambda job: job.key)
+            for job in sorted(snapshot.all_jobs.values(), key=lambda job: job.key)
         },
     }

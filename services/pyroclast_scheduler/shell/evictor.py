@@ -14,7 +14,7 @@ from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.framework.outcome import Commit, Eviction
+from pyroclast_scheduler.session.outcome import Commit, Eviction
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 
 __all__ = ["Evictor"]

@@ -8,24 +8,32 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
+from pyroclast.api.pending import PendingReason
+from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.snapshot import Snapshot
-from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.framework.configuration import Configuration
-from pyroclast_scheduler.framework.outcome import Commit, Note, Outcome
-from pyroclast_scheduler.framework.plugin import Action, PluginFactory
-from pyroclast_scheduler.framework.session import Ports, Shard
+from pyroclast_scheduler.cache.faults import Fault
+from pyroclast_scheduler.cycle import find_culprit, run_cycle, timestamp
+from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.model.snapshot import Snapshot
+from pyroclast_scheduler.session.closing import left_out_status
+from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.session.outcome import Commit, Note, Outcome
+from pyroclast_scheduler.session.points import Action, PluginFactory
+from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.evictor import Evictor
+from pyroclast_scheduler.shell.extender import HttpExtender
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.subjects import QueueSeries
 from pyroclast_scheduler.shell.writer import Writer
 
 __all__ = ["Loop"]
@@ -54,6 +62,8 @@ class Loop:
         writer: Writer,
         keeper: GangKeeper,
         metrics: SchedulerMetrics,
+        recorder: EventRecorder,
+        usage: UsageSource,
         period: float,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -66,13 +76,26 @@ class Loop:
         self._writer = writer
         self._keeper = keeper
         self._metrics = metrics
+        self._queue_series = QueueSeries(metrics.registry)
+        self._recorder = recorder
+        self._usage = usage
         self._period = period
         self._now = now
         self._changes = 0
         self._changed = asyncio.Event()
         self._warned: frozenset[str] = frozenset()
         self.shard: Callable[[], Shard | None] = lambda: None
+        self._placements: asyncio.Queue[Commit] = asyncio.Queue()
+        self._unready: set[str] = set()
+        self._told: frozenset[Fault] = frozenset()
         self._last_cycle: float | None = None
+        self._begun = 0.0
+        self._memory: dict[str, Any] = {}
+        self._last_period = 0
+        self._extender = HttpExtender()
+        self._reservations: Mapping[str, Reservation] | None = None
+        self.scheduler = "volcano"
+        self.warned: Callable[[Sequence[str]], None] = lambda _warnings: None
 
     def wake(self) -> None:
         """Something changed on which decisions may depend."""
@@ -82,22 +105,28 @@ class Loop:
     async def run(self) -> None:
         """Cycle after cycle, until cancelled."""
         thread = ThreadPoolExecutor(1, "session")
-        self._last_cycle = time.monotonic()
+        self._last_cycle = self._begun = time.monotonic()
+        self._reservations = None  # another leader may have gone on with them
         try:
-            while True:
-                self._changed.clear()
-                await self._binder.room()
-                start = time.perf_counter()
-                try:
-                    await self._cycle(thread)
-                except Exception:  # a plugin's mistake must not stop what else the service does; liveness ends it if it goes on
-                    self._metrics.failures.inc()
-                    log.exception("cycle.failed")
-                    await asyncio.sleep(self._period)
-                await asyncio.sleep(min((time.perf_counter() - start) * _REST, _LONGEST_REST_SECONDS, self._period))
-                await self._until_change()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._commit())
+                group.create_task(self._cycles(thread))
         finally:
             thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _cycles(self, thread: ThreadPoolExecutor) -> None:
+        while True:
+            self._changed.clear()
+            await self._binder.room()
+            start = time.perf_counter()
+            try:
+                await self._cycle(thread)
+            except Exception:  # a plugin's mistake must not stop what else the service does; liveness ends it if it goes on
+                self._metrics.failures.inc()
+                log.exception("cycle.failed")
+                await asyncio.sleep(self._period)
+            await asyncio.sleep(min((time.perf_counter() - start) * _REST, _LONGEST_REST_SECONDS, self._period))
+            await self._until_change()
 
     def stalled(self) -> str | None:
         """Why this loop makes no progress, None if it does."""
@@ -106,9 +135,36 @@ class Loop:
         silent = time.monotonic() - self._last_cycle
         return f"no scheduling cycle ended well for {silent:.0f} s" if silent > max(_STALLED_SECONDS, 10 * self._period) else None
 
-    def _commit(self, commit: Commit) -> None:
-        self._binder.take(commit)
-        self._evictor.take(commit)
+    async def _commit(self) -> None:
+        """Take up what sessions decide, while they still decide."""
+        while True:
+            commit = await self._placements.get()
+            try:
+                await self._binder.take(commit)
+                self._evictor.take(commit)
+            finally:
+                self._placements.task_done()
+
+    async def _isolate(self, thread: ThreadPoolExecutor, ports: Ports, error: Exception) -> bool:
+        """Leave out the object that makes the cycle fail, until it changes; whether there is one."""
+        await self._placements.join()
+        quiet = Ports(ports.now, shard=ports.shard, period=ports.period, usage=ports.usage)
+        fails = partial(_fails, decide=partial(self._run, ports=quiet))
+        search = partial(find_culprit, self._cache.snapshot(), fails)
+        culprit = await asyncio.get_running_loop().run_in_executor(thread, search)
+        self._cache.stale()
+        if culprit is None:
+            return False
+        self._metrics.failures.inc()
+        reason = f"scheduling failed because of it: {type(error).__name__}: {error}"
+        log.error("object.left_out", object=culprit.kind, key=culprit.key, reason=reason, exc_info=error)
+        self._cache.leave_out(culprit.kind, culprit.key, reason)
+        return True
+
+    def _run(self, snapshot: Snapshot, *, ports: Ports) -> Outcome:
+        return run_cycle(
+            snapshot, self._configuration(), actions=self._actions, plugins=self._plugins, ports=ports, uid=str(uuid.uuid4())
+        )
 
     async def _until_change(self) -> None:
         try:
@@ -125,45 +181,124 @@ class Loop:
     async def _cycle(self, thread: ThreadPoolExecutor) -> None:
         start = time.perf_counter()
         loop = asyncio.get_running_loop()
+        period = int((time.monotonic() - self._begun) / self._period)
+        if period != self._last_period:
+            self._last_period = period
+            self._cache.recheck()
         snapshot: Snapshot = self._cache.snapshot()
         self._metrics.open_session.observe((time.perf_counter() - start) * 1000)
         ports = Ports(
             now=self._now(),
-            commit=lambda commit: _later(loop, self._commit, commit),
+            commit=lambda commit: _later(loop, self._placements.put_nowait, commit),
             observe=self._metrics.observe,
             shard=self.shard(),
+            period=period,
+            memory=self._memory,
+            extender=self._extender,
+            usage=self._usage,
+            scheduler=self.scheduler,
+            reservations=self._reservations,
         )
-        decide = partial(
-            run_cycle,
-            snapshot,
-            self._configuration(),
-            actions=self._actions,
-            plugins=self._plugins,
-            ports=ports,
-            uid=str(uuid.uuid4()),
-        )
-        outcome = await loop.run_in_executor(thread, decide)
-        self._take(outcome)
+        self._binder.session = ports.now
+        decide = partial(self._run, snapshot, ports=ports)
+        try:
+            outcome = await loop.run_in_executor(thread, decide)
+        except Exception as error:
+            if not await self._isolate(thread, ports, error):
+                raise
+            return
+        await self._placements.join()
+        await self._take(outcome)
         self._last_cycle = time.monotonic()
         self._metrics.cycle.observe((time.perf_counter() - start) * 1000)
         for job in self._keeper.take(outcome.incomplete, self._now()):
             await self._keeper.release(job)
 
-    def _take(self, outcome: Outcome) -> None:
-        outcome.notes += [Note(key, "Warning", "Unschedulable", reason) for key, reason in self._cache.left_out().items()]
-        self._writer.take(outcome)
-        self._metrics.unready_jobs.set(len(outcome.unready))
-        self._metrics.unready_tasks.clear()
-        for key, lacking in outcome.unready.items():
-            name = key.rpartition("/")[2]
-            self._metrics.unready_tasks.labels(name).set(lacking)
-            self._metrics.retries.labels(name).inc()
-        self._metrics.problems.set(len(self._cache.problems))
+    async def _take(self, outcome: Outcome) -> None:
+        left_out = self._cache.left_out()
+        for key, reason in left_out.items():
+            message = f"{PendingReason.LEFT_OUT}: {reason}"
+            outcome.notes.append(Note(key, "Warning", "Unschedulable", message))
+            group = self._cache.group(key)
+            said = None if group is None else left_out_status(group.status, message, timestamp(self._now()))
+            if said is not None:
+                outcome.statuses[key] = said
+        gone = self._cache.gone()
+        outcome.seen |= left_out.keys() | gone
+        for waiting in outcome.waiting:
+            if waiting.nominated:
+                self._cache.nominate(waiting.task.uid, waiting.nominated)
+        await self._writer.take(outcome)
+        self._cache.rest(outcome.rests)
+        if outcome.reservations is not None:
+            self._reserve(dict(outcome.reservations))
+        self._count_unready(outcome)
+        self._measure(outcome, gone)
+        self._tell_faults()
         warnings = frozenset(outcome.warnings)
-        for warning in sorted(warnings - self._warned):
-            log.warning("configuration.passed_over", warning=warning)
-            self._metrics.warnings.inc()
+        self.warned(sorted(warnings - self._warned))
         self._warned = warnings
+
+    def _reserve(self, reservations: Mapping[str, Reservation]) -> None:
+        """Take up what nodes are kept for: the next session goes on from it, binds heed it, users see it."""
+        self._reservations = reservations
+        self._binder.locked = {lock.node: (key, lock.since) for key, each in reservations.items() for lock in each.locks}
+        self._metrics.reserved_nodes.clear()
+        self._metrics.reserved_seconds.clear()
+        for key, each in reservations.items():
+            self._metrics.reserved_nodes.labels(key).set(len(each.locks))
+            self._metrics.reserved_seconds.labels(key).set(self._now() - each.since)
+
+    def _count_unready(self, outcome: Outcome) -> None:
+        """Keep the gauges of tasks that jobs lack: a job that was not looked at lacks what it lacked."""
+        for key in outcome.seen:
+            name = key.rpartition("/")[2]
+            lacking = outcome.unready.get(key)
+            if lacking is not None:
+                self._unready.add(key)
+                self._metrics.unready_tasks.labels(name).set(lacking)
+                self._metrics.retries.labels(name).inc()
+            elif key in self._unready:
+                self._unready.discard(key)
+                self._metrics.unready_tasks.remove(name)
+        self._metrics.unready_jobs.set(len(self._unready))
+
+    def _measure(self, outcome: Outcome, gone: Collection[str]) -> None:
+        """Show what the session measured, and drop the series of what is no longer there."""
+        measures, series = outcome.measures, self._binder.series
+        series.gone(gone)
+        for key in outcome.seen:
+            group = self._cache.group(key)
+            if group is not None:
+                series.seen(group)
+        series.shares(measures.shares)
+        self._queue_series.take(measures, self._cache.dimensions.names, self._cache.queues)
+        self._metrics.attempts.labels("unschedulable").inc(len(outcome.waiting))
+        self._metrics.preemptions.inc(measures.attempts)
+        if measures.victims is not None:
+            self._metrics.victims.set(measures.victims)
+
+    def _tell_faults(self) -> None:
+        """Say what is left out, and why: once as an event on each object, and as numbers by kind."""
+        faults = self._cache.faults()
+        for fault in faults - self._told:
+            reference = Reference(fault.kind.api_version, fault.kind.kind, fault.namespace, fault.name, fault.uid)
+            self._recorder.event(reference, "Warning", "LeftOut", fault.reason)
+            log.warning("object.faulty", kind=fault.kind.kind, namespace=fault.namespace, name=fault.name, reason=fault.reason)
+        self._told = faults
+        kinds = Counter(fault.kind.kind for fault in faults)
+        for kind in ("Node", "Pod", "PodGroup", "Queue"):
+            self._metrics.problems.labels(kind).set(kinds[kind])
+
+
+def _fails(snapshot: Snapshot, *, decide: Callable[[Snapshot], Outcome]) -> bool:
+    """Whether deciding over `snapshot` raises."""
+    try:
+        decide(snapshot)
+    except Exception as error:  # noqa: BLE001 - that is the question
+        log.debug("cycle.fails", error=str(error))
+        return True
+    return False
 
 
 def _later(loop: asyncio.AbstractEventLoop, take: Callable[[Commit], None], commit: Commit) -> None:

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from pyroclast.runtime.exposition import ExactCounter
+
 __all__ = ["SchedulerMetrics"]
 
 
@@ -28,6 +30,8 @@ class SchedulerMetrics:
     """All series of the scheduler; durations are in milliseconds."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+
         def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
             return Histogram(f"volcano_{name}", text, labels, buckets=buckets, registry=registry)
 
@@ -45,18 +49,33 @@ class SchedulerMetrics:
         self.task = histogram("task_scheduling_latency_milliseconds", "From a pod's creation to a stage", _TASK, "stage")
         self.stage = histogram("scheduling_stage_duration_milliseconds", "A stage", _STAGE, "stage")
         self.victims = gauge("pod_preemption_victims", "Victims of the last preemption")
-        self.preemptions = Counter("volcano_total_preemption_attempts", "Preemptions tried", registry=registry)
+        self.preemptions = ExactCounter(
+            "volcano_total_preemption_attempts", "Nodes on which a preemption would have made room", registry=registry
+        )
         self.evictions = Counter(
             "volcano_eviction_transactions_total", "Statements with evictions that were kept", ("action",), registry=registry
         )
         self.unready_tasks = gauge("unschedule_task_count", "Tasks that a job lacks", "job_id")
         self.unready_jobs = gauge("unschedule_job_count", "Jobs that are not ready")
-        self.retries = Counter("volcano_job_retry_counts", "Cycles in which a job was not ready", ("job_id",), registry=registry)
+        self.retries = ExactCounter(
+            "volcano_job_retry_counts", "Cycles in which a job was not ready", ("job_id",), registry=registry
+        )
+        self.job_share = gauge("job_share", "Dominant share of a job", "job_ns", "job_id")
+        self.attempts = Counter("volcano_schedule_attempts_total", "Pods that were tried", ("result",), registry=registry)
         self.refusals = Counter(
             "pyroclast_bind_refusals_total", "Binds that the API server refused", ("reason",), registry=registry
         )
         self.failures = Counter("pyroclast_cycle_failures_total", "Cycles that ended with an error", registry=registry)
-        self.problems = Gauge("pyroclast_objects_left_out", "Objects that make no sense and are left out", registry=registry)
+        self.problems = Gauge(
+            "pyroclast_objects_left_out", "Objects that make no sense and are left out", ("kind",), registry=registry
+        )
+        self.reserved_nodes = Gauge("pyroclast_reservation_nodes", "Nodes kept for a job", ("job",), registry=registry)
+        self.reserved_seconds = Gauge(
+            "pyroclast_reservation_seconds", "How long nodes have been kept for a job", ("job",), registry=registry
+        )
+        self.refused_configurations = Counter(
+            "pyroclast_configuration_refusals_total", "Configuration files that could not be used", registry=registry
+        )
         self.warnings = Counter(
             "pyroclast_configuration_warnings_total", "Parts of the configuration passed over", registry=registry
         )
@@ -68,7 +87,9 @@ class SchedulerMetrics:
             return run()
         finally:
             milliseconds = (time.perf_counter() - start) * 1000
-            if point == "action":
+            if point == "stage":
+                self.stage.labels(name).observe(milliseconds)
+            elif point == "action":
                 self.action.labels(name).observe(milliseconds)
             else:
                 self.plugin.labels(name, point).observe(milliseconds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,18 +15,27 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from pyroclast.api import records
+from pyroclast.api import keys, records
 from pyroclast.api.types import POD_GROUPS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.framework.outcome import Note, Outcome, Waiting
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.shell.bodies import group_patch, queue_patch, reason_class, waiting_class, waiting_patch
-from pyroclast_scheduler.shell.settling import Settling
+from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
+from pyroclast_scheduler.shell.bodies import (
+    group_patch,
+    queue_patch,
+    reason_class,
+    waiting_class,
+    waiting_patch,
+    without_queue_gate,
+)
+from pyroclast_scheduler.shell.breath import Breath
+from pyroclast_scheduler.shell.debounce import Debounce
 
 __all__ = ["Writer"]
 
@@ -49,12 +58,14 @@ class _Write:
     key: Key
     patch: dict[str, Any]
     how: PatchKind
-    lane: Settling[str, Any]
+    lane: Debounce[str, Any]
     slot: str
+    job: str = ""
+    is_status: bool = True
 
     @property
     def subresource(self) -> str:
-        return "" if self.kind is POD_GROUPS else "status"
+        return "status" if self.is_status and self.kind is not POD_GROUPS else ""
 
 
 class Writer:
@@ -65,29 +76,38 @@ class Writer:
         self._cache = cache
         self._recorder = recorder
         self._now = now
-        self._groups: Settling[str, _Status] = Settling()
-        self._queues: Settling[str, Amounts] = Settling(shortest=0.5)
-        self._pods: Settling[str, Waiting] = Settling()
-        self._notes: Settling[tuple[str, str], Note] = Settling()
+        self._groups: Debounce[str, _Status] = Debounce()
+        self._queues: Debounce[str, Amounts] = Debounce(shortest=0.5)
+        self._pods: Debounce[str, Waiting] = Debounce()
+        self._notes: Debounce[tuple[str, str], Note] = Debounce()
+        self._reserved: Debounce[str, str] = Debounce(shortest=0.5)
+        self._reserving: set[str] = set()
+        self._gates: Debounce[str, TaskFacts] = Debounce()
         self._told: dict[str, str] = {}
         self._bare: dict[str, str] = {}
         self._noted: dict[tuple[str, str], str] = {}
+        self._waits: dict[str, set[str]] = {}
+        self._slots: dict[str, set[tuple[str, str]]] = {}
         self._work: asyncio.Queue[_Write] = asyncio.Queue()
         self._alarm = asyncio.Event()
 
-    def take(self, outcome: Outcome) -> None:
+    async def take(self, outcome: Outcome) -> None:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
         now = self._now()
         preempting = frozenset(waiting.task.job for waiting in outcome.waiting if waiting.nominated)
-        self._take_groups(outcome, now, preempting)
-        self._take_waiting(outcome, now)
+        await self._take_groups(outcome, now, preempting)
+        await self._take_waiting(outcome, now)
         for name, amounts in outcome.queues.items():
             queue = self._cache.queues.get(name)
             if queue is None or queue_patch(queue.record.status.allocated, amounts) is None:
                 self._queues.drop(name)
             else:
                 self._queues.wish(name, amounts, now, hold=_COUNT_SECONDS)
-        self._take_notes(outcome.notes, now, preempting)
+        self._take_notes(outcome, now, preempting)
+        if outcome.reservations is not None:
+            self._take_reservations(outcome.reservations, now)
+        for task in outcome.let_in:
+            self._gates.wish(task.uid, task, now, mark=task.uid)
         self._alarm.set()
 
     def bind_refused(self, task: TaskFacts, why: str) -> None:
@@ -103,32 +123,57 @@ class Writer:
             for _ in range(WORKERS):
                 group.create_task(self._write_all())
 
-    def _take_groups(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
+    def _take_reservations(self, reservations: Mapping[str, Reservation], now: float) -> None:
+        """Let the PodGroups say what is kept for them, and no longer those that nothing is kept for."""
+        for key in self._reserving | reservations.keys():
+            group = self._cache.group(key)
+            text = written(reservations[key]) if key in reservations else ""
+            if group is None:
+                self._reserving.discard(key)
+            elif group.metadata.annotations.get(keys.RESERVATION, "") != text:
+                self._reserved.wish(key, text, now)
+                self._reserving.add(key)
+            else:
+                self._reserved.drop(key)
+                if key not in reservations:
+                    self._reserving.discard(key)
+
+    async def _take_groups(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
+        breath = Breath()
         for key, status in outcome.statuses.items():
+            await breath.pause()
             group = self._cache.group(key)
             if group is None:
                 continue
-            if status.phase is not group.status.phase:
-                self._cache.believe(key, status)
+            if status.phase is not group.status.phase or key in preempting:
+                self._cache.believe(key, status)  # that others go for it stays said, however soon they are gone
                 self._groups.wish(key, status, now, mark=status.phase, is_urgent=True)
             else:
                 counts = (status.running, status.succeeded, status.failed)
                 is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)
-                hold = 0.0 if key in preempting else _COUNT_SECONDS if is_count else _TELL_SECONDS
+                hold = _COUNT_SECONDS if is_count else _TELL_SECONDS
                 says = tuple(reason_class(each.reason, each.message) for each in status.conditions)
                 self._groups.wish(key, status, now, hold=hold, mark="counts" if is_count else says)
         bare = {key for key in outcome.bare if (group := self._cache.group(key)) and self._bare.get(key) != group.metadata.uid}
         for key in bare:
             self._groups.wish(key, _Status(), now, hold=_TELL_SECONDS, mark="bare")
-        for key in self._groups.keys():  # noqa: SIM118 - a list of its own, since entries are dropped
+        for key in outcome.seen:
             if key not in outcome.statuses and key not in bare and not self._cache.is_believed(key):
                 self._groups.drop(key)
 
-    def _take_waiting(self, outcome: Outcome, now: float) -> None:
+    async def _take_waiting(self, outcome: Outcome, now: float) -> None:
         waiting = {each.task.uid: each for each in outcome.waiting}
-        self._bare = {key: uid for key, uid in self._bare.items() if self._cache.group(key) is not None}
-        self._told = {uid: said for uid, said in self._told.items() if uid in waiting}
+        for key in outcome.seen:
+            for uid in self._waits.pop(key, ()):
+                if uid not in waiting:
+                    self._told.pop(uid, None)
+                    self._pods.drop(uid)
+        breath = Breath()
+        for each in outcome.waiting:
+            await breath.pause()
+            self._waits.setdefault(each.task.job, set()).add(each.task.uid)
         for uid, each in waiting.items():
+            await breath.pause()
             mark = waiting_class(each)
             if self._told.get(uid) == mark:
                 self._pods.drop(uid)
@@ -138,37 +183,42 @@ class Writer:
             else:
                 hold = 0.0 if each.nominated else _TELL_SECONDS if each.members is None else _EARLY_SECONDS
                 self._pods.wish(uid, each, now, hold=hold, mark=(mark, each.members))
-        for uid in self._pods.keys():  # noqa: SIM118 - a list of its own, since entries are dropped
-            if (uid not in waiting and uid not in self._cache.tasks) or (uid not in waiting and self._cache.tasks[uid].node):
-                self._pods.drop(uid)
 
-    def _take_notes(self, notes: list[Note], now: float, preempting: Collection[str]) -> None:
+    def _take_notes(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
         """Record events, each only when it says something new that stands: the rest was told already."""
-        found = {(note.job, f"{note.kind} {note.reason}"): note for note in notes}
-        self._noted = {slot: said for slot, said in self._noted.items() if slot in found}
+        found = {(note.job, f"{note.kind} {note.reason}"): note for note in outcome.notes}
+        for key in outcome.seen:
+            for slot in self._slots.pop(key, ()):
+                if slot not in found:
+                    self._noted.pop(slot, None)
+                    self._notes.drop(slot)
         for slot, note in found.items():
+            self._slots.setdefault(note.job, set()).add(slot)
             mark = reason_class(note.reason, note.message)
             if self._noted.get(slot) == mark:
                 self._notes.drop(slot)
             else:
                 is_now = note.kind != "Warning" or note.job in preempting
                 self._notes.wish(slot, note, now, hold=0.0 if is_now else _TELL_SECONDS, mark=mark)
-        for slot in self._notes.keys():  # noqa: SIM118 - a list of its own, since entries are dropped
-            if slot not in found:
-                self._notes.drop(slot)
 
     async def _release_due(self) -> None:
         while True:
             now = self._now()
             for key, status in self._groups.due(now):
                 self._send_group(key, status)
+            for _, task in self._gates.due(now):
+                patch = {"metadata": {"uid": task.uid}, **without_queue_gate()}
+                pod = Key(task.namespace, task.name)
+                self._send(_Write(PODS, pod, patch, PatchKind.STRATEGIC, self._gates, task.uid, is_status=False))
+            for key, text in self._reserved.due(now):
+                self._send_reservation(key, text)
             for name, amounts in self._queues.due(now):
                 self._send_queue(name, amounts)
             for _, waiting in self._pods.due(now):
                 self._send_waiting(waiting)
             for slot, note in self._notes.due(now):
                 self._tell(slot, note)
-            lanes = (self._groups, self._queues, self._pods, self._notes)
+            lanes = (self._groups, self._queues, self._pods, self._notes, self._reserved, self._gates)
             for lane in lanes:
                 lane.forget_quiet(now)
             times = [when for lane in lanes if (when := lane.next_due()) is not None]
@@ -199,7 +249,13 @@ class Writer:
         self._cache.believe(key, status)
         if status.phase is not group.status.phase:
             log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
-        self._send(_Write(POD_GROUPS, Key.parse(key), patch, PatchKind.MERGE, self._groups, key))
+        self._send(_Write(POD_GROUPS, Key.parse(key), patch, PatchKind.MERGE, self._groups, key, key))
+
+    def _send_reservation(self, key: str, text: str) -> None:
+        group = self._cache.group(key)
+        if group is not None:
+            metadata = {"uid": group.metadata.uid, "annotations": {keys.RESERVATION: text or None}}
+            self._send(_Write(POD_GROUPS, Key.parse(key), {"metadata": metadata}, PatchKind.MERGE, self._reserved, key))
 
     def _send_queue(self, name: str, amounts: Amounts) -> None:
         queue = self._cache.queues.get(name)
@@ -214,7 +270,7 @@ class Writer:
         self._recorder.event(Reference.of(task.pod, PODS), "Warning", "FailedScheduling", waiting.message)
         patch = waiting_patch(waiting, timestamp)
         patch["metadata"] = {"uid": task.uid}  # a pod made again under the same name is another pod
-        self._send(_Write(PODS, Key(task.namespace, task.name), patch, PatchKind.STRATEGIC, self._pods, task.uid))
+        self._send(_Write(PODS, Key(task.namespace, task.name), patch, PatchKind.STRATEGIC, self._pods, task.uid, task.job))
 
     def _send(self, write: _Write) -> None:
         write.lane.begin(write.slot)
@@ -240,13 +296,17 @@ class Writer:
             log.debug("object.gone", kind=kind.kind, key=str(key))
         except KubeError as error:  # the next session finds the difference again
             log.warning("status.not_written", kind=kind.kind, key=str(key), error=str(error))
+        if kind is PODS:
+            self._told.pop(write.slot, None)
+            self._cache.unnominate(write.slot)
+        self._cache.look_again(write.job)
         return None
 
     def _group_written(self, key: str, body: dict[str, Any] | None) -> None:
         """Take up the answer as the watch would, so that no session decides on what was before it."""
         if body is not None:
             self._cache.group_changed(None, msgspec.convert(body, records.PodGroup, strict=False))
-        if key not in self._groups.keys():  # noqa: SIM118 - not a mapping
+        if key not in self._groups:
             self._cache.believe(key, None)
 
 

@@ -1,0 +1,21 @@
+"""Action gangpreempt: inside a queue, gangs of lower priority make room for a gang as a whole. Not to be used with preempt."""
+
+from __future__ import annotations
+
+from pyroclast_scheduler.eviction.gangs import Kind, make_room
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["execute"]
+
+
+def execute(session: Session, arguments: Arguments) -> None:
+    """Make room for starving jobs at the cost of jobs of their queue."""
+
+    def may_go(job: Job, owner: Job, task: Task) -> bool:
+        is_lower = owner is not job and owner.facts.queue == job.facts.queue and owner.facts.priority < job.facts.priority
+        return is_lower and task.facts.is_preemptable and owner.facts.may_be_preempted
+
+    make_room(session, arguments, Kind("gangpreempt", is_reclaim=False, may_go=may_go))

@@ -1,0 +1,23 @@
+"""Action shuffle: pods that some plugin wants elsewhere are evicted, and placed anew by the actions of later sessions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["execute"]
+
+_REASON: Final = "shuffle"
+
+
+def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - it has none
+    """Evict what the plugins choose among the running pods."""
+    jobs = [job for job in session.all_jobs().values() if job.tally[TaskStatus.RUNNING]]
+    running = [(job, task) for job in jobs for task in job.tasks if task.status is TaskStatus.RUNNING]
+    statement = session.statement()
+    for job, task in session.victim_tasks(running):
+        statement.evict(job, session.plan(task.facts.shape), task, _REASON)
+    statement.commit()

@@ -1,0 +1,49 @@
+"""What counts as a change: which differences of pods and PodGroups a session looks at."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast.api import records
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskFacts
+
+__all__ = ["alike", "count_alike", "same_but_status"]
+
+_COUNTED_APART: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.RELEASING})
+
+
+def count_alike(old: TaskFacts, new: TaskFacts) -> bool:
+    """Whether both take the same from the same node."""
+    if old.node != new.node or old.shape is not new.shape:
+        return False
+    return old.status is new.status or not (new.node and {old.status, new.status} & _COUNTED_APART)
+
+
+def alike(old: TaskFacts, new: TaskFacts) -> bool:
+    """Whether nothing changed that a session looks at: what nodes report of running pods must not start one."""
+    return old.shape is new.shape and _looked_at(old) == _looked_at(new)
+
+
+def _looked_at(task: TaskFacts) -> tuple[object, ...]:
+    return (
+        task.status,
+        task.node,
+        task.gates,
+        task.priority,
+        task.job,
+        task.role,
+        task.is_preemptable,
+        task.has_started,
+        task.pod.metadata.labels,
+        task.nominated,
+        task.pod.status.resource_claim_statuses,
+    )
+
+
+def same_but_status(old: records.PodGroup, new: records.PodGroup) -> bool:
+    """Whether two PodGroups differ in nothing but counts and conditions of their status."""
+    a, b = old.metadata, new.metadata
+    return (
+        old.spec == new.spec and a.annotations == b.annotations and a.labels == b.labels and old.status.phase == new.status.phase
+    )

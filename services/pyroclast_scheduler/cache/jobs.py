@@ -1,0 +1,192 @@
+"""The table of jobs: PodGroups and their pods by events, with sums kept by increments, and which of them sessions must look at.
+
+A job rests when the last session that looked at it found nothing more to do or say; a change of it wakes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pyroclast.api import records
+from pyroclast_scheduler.model.dimensions import Dimensions
+from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.sums import Contribution, QueueSums, QueueTotals, TaskSums
+from pyroclast_scheduler.model.tasks import TaskFacts
+
+__all__ = ["Entry", "JobTable"]
+
+
+@dataclass(slots=True)
+class Entry:
+    """A job in the making: it may have pods before it has a PodGroup. `believed` is a status that is being written.
+
+    `counted`: what it adds to its queue's sums at present.
+    """
+
+    group: records.PodGroup | None = None
+    believed: records.PodGroupStatus | None = None
+    tasks: dict[str, TaskFacts] = field(default_factory=dict)
+    sums: TaskSums = field(default_factory=TaskSums)
+    counted: Contribution | None = None
+
+    @property
+    def current(self) -> records.PodGroup | None:
+        """The PodGroup with the status that is being written."""
+        if self.group is None or self.believed is None:
+            return self.group
+        return records.PodGroup(metadata=self.group.metadata, spec=self.group.spec, status=self.believed)
+
+
+class JobTable:
+    """Keeps entries by key. `problems` are told by key of the PodGroup; they stand until the job changes."""
+
+    def __init__(self, dimensions: Dimensions, *, default_queue: str) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.problems: dict[str, str] = {}
+        self._dimensions = dimensions
+        self._default_queue = default_queue
+        self._facts: dict[str, JobFacts] = {}
+        self._awake: dict[str, JobFacts] = {}
+        self._totals: dict[str, QueueTotals] = {}
+        self._stale: dict[str, None] = {}
+        self._shared: dict[str, JobFacts] | None = None
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def entry(self, key: str) -> Entry:
+        """The entry of that key, made if there is none; its facts are worked out anew."""
+        self._stale[key] = None
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = self.entries[key] = Entry()
+        return entry
+
+    def add(self, task: TaskFacts) -> None:
+        """A pod came."""
+        entry = self.entry(task.job)
+        entry.tasks[task.uid] = task
+        entry.sums.add(task)
+
+    def remove(self, task: TaskFacts) -> None:
+        """A pod went, or is about to come back changed."""
+        entry = self.entries.get(task.job)
+        if entry is not None and entry.tasks.pop(task.uid, None) is not None:
+            self._stale[task.job] = None
+            entry.sums.add(task, -1)
+
+    def replace(self, before: TaskFacts, task: TaskFacts) -> None:
+        """A pod changed, and keeps its place among those of its job."""
+        if before.job != task.job or task.uid not in self.entry(task.job).tasks:
+            self.remove(before)
+            self.add(task)
+            return
+        entry = self.entries[task.job]
+        entry.sums.add(before, -1)
+        entry.tasks[task.uid] = task
+        entry.sums.add(task)
+
+    def all_changed(self) -> None:
+        """Work out all facts anew."""
+        self._stale.update(dict.fromkeys(self.entries))
+
+    def queue_changed(self, name: str) -> None:
+        """Work out anew the facts of the jobs of a queue that came or went."""
+        of_it = (
+            key for key, entry in self.entries.items() if entry.group and (entry.group.spec.queue or self._default_queue) == name
+        )
+        self._stale.update(dict.fromkeys(of_it))
+
+    def leave_out(self, key: str, reason: str) -> None:
+        """Keep a job out of sessions until it changes."""
+        self._stale.pop(key, None)
+        self._forget(key)
+        self.problems[key] = reason
+
+    def rest(self, facts: JobFacts) -> bool:
+        """A session that saw `facts` has nothing more to do for the job, nor to say of it; False if it changed meanwhile."""
+        if self._awake.get(facts.key) is not facts or facts.key in self._stale:
+            return False
+        del self._awake[facts.key]
+        return True
+
+    def wake(self, keys: Iterable[str]) -> None:
+        """Let the next session look at these jobs again."""
+        for key in keys:
+            facts = self._facts.get(key)
+            if facts is not None:
+                self._awake[key] = facts
+
+    # -- snapshot ----------------------------------------------------------------------------------------------------
+
+    def refresh(self, queues: Mapping[str, object], priority: Callable[[str], int]) -> Iterable[str]:
+        """Work out the facts of jobs that changed, and say which. `queues`: those that exist; `priority`: of a class by name."""
+        if not self._stale:
+            return ()
+        stale, self._stale = self._stale, {}
+        self._shared = None
+        for key in stale:
+            entry = self.entries.get(key)
+            if entry is None:
+                continue
+            self._forget(key)
+            if entry.group is None and not entry.tasks:
+                del self.entries[key]
+                continue
+            try:
+                facts = self._made(entry, queues, priority)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one job, it must not stop the others
+                self.problems[key] = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+                continue
+            if facts is not None:
+                self._facts[key] = self._awake[key] = facts
+                entry.counted = facts.contribution
+                self._totals.setdefault(facts.queue, QueueTotals()).add(facts.contribution)
+        return stale
+
+    @property
+    def awake(self) -> list[JobFacts]:
+        """The jobs that a session has to look at."""
+        return list(self._awake.values())
+
+    def all_facts(self) -> Mapping[str, JobFacts]:
+        """All jobs by key. Not to be changed; it stays as it is."""
+        if self._shared is None:
+            self._shared = self._facts.copy()
+        return self._shared
+
+    def queue_sums(self) -> dict[str, QueueSums]:
+        """The sums of queues that have jobs."""
+        return {name: totals.vectors(self._dimensions) for name, totals in self._totals.items()}
+
+    def facts(self, key: str) -> JobFacts | None:
+        """The job of that key, as sessions see it."""
+        return self._facts.get(key)
+
+    def _made(self, entry: Entry, queues: Mapping[str, object], priority: Callable[[str], int]) -> JobFacts | None:
+        group = entry.current
+        if group is None:
+            return None
+        queue = group.spec.queue or self._default_queue
+        if queue not in queues:
+            raise ValueError(f"queue {queue} does not exist")
+        rank = priority(group.spec.priority_class_name)
+        facts = JobFacts(group, tuple(entry.tasks.values()), entry.sums.copy(), priority=rank, queue=queue)
+        for name in facts.min_resources or ():
+            self._dimensions.row(name)
+        return facts
+
+    def _forget(self, key: str) -> None:
+        """Take a job out of what sessions see."""
+        self.problems.pop(key, None)
+        self._facts.pop(key, None)
+        self._awake.pop(key, None)
+        self._shared = None
+        entry = self.entries.get(key)
+        counted = None if entry is None else entry.counted
+        if entry is not None and counted is not None:
+            entry.counted = None
+            totals = self._totals[counted.queue]
+            totals.add(counted, -1)
+            if not totals.jobs:
+                del self._totals[counted.queue]

@@ -1,0 +1,91 @@
+"""Objects of further kinds that plugins watch, with our own writes as done while they are on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from pyroclast.api.records.meta import Record
+from pyroclast_scheduler.model.objects import Objects
+
+__all__ = ["ObjectTable", "is_older"]
+
+_Slot = tuple[type[Record], str]
+
+
+class ObjectTable:
+    """Records by type and namespace/name. `moved` is called after each change of one."""
+
+    def __init__(self) -> None:
+        self._found: dict[type[Record], dict[str, Any]] = {}
+        self._promised: dict[_Slot, list[Mapping[str, Any]]] = {}
+        self.moved: Callable[[], None] = lambda: None
+
+    def changed(self, old: Record | None, new: Record | None) -> bool:
+        """An object came, changed, or went; whether that was news."""
+        if new is not None:
+            known = self._found.get(type(new), {}).get(str(new.key))
+            if known is not None and is_older(new, known):
+                return False
+        for record, is_there in ((old, False), (new, True)):
+            if record is None:
+                continue
+            found = self._found.setdefault(type(record), {})
+            found.pop(str(record.key), None)
+            if is_there:
+                found[str(record.key)] = record
+        self.moved()
+        return True
+
+    def get(self, record: type[Record], key: str) -> Any | None:  # noqa: ANN401 - a record of that type
+        """The object as the server last showed it."""
+        return self._found.get(record, {}).get(key)
+
+    def promise(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> None:
+        """Show a merge patch as done from now on."""
+        self._promised.setdefault((record, key), []).append(patch)
+
+    def settle(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> None:
+        """The patch was answered, or given up: the server shows the object as it is."""
+        patches = self._promised.get((record, key), [])
+        for at, each in enumerate(patches):
+            if each is patch:
+                del patches[at]
+                break
+        if not patches:
+            self._promised.pop((record, key), None)
+
+    def view(self) -> Objects:
+        """All of them, for one session."""
+        view = {record: dict(found) for record, found in self._found.items()}
+        for (record, key), patches in self._promised.items():
+            known = view.get(record, {}).get(key)
+            if known is not None:
+                body: Any = msgspec.to_builtins(known)
+                for patch in patches:
+                    body = _merged(body, patch)
+                view[record][key] = msgspec.convert(body, record, strict=False)
+        return Objects(view)
+
+
+def _merged(body: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
+    """`body` after a merge patch (RFC 7386)."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(body) if isinstance(body, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value)
+    return result
+
+
+def is_older(new: Record, known: Record) -> bool:
+    """Whether `new` is an earlier version of `known`, as a late watch event after the answer to our own write is."""
+    one, other = new.metadata, known.metadata
+    if one.uid != other.uid or not (one.resource_version.isdecimal() and other.resource_version.isdecimal()):
+        return False
+    return int(one.resource_version) < int(other.resource_version)

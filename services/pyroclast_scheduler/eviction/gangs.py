@@ -1,0 +1,212 @@
+"""Room for a whole gang: in one part of the network other gangs give up what they can spare, or go whole.
+
+Actions gangpreempt and gangreclaim differ in who may have to go.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pyroclast_scheduler.eviction.bundles import Bundle, allowed, ordered, split
+from pyroclast_scheduler.eviction.victims import Residents
+from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.hypernodes import HyperNode
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.subjobs import SubJob
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.domains import Sheets, sheets_of
+from pyroclast_scheduler.session.heaps import Heap
+from pyroclast_scheduler.session.points import GangEviction, Purpose
+from pyroclast_scheduler.session.search import find
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Statement
+
+__all__ = ["Kind", "make_room"]
+
+_MOST_DOMAINS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What one action does: its name, and who may go for whom (job that wants room, owner of a pod, pod)."""
+
+    name: str
+    is_reclaim: bool
+    may_go: Callable[[Job, Job, Task], bool]
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Evictions and promises, applied already, and where each sub-job is to be."""
+
+    statement: Statement
+    places: dict[str, str] = field(default_factory=dict)
+
+
+def make_room(session: Session, arguments: Arguments, kind: Kind) -> None:
+    """Each starving job, in the order of queues and jobs, takes what it needs in the first domain where that can be had.
+
+    Arguments: `maxDomains` (8), how many parts of the network are looked at for a job; `allowWholeBundle` (true), whether gangs
+    may be lost whole.
+    """
+    most = arguments.integer("maxDomains", _MOST_DOMAINS, least=1)
+    is_whole_allowed = arguments.boolean("allowWholeBundle", default=True)
+    queues: Heap[Queue] = Heap(session.queue_key)
+    starving: dict[str, list[Job]] = {}
+    for job in session.jobs.values():
+        if job.is_pending or session.job_invalid(job) is not None or not session.job_starving(job):
+            continue
+        if job.facts.queue not in starving:
+            queues.push(session.queues[job.facts.queue])
+        starving.setdefault(job.facts.queue, []).append(job)
+    if not starving:
+        return
+    residents = Residents(session)
+    while queues:
+        queue = queues.pop()
+        if kind.is_reclaim and session.overused(queue):
+            continue
+        for job in sorted(starving[queue.name], key=session.job_key):
+            plan = _Search(session, kind, residents, job, is_whole_allowed=is_whole_allowed).plan(most)
+            if plan is not None:
+                plan.statement.commit()
+                for uid, place in plan.places.items():
+                    job.sub_jobs[uid].nominated_hyper_node = place
+
+
+class _Search:
+    """The search for room for one job."""
+
+    def __init__(self, session: Session, kind: Kind, residents: Residents, job: Job, *, is_whole_allowed: bool) -> None:
+        self.session = session
+        self.kind = kind
+        self.residents = residents
+        self.job = job
+        self.is_whole_allowed = is_whole_allowed
+        self.was_ready = session.job_ready(job)
+        sheets = sheets_of(session, job)
+        order = sorted(sheets, key=lambda uid: session.sub_job_key(job, job.sub_jobs[uid]))
+        self.sheets: Sheets = {uid: sheets[uid] for uid in order[: 1 if self.was_ready else None]}
+        requests = [session.dimensions.vector(task.facts.shape.request) for tasks in self.sheets.values() for task in tasks]
+        self.need: Ints = np.sum(requests, axis=0) if requests else np.zeros(len(session.dimensions), dtype=np.int64)
+
+    def plan(self, most: int) -> _Plan | None:
+        """Evictions that make room in one of the first `most` domains, with the promises; None where there are none."""
+        session = self.session
+        if not self.sheets:
+            return None
+        if self.kind.is_reclaim and not session.preemptive(session.queues[self.job.facts.queue], self.need):
+            return None
+        return next((found for each in self._domains(most) if (found := self._in(each)) is not None), None)
+
+    def _domains(self, most: int) -> list[HyperNode]:
+        session = self.session
+        top = session.hyper_nodes.top
+        found = {each.name: each for tier in session.hyper_node_gradient(self.job, None, top, Purpose.EVICT) for each in tier}
+        if not found and job_limit(self.job, session.hyper_nodes) is None:
+            return [top]
+        return list(found.values())[:most]
+
+    def _in(self, domain: HyperNode) -> _Plan | None:
+        session = self.session
+        bundles = self._bundles(domain)
+        columns, rows = session.columns, np.flatnonzero(domain.nodes & session.usable)
+        room = (columns.idle(rows) + columns.releasing[:, rows]).sum(axis=1)
+        taken: list[Bundle] = []
+        for bundle in bundles:
+            taken.append(bundle)
+            freed = [session.dimensions.vector(task.facts.shape.request) for each in taken for task in each.tasks]
+            if (self.need > room + np.sum(freed, axis=0)).any():
+                continue
+            plan = self._simulate(domain, taken)
+            if plan is not None:
+                return self._least(domain, taken, plan)
+        return None
+
+    def _least(self, domain: HyperNode, taken: list[Bundle], plan: _Plan) -> _Plan:
+        """The plan without the bundles that turn out not to be needed."""
+        for bundle in taken[:-1]:
+            rest = [each for each in taken if each is not bundle]
+            plan.statement.discard()
+            smaller = self._simulate(domain, rest)
+            if smaller is not None:
+                taken, plan = rest, smaller
+            else:
+                again = self._simulate(domain, taken)
+                assert again is not None, "what could be done before can be done again"  # noqa: S101 - nothing has changed
+                plan = again
+        return plan
+
+    def _bundles(self, domain: HyperNode) -> list[Bundle]:
+        """What may go in `domain`, the first one first."""
+        session, kind, job = self.session, self.kind, self.job
+        by_job: dict[str, tuple[Job, list[Task]]] = {}
+        for row in np.flatnonzero(domain.nodes & session.usable).tolist():
+            for owner, task in self.residents.on(row, lambda owner, task: kind.may_go(job, owner, task)):
+                by_job.setdefault(owner.facts.key, (owner, []))[1].append(task)
+        found = [bundle for owner, tasks in by_job.values() for bundle in split(owner, tasks)]
+        found = ordered(session, job, found, self.need, is_reclaim=kind.is_reclaim)
+        candidates = [(each.job, task) for each in found for task in each.tasks]
+        wish = GangEviction(job, domain, kind.is_reclaim)
+        found = allowed(found, session.unified_evictable(wish, candidates)) if candidates else []
+        found = [each for each in found if self.is_whole_allowed or not each.is_whole]
+        return ordered(session, job, found, self.need, is_reclaim=kind.is_reclaim)
+
+    def _simulate(self, domain: HyperNode, bundles: Sequence[Bundle]) -> _Plan | None:
+        """Evict `bundles` and promise their places; None, with everything undone, if the job is not helped by it."""
+        session, job = self.session, self.job
+        plan = _Plan(session.statement())
+        for bundle in bundles:
+            for task in bundle.tasks:
+                plan.statement.evict(bundle.job, session.plan(task.facts.shape), task, self.kind.name)
+        for uid, tasks in self.sheets.items():
+            place = self._promise(plan.statement, domain, job.sub_jobs[uid], tasks)
+            if place is None:
+                break
+            plan.places[uid] = place
+            if session.job_pipelined(job):
+                return plan
+        plan.statement.discard()
+        return None
+
+    def _promise(self, statement: Statement, domain: HyperNode, sub_job: SubJob, tasks: deque[Task]) -> str | None:
+        """Promise all of `tasks` places in one hypernode of `domain`: its name, None where there is no such."""
+        session, job = self.session, self.job
+        candidates = [domain]
+        if sub_job_limit(job, sub_job, session.hyper_nodes) is not None:
+            gradient = session.hyper_node_gradient(job, sub_job, domain, Purpose.EVICT)
+            candidates = [each for tier in gradient for each in tier]
+        for hyper_node in candidates:
+            trial = session.statement()
+            if self._promise_all(trial, hyper_node, list(tasks)) and (
+                session.sub_job_ready(job, sub_job) or session.sub_job_pipelined(job, sub_job)
+            ):
+                statement.merge(trial)
+                return hyper_node.name
+            trial.discard()
+        return None
+
+    def _promise_all(self, trial: Statement, hyper_node: HyperNode, tasks: list[Task]) -> bool:
+        session, job = self.session, self.job
+        queue = session.queues[job.facts.queue]
+        while tasks:
+            plan = session.plan(tasks[0].facts.shape)
+            run = [task for task in tasks if task.facts.shape is tasks[0].facts.shape]
+            count = session.allocatable(queue, plan, len(run), run[0])
+            if not count or session.pre_predicate(run[0], plan) is not None:
+                return False
+            batch = find(session, job, run[0], plan, count, within=hyper_node.nodes)
+            if batch is None:
+                return False
+            placed = run[: len(batch.rows)]
+            trial.pipeline(job, plan, placed, batch.rows, evicted_others=True)
+            uids = {task.uid for task in placed}
+            tasks = [task for task in tasks if task.uid not in uids]
+        return True

@@ -1,0 +1,85 @@
+"""Victims: which pods on which nodes could go, which of them first, and whether a task fits once they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import Final
+
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session.points import Candidate
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["Residents", "compare_queues", "first_to_go", "has_enough"]
+
+_PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
+
+
+@dataclass(frozen=True, slots=True)
+class Residents:
+    """The pods of jobs on each node, as they are now."""
+
+    session: Session
+
+    def on(self, row: int, keep: Callable[[Job, Task], bool]) -> list[Candidate]:
+        """Those on node `row` that are still there and pass `keep`."""
+        return [(job, task) for job, task in self._all(row) if task.status in _PRESENT and task.row == row and keep(job, task)]
+
+    def going(self, row: int) -> list[Task]:
+        """Those of node `row` that are on their way out."""
+        return [task for _, task in self._all(row) if task.status is TaskStatus.RELEASING and task.row == row]
+
+    def _all(self, row: int) -> Iterator[Candidate]:
+        for facts in self.session.snapshot.residents[row]:
+            job = self.session.job(facts.job)
+            if job is not None:
+                yield job, job.task(facts)
+
+
+def first_to_go(session: Session, victims: Sequence[Candidate], preemptor: Queue) -> list[Candidate]:
+    """`victims` with the one to be evicted first at the front.
+
+    Of one job its last task; of one queue the job that is ordered last; of several queues the one that plugins say, or else the
+    one that is ordered last. `preemptor`: the queue that the room is for.
+    """
+
+    def compare(left: Candidate, right: Candidate) -> int:
+        (job, task), (other_job, other_task) = left, right
+        if job is not other_job:
+            if job.facts.queue != other_job.facts.queue:
+                return compare_queues(session, session.queues[job.facts.queue], session.queues[other_job.facts.queue], preemptor)
+            by_job = _later(session.job_order(job), session.job_order(other_job))
+            if by_job:
+                return by_job
+        return _later(session.task_key(task), session.task_key(other_task))
+
+    return sorted(victims, key=cmp_to_key(compare))
+
+
+def compare_queues(session: Session, left: Queue, right: Queue, preemptor: Queue) -> int:
+    """Negative if pods of `left` go before those of `right` when room is made for a pod of `preemptor`."""
+    left_key, right_key = session.victim_queue_key(left, preemptor), session.victim_queue_key(right, preemptor)
+    if left_key is not None and right_key is not None and left_key != right_key:
+        return -1 if left_key < right_key else 1
+    return _later(session.queue_key(left), session.queue_key(right))
+
+
+def has_enough(session: Session, plan: Plan, row: int, victims: Sequence[Candidate]) -> bool:
+    """Whether the request of `plan` fits on node `row` once what is releasing and all of `victims` are gone."""
+    columns, freed = session.columns, [session.plan(task.facts.shape).request for _, task in victims]
+    for dimension in plan.present:
+        at = dimension, row
+        room = columns.allocatable[at] - columns.used[at] + columns.releasing[at] - columns.pipelined[at]
+        if plan.request[dimension] > room + sum(int(request[dimension]) for request in freed):
+            return False
+    return True
+
+
+def _later(left: tuple[object, ...], right: tuple[object, ...]) -> int:
+    """Negative if `left` is ordered after `right`, and so goes first."""
+    return -1 if left > right else 1 if left < right else 0

@@ -1,1 +1,0 @@
-"""Session, statement, extension points and their combination rules, the configuration file."""

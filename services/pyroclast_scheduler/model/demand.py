@@ -1,0 +1,55 @@
+"""What jobs and queues have and may yet take: the sums that quota plugins compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.dimensions import PODS, Dimensions, Ints
+from pyroclast_scheduler.model.jobs import Job
+
+__all__ = ["EPSILON", "copies_within", "is_partly_within", "reserved", "share", "short_names"]
+
+_MANY: Final = int(np.iinfo(np.int32).max)
+EPSILON: Final = 0.1  # amounts that differ by less are equal, in every dimension
+
+
+def reserved(job: Job, dimensions: Dimensions, *, less_allocated: bool) -> Floats:
+    """What an admitted job will still take: its minimum, on demand less what it has, less what waits behind gates of others."""
+    minimum = job.facts.minimum(dimensions)
+    if minimum is None:
+        return np.zeros(len(dimensions))
+    rest = np.maximum(minimum - job.allocated, 0) if less_allocated else minimum
+    return np.maximum(rest - job.facts.behind_gates(dimensions), 0) if job.facts.gated else rest
+
+
+def short_names(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints, names: Sequence[str]) -> list[str]:
+    """Names of the dimensions that `request` asks for in which `wanted` exceeds `limit`; pods do not count."""
+    over = (request > 0) & (wanted > limit)
+    over[PODS] = False
+    return [names[row] for row in np.flatnonzero(over).tolist()]
+
+
+def copies_within(limit: Floats, taken: Floats | Ints, request: Ints) -> int:
+    """How many times `request` can be added to `taken` without exceeding `limit` in what it asks for; pods do not count."""
+    asked = request > 0
+    asked[PODS] = False
+    if not asked.any():
+        return _MANY
+    return int(np.clip(np.floor((limit[asked] - taken[asked]) / request[asked]), 0, _MANY).min())
+
+
+def is_partly_within(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints) -> bool:
+    """Whether `wanted` stays within `limit` in one resource at least that `request` asks for; pods do not count."""
+    counted = (request > 0) & ((wanted >= EPSILON) | (limit >= EPSILON))
+    counted[PODS] = False
+    return bool((wanted < limit + EPSILON)[counted].any())
+
+
+def share(part: Floats | Ints, whole: Floats | Ints) -> float:
+    """The largest part of any dimension that `whole` has; a part of nothing is all of it."""
+    known = whole >= EPSILON
+    return float((part[known] / whole[known]).max()) if known.any() else 0.0

@@ -1,0 +1,144 @@
+"""What the scheduler knows of one PodGroup and its pods at the time of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from pyroclast.api import keys, records
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast_scheduler.model.booleans import parse_bool
+from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of
+from pyroclast_scheduler.model.statuses import ALLOCATED
+from pyroclast_scheduler.model.sums import Contribution, TaskSums
+from pyroclast_scheduler.model.tallies import Tally
+from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
+
+__all__ = ["JobFacts"]
+
+_NOTHING: Amounts = {}
+
+
+class JobFacts:
+    """One PodGroup with its tasks at the time of a snapshot; never changed afterwards, so that sessions share it.
+
+    Raises (when made):
+        ValueError: a quantity of the PodGroup makes no sense.
+    """
+
+    def __init__(self, group: records.PodGroup, tasks: Sequence[TaskFacts], sums: TaskSums, *, priority: int, queue: str) -> None:
+        spec, meta = group.spec, group.metadata
+        self.group = group
+        self.key = str(group.key)
+        self.uid = meta.uid
+        self.namespace = meta.namespace
+        self.name = meta.name
+        self.queue = queue
+        self.priority = priority
+        self.created = seconds_of(meta.creation_timestamp)
+        self.min_available = spec.min_member
+        self.role_minimum = spec.min_task_member
+        self.min_resources: Amounts | None = None if spec.min_resources is None else amounts_of(spec.min_resources)
+        self.tasks = tasks
+        self.sums = sums
+        self._vectors: dict[str, Floats] = {}
+
+    @classmethod
+    def of(cls, group: records.PodGroup, tasks: Iterable[TaskFacts], *, priority: int = 0, queue: str = "") -> JobFacts:
+        """The facts of a PodGroup with these tasks, summed up anew."""
+        listed, sums = tuple(tasks), TaskSums()
+        for task in listed:
+            sums.add(task)
+        return cls(group, listed, sums, priority=priority, queue=queue)
+
+    @property
+    def tally(self) -> Tally:
+        """How many tasks stand where. Not to be changed."""
+        return self.sums.tally
+
+    @property
+    def phase(self) -> PodGroupPhase:
+        """The PodGroup's phase."""
+        return self.group.status.phase
+
+    @cached_property
+    def is_preemptable(self) -> bool:
+        """Whether the PodGroup offers its pods for preemption."""
+        meta = self.group.metadata
+        text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE, ""))
+        return bool(parse_bool(text))
+
+    @property
+    def running_estimate(self) -> str:
+        """How long its user thinks it runs, a duration; empty without one."""
+        return self.group.metadata.annotations.get(keys.RUNNING_ESTIMATE, "")
+
+    @cached_property
+    def may_be_preempted(self) -> bool:
+        """Whether the PodGroup lets whole gangs take its place: it does unless it says otherwise."""
+        meta = self.group.metadata
+        text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE))
+        return text is None or bool(parse_bool(text))
+
+    @property
+    def gated(self) -> Amounts:
+        """What the pods ask for that wait behind a gate, except those that wait for the queue's own gate alone."""
+        return self.sums.gated
+
+    @property
+    def releasing_on_node(self) -> int:
+        """Tasks that are going but still sit on a node."""
+        return self.sums.releasing
+
+    @cached_property
+    def contribution(self) -> Contribution:
+        """What it adds to the sums of its queue."""
+        allocated, least = self.sums.allocated, self.min_resources
+        inqueue = whole = _NOTHING
+        if least is not None:
+            if self.phase is PodGroupPhase.INQUEUE:
+                inqueue, whole = self._owed(least, allocated), self._owed(least, _NOTHING)
+            elif self.is_running_with_minimum:
+                inqueue = whole = self._owed(least, allocated)
+        elastic = allocated if least is None else _beyond(allocated, least)
+        return Contribution(self.queue, allocated, self.sums.pending, elastic, inqueue, whole)
+
+    @property
+    def is_running_with_minimum(self) -> bool:
+        """Whether it runs with at least its minimum of members, and may still be owed resources."""
+        if self.phase is not PodGroupPhase.RUNNING or self.min_resources is None:
+            return False
+        return sum(self.tally[status] for status in ALLOCATED) >= self.min_available
+
+    def allocated(self, dimensions: Dimensions) -> Floats:
+        """The sum of the requests of tasks that have their place. Not to be changed."""
+        return self._vector("allocated", self.sums.allocated, dimensions)
+
+    def pending(self, dimensions: Dimensions) -> Floats:
+        """The sum of the requests of tasks that wait for a place. Not to be changed."""
+        return self._vector("pending", self.sums.pending, dimensions)
+
+    def minimum(self, dimensions: Dimensions) -> Floats | None:
+        """What the PodGroup says it needs at least; None if it says nothing. Not to be changed."""
+        return None if self.min_resources is None else self._vector("minimum", self.min_resources, dimensions)
+
+    def behind_gates(self, dimensions: Dimensions) -> Floats:
+        """What the pods ask for that wait behind gates of others. Not to be changed."""
+        return self._vector("gated", self.gated, dimensions)
+
+    def _owed(self, least: Amounts, has: Amounts) -> Amounts:
+        """What of its minimum it will still take, less what waits behind gates of others."""
+        rest = _beyond(least, has)
+        return _beyond(rest, self.gated) if self.gated else rest
+
+    def _vector(self, name: str, amounts: Amounts, dimensions: Dimensions) -> Floats:
+        vector = self._vectors.get(name)
+        if vector is None or len(vector) != len(dimensions):
+            vector = self._vectors[name] = dimensions.sums(amounts)
+        return vector
+
+
+def _beyond(amounts: Amounts, less: Amounts) -> Amounts:
+    """What is left of `amounts` without `less`, never less than nothing."""
+    return {name: rest for name, amount in amounts.items() if (rest := amount - less.get(name, 0)) > 0}

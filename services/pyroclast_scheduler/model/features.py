@@ -1,0 +1,229 @@
+"""Features of nodes as columns: labels as codes, sets of taints as numbers.
+
+A selector is then a look-up per distinct value, not per node. Kept from session to session; only nodes that changed are read
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from operator import eq
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pyroclast.api import records
+from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.hypernode_members import Book
+from pyroclast_scheduler.model.shapes import Toleration
+from pyroclast_scheduler.model.terms import TermBook
+
+__all__ = ["Domains", "NodeFeatures", "tolerates"]
+
+V = TypeVar("V", bound=Hashable)
+_NAME = "metadata.name"
+
+
+@dataclass(slots=True)
+class _Column(Generic[V]):
+    """One feature: the code of each node's value, and the values by code."""
+
+    read: Callable[[records.Node], V]
+    codes: npt.NDArray[np.int32]
+    values: list[V] = field(default_factory=list)
+    _index: dict[V, int] = field(default_factory=dict)
+
+    def write(self, row: int, node: records.Node | None) -> None:
+        if node is None:
+            return
+        value = self.read(node)
+        code = self._index.get(value)
+        if code is None:
+            code = self._index[value] = len(self.values)
+            self.values.append(value)
+        self.codes[row] = code
+
+    def where(self, test: Callable[[V], bool]) -> Bools:
+        """The nodes whose value passes `test`."""
+        if not self.values:
+            return np.zeros(len(self.codes), dtype=np.bool_)
+        return np.fromiter(map(test, self.values), dtype=np.bool_, count=len(self.values))[self.codes]
+
+    def map(self, measure: Callable[[V], float]) -> Floats:
+        """`measure` of each node's value."""
+        if not self.values:
+            return np.zeros(len(self.codes))
+        return np.fromiter(map(measure, self.values), dtype=np.float64, count=len(self.values))[self.codes]
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """Nodes divided by the value of a label: `codes` numbers the values, `has` tells which nodes have the label at all."""
+
+    codes: npt.NDArray[np.int32]
+    has: Bools
+    count: int
+
+    def sums(self, counts: Ints | Floats, among: Bools | None = None) -> Floats:
+        """The sum of `counts` over each domain, by code; nodes not `among` are left out."""
+        weights = np.where(self.has if among is None else self.has & among, counts, 0)
+        return np.bincount(self.codes, weights=weights, minlength=self.count).astype(np.float64)
+
+
+class NodeFeatures:
+    """Columns made when first asked for. `update` must be called before a session with what its snapshot says."""
+
+    def __init__(self) -> None:
+        self.hyper_nodes = Book()
+        self.terms = TermBook()
+        self._nodes: Sequence[records.Node | None] = ()
+        self._stamps: Ints = np.zeros(0, dtype=np.int64)
+        self._domains: dict[str, Domains] = {}
+        self._labels: dict[str, _Column[str | None]] = {}
+        self._names: _Column[str] | None = None
+        self._images: list[Mapping[str, int]] | None = None
+        self._image_sizes: dict[str, Ints] = {}
+        self._taints: _Column[tuple[records.Taint, ...]] = _Column(lambda node: node.spec.taints, np.zeros(0, dtype=np.int32))
+        self._closed: _Column[bool] = _Column(lambda node: node.spec.unschedulable, np.zeros(0, dtype=np.int32))
+
+    def update(self, nodes: Sequence[records.Node | None], stamps: Ints) -> None:
+        """Read again the nodes whose stamp differs from the last time."""
+        grown = len(nodes) - len(self._stamps)
+        known = np.pad(self._stamps, (0, max(0, grown)), constant_values=-1)[: len(nodes)]
+        changed = np.flatnonzero(known != stamps)
+        self._nodes, self._stamps = nodes, stamps
+        if len(changed):
+            self._domains.clear()
+            self._image_sizes.clear()
+        if self._images is not None:
+            self._images += [{}] * max(0, grown)
+            for row in changed.tolist():
+                self._images[row] = _images_of(nodes[row])
+        for column in self._columns():
+            if grown > 0:
+                column.codes = np.pad(column.codes, (0, grown))
+            for row in changed.tolist():
+                column.write(row, nodes[row])
+
+    def label(self, key: str) -> _Column[str | None]:
+        """The column of label `key`; None where a node lacks it."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = self._made(lambda node: node.metadata.labels.get(key))
+        return column
+
+    def domains(self, key: str) -> Domains:
+        """Topology domains by label `key`."""
+        found = self._domains.get(key)
+        if found is None:
+            column = self.label(key)
+            has = column.where(lambda value: value is not None)
+            found = self._domains[key] = Domains(column.codes, has, len(column.values))
+        return found
+
+    def image(self, name: str) -> Ints:
+        """The size of image `name` on each node in bytes, 0 where it is not. Not to be changed."""
+        if self._images is None:
+            self._images = [_images_of(node) for node in self._nodes]
+        sizes = self._image_sizes.get(name)
+        if sizes is None:
+            found = (images.get(name, 0) for images in self._images)
+            sizes = self._image_sizes[name] = np.fromiter(found, dtype=np.int64, count=len(self._images))
+        return sizes
+
+    def closed(self) -> Bools:
+        """Nodes marked unschedulable."""
+        return self._closed.where(bool)
+
+    def untolerated(self, tolerations: Sequence[Toleration], effects: frozenset[str]) -> Bools:
+        """Nodes with a taint of one of `effects` that `tolerations` do not cover."""
+        return self._taints.where(lambda taints: _untolerated(taints, tolerations, effects) > 0)
+
+    def count_untolerated(self, tolerations: Sequence[Toleration], effects: frozenset[str]) -> Floats:
+        """How many taints of `effects` each node has that `tolerations` do not cover."""
+        return self._taints.map(lambda taints: _untolerated(taints, tolerations, effects))
+
+    def selected(self, selector: Mapping[str, str]) -> Bools:
+        """Nodes that have all labels of `selector`."""
+        chosen = np.ones(len(self._nodes), dtype=np.bool_)
+        for key, wanted in selector.items():
+            chosen &= self.label(key).where(partial(eq, wanted))
+        return chosen
+
+    def matching(self, terms: Sequence[Mapping[str, Any]]) -> Bools:
+        """Nodes that match one of the node selector terms; a term that says nothing matches nothing."""
+        chosen = np.zeros(len(self._nodes), dtype=np.bool_)
+        for term in terms:
+            expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+            if not expressions and not fields:
+                continue
+            hit = np.ones(len(self._nodes), dtype=np.bool_)
+            for expression in expressions:
+                hit &= self.label(expression.get("key", "")).where(_test(expression))
+            for expression in fields:
+                hit &= self._name().where(_test(expression)) if expression.get("key") == _NAME else False
+            chosen |= hit
+        return chosen
+
+    def _name(self) -> _Column[str]:
+        if self._names is None:
+            self._names = self._made(lambda node: node.metadata.name)
+        return self._names
+
+    def _made(self, read: Callable[[records.Node], V]) -> _Column[V]:
+        column = _Column(read, np.zeros(len(self._nodes), dtype=np.int32))
+        for row, node in enumerate(self._nodes):
+            column.write(row, node)
+        return column
+
+    def _columns(self) -> list[_Column[Any]]:
+        return [self._taints, self._closed, *self._labels.values(), *([self._names] if self._names else [])]
+
+
+def _images_of(node: records.Node | None) -> Mapping[str, int]:
+    """The images on a node by each of their names, with their sizes."""
+    return {} if node is None else {name: image.size_bytes for image in node.status.images for name in image.names}
+
+
+def tolerates(toleration: Toleration, taint: records.Taint) -> bool:
+    """Whether `toleration` covers `taint`."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.value == taint.value
+
+
+def _untolerated(taints: Sequence[records.Taint], tolerations: Sequence[Toleration], effects: frozenset[str]) -> int:
+    return sum(taint.effect in effects and not any(tolerates(each, taint) for each in tolerations) for taint in taints)
+
+
+def _test(expression: Mapping[str, Any]) -> Callable[[str | None], bool]:
+    values = frozenset(str(value) for value in expression.get("values") or ())
+    match expression.get("operator"):
+        case "In":
+            return lambda value: value in values
+        case "NotIn":
+            return lambda value: value not in values
+        case "Exists":
+            return lambda value: value is not None
+        case "DoesNotExist":
+            return lambda value: value is None
+        case "Gt" | "Lt" as operator:
+            return lambda value: _compare(operator, value, values)
+        case _:
+            return lambda _value: False
+
+
+def _compare(operator: str, value: str | None, bounds: frozenset[str]) -> bool:
+    try:
+        number, bound = int(value or ""), int(next(iter(bounds), ""))
+    except ValueError:
+        return False
+    return number > bound if operator == "Gt" else number < bound

@@ -1,0 +1,116 @@
+"""From HyperNode objects to the parts of the network that a session knows: members resolved, a tree, tiers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from operator import is_
+
+import numpy as np
+
+from pyroclast.api import records
+from pyroclast.api.enums import MemberType
+from pyroclast.resources.patterns import BadPattern, Pattern, compile_pattern
+from pyroclast.resources.selectors import matches
+from pyroclast_scheduler.model.columns import Bools
+from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes
+
+__all__ = ["Book", "resolve"]
+
+
+class Book:
+    """Remembers what was resolved last, since hypernodes and nodes rarely change between sessions."""
+
+    def __init__(self) -> None:
+        self._objects: list[records.HyperNode] = []
+        self._stamps = b""
+        self._found: HyperNodes | None = None
+
+    def of(self, objects: Mapping[str, records.HyperNode], nodes: Sequence[records.Node | None], stamps: bytes) -> HyperNodes:
+        """The hypernodes; `stamps` differs whenever a node does."""
+        listed = list(objects.values())
+        is_same = len(listed) == len(self._objects) and all(map(is_, listed, self._objects))
+        if self._found is None or not is_same or stamps != self._stamps:
+            self._found = resolve(listed, nodes)
+            self._objects, self._stamps = listed, stamps
+        return self._found
+
+
+def resolve(objects: Collection[records.HyperNode], nodes: Sequence[records.Node | None]) -> HyperNodes:
+    """The hypernodes that `objects` describe, over the rows of `nodes`.
+
+    Members that do not exist are passed over. Two parents of one hypernode, or a circle, make all of it not ready.
+    """
+    by_name = {each.metadata.name: each for each in objects}
+    below = {name: _children(each, by_name) for name, each in by_name.items()}
+    parents: dict[str, list[str]] = {}
+    for name, children in below.items():
+        for child in children:
+            parents.setdefault(child, []).append(name)
+    rows = {node.metadata.name: row for row, node in enumerate(nodes) if node is not None}
+    own = {name: _own_nodes(each, nodes, rows) for name, each in by_name.items()}
+    masks: dict[str, Bools] = {}
+    is_sound = all(len(found) == 1 for found in parents.values())
+    for name in sorted(by_name):
+        is_sound &= _fill(name, below, own, masks, ())
+    made = [
+        HyperNode(name, each.spec.tier, masks[name], next(iter(parents.get(name, ())), ""), tuple(below[name]))
+        for name, each in sorted(by_name.items())
+    ]
+    names = {each.spec.tier_name: each.spec.tier for _, each in sorted(by_name.items()) if each.spec.tier_name}
+    if not is_sound:
+        return HyperNodes(len(nodes), is_ready=False)
+    return HyperNodes(len(nodes), made, tier_names=names)
+
+
+def _children(hyper_node: records.HyperNode, known: Mapping[str, records.HyperNode]) -> list[str]:
+    names = [
+        member.selector.exact_match.name
+        for member in hyper_node.spec.members
+        if member.type is MemberType.HYPER_NODE and member.selector is not None and member.selector.exact_match is not None
+    ]
+    return [name for name in dict.fromkeys(names) if name in known]
+
+
+def _own_nodes(hyper_node: records.HyperNode, nodes: Sequence[records.Node | None], rows: Mapping[str, int]) -> Bools:
+    mask = np.zeros(len(nodes), dtype=np.bool_)
+    for member in hyper_node.spec.members:
+        selector = member.selector
+        if member.type is not MemberType.NODE or selector is None:
+            continue
+        if selector.exact_match is not None:
+            row = rows.get(selector.exact_match.name)
+            if row is not None:
+                mask[row] = True
+        elif selector.regex_match is not None:
+            pattern = _compiled(selector.regex_match.pattern)
+            hits = [row for name, row in rows.items() if pattern is not None and pattern.search(name)]
+            mask[hits] = True
+        elif selector.label_match:
+            labels = ((row, node.metadata.labels) for row, node in enumerate(nodes) if node is not None)
+            mask[[row for row, found in labels if matches(selector.label_match, found)]] = True
+    return mask
+
+
+def _compiled(pattern: str) -> Pattern | None:
+    try:
+        return compile_pattern(pattern)
+    except BadPattern:
+        return None
+
+
+def _fill(
+    name: str, below: Mapping[str, Sequence[str]], own: Mapping[str, Bools], masks: dict[str, Bools], path: tuple[str, ...]
+) -> bool:
+    """Set the mask of `name`, after those below it; False if it lies below itself."""
+    if name in path:
+        return False
+    if name in masks:
+        return True
+    mask = own[name].copy()
+    for child in below[name]:
+        if not _fill(child, below, own, masks, (*path, name)):
+            masks[name] = mask
+            return False
+        mask |= masks[child]
+    masks[name] = mask
+    return True

@@ -1,0 +1,102 @@
+"""Hypernodes: parts of the network in tiers, a lower tier being closer together, as masks and columns over the rows of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pyroclast_scheduler.model.columns import Bools
+
+__all__ = ["TOP", "HyperNode", "HyperNodes"]
+
+TOP: Final = "<cluster-top-hypernode>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HyperNode:
+    """One part of the network; `parent` is empty only for the top. `nodes`: which rows are below it, at any depth."""
+
+    name: str
+    tier: int
+    nodes: Bools
+    parent: str = ""
+    children: tuple[str, ...] = ()
+
+
+class HyperNodes(Mapping[str, HyperNode]):
+    """All of them by name, with a top above those that have no parent: one tier higher than any other, holding every node.
+
+    `tier_names`: tiers by their names. `is_ready` is False while their definitions contradict each other: jobs that ask for a
+    topology wait then.
+    """
+
+    def __init__(
+        self,
+        nodes: int,
+        found: Iterable[HyperNode] = (),
+        *,
+        tier_names: Mapping[str, int] | None = None,
+        is_ready: bool = True,
+    ) -> None:
+        listed = {each.name: each for each in found}
+        roots = [each for each in listed.values() if each.parent not in listed]
+        tier = max((each.tier for each in listed.values()), default=0) + 1
+        everything = np.ones(nodes, dtype=np.bool_)
+        self.top = HyperNode(TOP, max(tier, 1), everything, children=tuple(sorted(each.name for each in roots)))
+        for each in roots:
+            listed[each.name] = HyperNode(each.name, each.tier, each.nodes, TOP, each.children)
+        self._all: dict[str, HyperNode] = listed | {TOP: self.top}
+        self._codes: dict[int, npt.NDArray[np.int32]] = {}
+        self.tier_names = dict(tier_names or {})
+        self.is_ready = is_ready
+
+    def __getitem__(self, name: str) -> HyperNode:
+        return self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def tiers(self) -> list[int]:
+        """The tiers that occur, lowest first."""
+        return sorted({each.tier for each in self._all.values()})
+
+    def of_tier(self, tier: int) -> list[HyperNode]:
+        """The hypernodes of one tier, by name."""
+        return sorted((each for each in self._all.values() if each.tier == tier), key=lambda each: each.name)
+
+    def codes(self, tier: int) -> npt.NDArray[np.int32]:
+        """For each node the position in `of_tier(tier)` of the hypernode that holds it, −1 where none does. Not to be changed."""
+        column = self._codes.get(tier)
+        if column is None:
+            column = self._codes[tier] = np.full(len(self.top.nodes), -1, dtype=np.int32)
+            for code, each in enumerate(self.of_tier(tier)):
+                column[each.nodes] = code
+        return column
+
+    def ancestors(self, name: str) -> list[HyperNode]:
+        """The hypernode of that name and those above it, up to the top; empty if there is none of that name."""
+        found: list[HyperNode] = []
+        each = self._all.get(name)
+        while each is not None and each not in found:
+            found.append(each)
+            each = self._all.get(each.parent)
+        return found
+
+    def common(self, one: str, other: str) -> str:
+        """The lowest hypernode above or at both; an empty name is neutral, and the answer where there is none."""
+        if not one or not other:
+            return one or other
+        above = {each.name for each in self.ancestors(one)}
+        return next((each.name for each in self.ancestors(other) if each.name in above), "")
+
+    def lowest(self, row: int) -> str:
+        """The hypernode of the lowest tier that holds node `row`."""
+        return min((each for each in self._all.values() if each.nodes[row]), key=lambda each: (each.tier, each.name)).name

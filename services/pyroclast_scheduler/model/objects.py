@@ -1,0 +1,37 @@
+"""Objects of further kinds that some plugins look at: budgets, quotas, hypernodes, volumes and the like, as records by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pyroclast.api.records.meta import Record
+from pyroclast.api.types import ResourceType
+
+__all__ = ["Objects", "Watch"]
+
+T = TypeVar("T", bound=Record)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A kind that a plugin needs, and the record to read it as: it is watched while the plugin is configured.
+
+    `is_optional`: there are clusters that do not know the kind; for the plugin they have none of its objects.
+    """
+
+    kind: ResourceType
+    record: type[Record]
+    is_optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What was watched, by the record's type and then by namespace/name."""
+
+    found: Mapping[type[Record], Mapping[str, Any]] = field(default_factory=dict)
+
+    def of(self, record: type[T]) -> Mapping[str, T]:
+        """All objects of one kind by namespace/name; empty if nobody asked for them. Not to be changed."""
+        return self.found.get(record, {})

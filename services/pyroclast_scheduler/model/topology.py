@@ -1,0 +1,56 @@
+"""How far apart in the network the pods of a job, or of a part of it, may be: the limits in force, and where pods are now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+from pyroclast.api import keys, records
+from pyroclast.api.enums import NetworkTopologyMode
+from pyroclast_scheduler.model.hypernodes import HyperNodes
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.statuses import ALLOCATED
+from pyroclast_scheduler.model.subjobs import SubJob
+from pyroclast_scheduler.model.tasks import Task
+
+__all__ = ["job_limit", "locate", "sub_job_limit"]
+
+
+def job_limit(job: Job, hyper_nodes: HyperNodes) -> int | None:
+    """The highest tier that may hold all of `job`; None if it does not say, or names a tier that nobody has."""
+    return _limit(job.facts.group.spec.network_topology, hyper_nodes)
+
+
+def sub_job_limit(job: Job, sub_job: SubJob, hyper_nodes: HyperNodes) -> int | None:
+    """As `job_limit`, for a part of the job; a soft wish goes no further than the job's own limit."""
+    limit = _limit(sub_job.topology, hyper_nodes)
+    if limit is None or sub_job.topology is None or sub_job.topology.mode is not NetworkTopologyMode.SOFT:
+        return limit
+    whole = job_limit(job, hyper_nodes)
+    return limit if whole is None else min(limit, whole)
+
+
+def locate(job: Job, hyper_nodes: HyperNodes) -> None:
+    """Note where in the network the pods of `job` are already, of the whole and of its parts."""
+    for sub_job in job.sub_jobs.values():
+        sub_job.allocated_hyper_node = _around(hyper_nodes, sub_job.tasks)
+    noted = job.facts.group.metadata.annotations.get(keys.JOB_ALLOCATED_HYPER_NODE, "")
+    known = noted if noted in hyper_nodes else ""
+    parts = (sub_job.allocated_hyper_node for sub_job in job.sub_jobs.values())
+    job.allocated_hyper_node = reduce(hyper_nodes.common, parts, known)
+
+
+def _around(hyper_nodes: HyperNodes, tasks: Iterable[Task]) -> str:
+    """The lowest hypernode that holds all of `tasks` that have their place."""
+    rows = {task.row for task in tasks if task.status in ALLOCATED and task.row >= 0}
+    return reduce(hyper_nodes.common, (hyper_nodes.lowest(row) for row in sorted(rows)), "")
+
+
+def _limit(topology: records.NetworkTopology | None, hyper_nodes: HyperNodes) -> int | None:
+    if topology is None:
+        return None
+    if topology.mode is NetworkTopologyMode.SOFT:
+        return hyper_nodes.top.tier
+    if topology.highest_tier_allowed is not None:
+        return topology.highest_tier_allowed
+    return hyper_nodes.tier_names.get(topology.highest_tier_name)

@@ -1,0 +1,24 @@
+"""When a job that a session could do nothing for is worth another look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.shapes import Shape
+
+__all__ = ["Rest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A job about which nothing is to be done or said as long as it stays as it is in `facts` …
+
+    … and as long as no node could take another pod of its `shapes`: at least `lacking` in all, where it has one shape only;
+    `is_wary`: as long as nothing at all changes.
+    """
+
+    facts: JobFacts
+    shapes: frozenset[Shape] = frozenset()
+    lacking: int = 1
+    is_wary: bool = False

@@ -1,0 +1,154 @@
+"""Choosing nodes for the next pods of one shape: as many at once as can be decided without looking again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools, Floats, Rows
+from pyroclast_scheduler.model.reasons import DomainLimit
+from pyroclast_scheduler.placement.greedy import NEVER
+from pyroclast_scheduler.placement.plans import Plan
+
+__all__ = ["Batch", "Voices", "find"]
+
+_NONE: Final = np.zeros(0, dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows for the next pods, in order. `is_promise`: the room is there only when what is being released is gone."""
+
+    rows: Rows
+    is_promise: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Voices:
+    """What plugins that look at all candidates together say of them; each is given the mask of candidates.
+
+    `relative`: scores that depend on nothing else, so that they hold as long as the candidates do. `moving`: scores that may
+    change with every pod. `best`: the row to take whatever the scores, given them. None where nobody says anything.
+    """
+
+    relative: Callable[[Bools], Floats | None] | None = None
+    moving: Callable[[Bools], Floats | None] | None = None
+    best: Callable[[Floats], int | None] | None = None
+
+
+def find(
+    plan: Plan,
+    count: int,
+    log: Sequence[Rows],
+    *,
+    allowed: Bools | None = None,
+    preferred: Bools | None = None,
+    voices: Voices = Voices(),
+    limits: Sequence[DomainLimit] = (),
+) -> Batch | None:
+    """The nodes of the next pods, at least one and at most `count`; None where no node takes the next pod.
+
+    Room that is there now goes before room that is promised, and preferred nodes before others; only then do scores count. The
+    caller applies the batch before asking for the next. What is found is what placing the pods one after another would find.
+
+    Args:
+        plan: of the pods' shape.
+        count: how many pods.
+        log: rows changed since the session began.
+        allowed: only these nodes; None: all.
+        preferred: these nodes first; None: all alike.
+        voices: what is said of all candidates together.
+        limits: how many more of these pods topology domains take.
+    """
+    groups: list[Bools | None] = [allowed]
+    if preferred is not None:
+        groups = [preferred, ~preferred] if allowed is None else [preferred & allowed, ~preferred & allowed]
+    for is_promise in (False, True):
+        first = plan.future_first() if is_promise else plan.first(log)
+        for mask in groups:
+            values = first if mask is None else np.where(mask, first, NEVER)
+            rows = _pick(plan, values, count, voices, limits, future=is_promise)
+            if len(rows):
+                return Batch(rows, is_promise)
+    return None
+
+
+def _pick(plan: Plan, values: Floats, count: int, voices: Voices, limits: Sequence[DomainLimit], *, future: bool) -> Rows:
+    candidates = values != NEVER
+    if not candidates.any():
+        return _NONE
+    relative = None if voices.relative is None else voices.relative(candidates)
+    moving = None if voices.moving is None else voices.moving(candidates)
+    extra = relative if moving is None else moving if relative is None else relative + moving
+    scores = values if extra is None else np.where(candidates, values + extra, NEVER)
+    best = None if voices.best is None else voices.best(scores)
+    if best is not None:
+        return np.array([best] if candidates[best] else [], dtype=np.intp)
+    if moving is not None:
+        count = 1
+    if limits and count > 1:
+        rows = _within(limits, plan, scores, count, extra, future=future)
+    else:
+        rows = plan.place(scores, count, future=future, extra=extra)
+    return (
+        rows if relative is None or voices.relative is None else _steady(plan, rows, candidates, voices.relative, future=future)
+    )
+
+
+def _steady(plan: Plan, rows: Rows, candidates: Bools, relative: Callable[[Bools], Floats | None], *, future: bool) -> Rows:
+    """As many of `rows`, from the first, as can be taken while the candidates' scores stay in the same relation.
+
+    Candidates only become fewer, by nodes that fill up; so what holds at the end held all the time.
+    """
+    before = relative(candidates)
+    while len(rows) > 1:
+        taken, counts = np.unique(rows[:-1], return_counts=True)
+        full = taken[counts >= plan.room(taken, future=future)]
+        if not len(full):
+            return rows
+        left = candidates.copy()
+        left[full] = False
+        after = relative(left)
+        change = (0.0 if after is None else after) - (0.0 if before is None else before)
+        if not left.any() or np.ptp(np.broadcast_to(change, left.shape)[left]) == 0:
+            return rows
+        rows = rows[: len(rows) // 2]
+    return rows
+
+
+def _within(limits: Sequence[DomainLimit], plan: Plan, scores: Floats, count: int, extra: Floats | None, *, future: bool) -> Rows:
+    """Rows for the next pods, at least one, while topology domains take them."""
+    if len(limits) == 1 and limits[0].room[limits[0].codes[scores != NEVER]].max() <= 1:
+        rows = _best_of_each(scores, limits[0])[:count]
+    else:
+        rows = plan.place(scores, count, future=future, extra=extra)
+    room = [limit.room.copy() for limit in limits]
+    open_lowest = [None if limit.lowest is None else int(limit.lowest.sum()) for limit in limits]
+    kept: list[int] = []
+    for row in rows.tolist():
+        places = [int(limit.codes[row]) for limit in limits]
+        if any(left[place] <= 0 for left, place in zip(room, places, strict=True)):
+            continue
+        kept.append(row)
+        has_risen = False
+        for i, (limit, place) in enumerate(zip(limits, places, strict=True)):
+            if limit.lowest is not None and limit.lowest[place] and room[i][place] == limit.room[place]:
+                open_lowest[i] = (open_lowest[i] or 0) - 1
+                has_risen |= open_lowest[i] == 0
+            room[i][place] -= 1
+        if has_risen:
+            break
+    return np.array(kept, dtype=np.intp)
+
+
+def _best_of_each(scores: Floats, limit: DomainLimit) -> Rows:
+    """The best candidate of each domain, best domain first; of equal ones the first row."""
+    best = np.full(len(limit.room), NEVER)
+    np.maximum.at(best, limit.codes, scores)
+    rows = np.flatnonzero((scores == best[limit.codes]) & (scores != NEVER))
+    _, first = np.unique(limit.codes[rows], return_index=True)
+    rows = np.sort(rows[first])
+    return rows[np.argsort(-scores[rows], kind="stable")]

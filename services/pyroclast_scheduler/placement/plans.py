@@ -1,0 +1,194 @@
+"""A plan: everything a session has worked out about one shape, kept current node by node as placements change the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools, Columns, Floats, Rows
+from pyroclast_scheduler.model.dimensions import MEMORY, Dimensions, Ints
+from pyroclast_scheduler.model.reasons import Refusal
+from pyroclast_scheduler.model.shapes import Shape
+from pyroclast_scheduler.placement.greedy import NEVER, greedy
+
+__all__ = ["Load", "NodeScore", "Plan", "Predicate"]
+
+T = TypeVar("T")
+
+_ENDLESS = np.iinfo(np.int64).max // 4
+_REFRESH_ALL = 2  # when more than one node in so many changed, working all out anew is cheaper
+
+
+@dataclass(slots=True)
+class Load:
+    """What nodes have and what is taken of them, before one more pod comes: arrays (dimensions, …) that broadcast together.
+
+    `rows` says which nodes, as an array that broadcasts with the others' later axes.
+    """
+
+    rows: Ints
+    allocatable: Ints
+    used: Ints
+    non_zero: Ints
+
+
+class NodeScore(Protocol):
+    """The score of nodes for one more pod of a shape, from their own load alone; larger is better."""
+
+    def __call__(self, plan: Plan, load: Load) -> Floats:
+        """Scores of the load's shape."""
+        ...
+
+
+class Predicate(Protocol):
+    """What a plugin says of nodes for a shape. All arrays have one entry per node."""
+
+    def mask(self, plan: Plan) -> Bools | None:
+        """Nodes that pass as far as it depends on shape and nodes alone; None: all."""
+
+    def limits(self, plan: Plan, rows: Rows) -> Ints | None:
+        """How many more pods of this shape each of `rows` takes, given what is placed now; None: no limit."""
+
+    def refusals(self, plan: Plan) -> Sequence[Refusal]:
+        """All refusals with their reasons, in the order of examination."""
+
+
+class Plan:
+    """Feasibility and scores of one shape. `request` covers all dimensions, `present` are those that the shape names."""
+
+    def __init__(self, shape: Shape, dimensions: Dimensions, columns: Columns, ready: Bools) -> None:
+        self.shape = shape
+        self.request: Ints = dimensions.vector(shape.request)
+        self.present = sorted(dimensions.row(name) for name in shape.request)
+        self.non_zero = np.array([shape.non_zero_cpu, shape.non_zero_memory], dtype=np.int64)
+        self._wanted = [row for row in self.present if self.request[row] > 0]
+        # a pod that asks for nothing may go to a node that has too much already; others may not, whatever they ask for
+        self._idle_only = [row for row in self.present if self.request[row] == 0 and not shape.is_best_effort]
+        self._columns = columns
+        self._dimensions = dimensions
+        self._filters: Sequence[Predicate] = ()
+        self._voices: Sequence[NodeScore] = ()
+        self.mask: Bools = ready
+        self._memory: dict[Hashable, Any] = {}
+        self._first: Floats | None = None
+        self._scored: Floats | None = None
+        self._scored_at = 0
+        self._seen = 0
+
+    def use(self, filters: Sequence[Predicate], scores: Sequence[NodeScore]) -> None:
+        """Set what decides about nodes, and work out what does not depend on placements."""
+        self._filters, self._voices = filters, scores
+        for each in filters:
+            mask = each.mask(self)
+            if mask is not None:
+                self.mask = self.mask & mask
+
+    def once(self, what: Hashable, measure: Callable[[], T]) -> T:
+        """What `measure` gives, worked out once for this plan."""
+        if what not in self._memory:
+            self._memory[what] = measure()
+        found: T = self._memory[what]
+        return found
+
+    def room(self, rows: Rows, *, future: bool) -> Ints:
+        """How many more pods of this shape fit on each of `rows`, now or (`future`) once what is being released is gone."""
+        columns = self._columns
+        copies = np.full(len(rows), _ENDLESS, dtype=np.int64)
+        for row in self._wanted:
+            np.minimum(copies, columns.free(row, rows, future=future) // self.request[row], out=copies)
+        for row in self._idle_only:
+            copies[columns.free(row, rows, future=future) < 0] = 0
+        for each in self._filters:
+            limits = each.limits(self, rows)
+            if limits is not None:
+                np.minimum(copies, limits, out=copies)
+        copies[~self.mask[rows]] = 0
+        return np.maximum(copies, 0)
+
+    def score(self, rows: Rows, depth: int, *, future: bool = False) -> Floats:
+        """Scores (rows, depth) for the first, second, … pod on each of `rows`; a promised pod (`future`) takes nothing yet."""
+        columns = self._columns
+        steps = np.zeros(depth, dtype=np.int64) if future else np.arange(depth, dtype=np.int64)
+        load = Load(
+            rows[:, None],
+            columns.allocatable[:, rows, None],
+            columns.used[:, rows, None] + self.request[:, None, None] * steps,
+            columns.non_zero[:, rows, None] + self.non_zero[:, None, None] * steps,
+        )
+        total = np.zeros((len(rows), depth))
+        for score in self._voices:
+            total = total + score(self, load)
+        return total
+
+    def first(self, log: Sequence[Rows]) -> Floats:
+        """For every node its score for one pod now, NEVER where none fits. `log`: the rows changed since the session began.
+
+        Not to be changed by the caller.
+        """
+        nodes = self._columns.nodes
+        if self._first is None:
+            self._first = np.empty(nodes)
+            self._renew(np.arange(nodes))
+        elif self._seen < len(log):
+            is_changed = np.zeros(nodes, dtype=np.bool_)
+            for rows in log[self._seen :]:
+                is_changed[rows] = True
+            changed = np.flatnonzero(is_changed)
+            self._renew(np.arange(nodes) if len(changed) * _REFRESH_ALL > nodes else changed)
+        self._seen = len(log)
+        return self._first
+
+    def scores(self, log: Sequence[Rows]) -> Floats:
+        """For every node its score for one pod now, whether it has room or not. `log` as for `first`. Not to be changed."""
+        nodes = self._columns.nodes
+        if self._scored is None:
+            self._scored = self.score(np.arange(nodes), 1)[:, 0]
+        elif self._scored_at < len(log):
+            changed = np.unique(np.concatenate(log[self._scored_at :]))
+            self._scored[changed] = self.score(changed, 1)[:, 0]
+        self._scored_at = len(log)
+        return self._scored
+
+    def place(self, first: Floats, count: int, *, future: bool, extra: Floats | None = None) -> Rows:
+        """Rows for up to `count` pods, best first; `first` as `greedy` wants it, with the constant `extra` of each node in it."""
+        room: Callable[[Rows], Ints] = lambda rows: self.room(rows, future=future)  # noqa: E731
+
+        def scores(rows: Rows, depth: int) -> Floats:
+            found = self.score(rows, depth, future=future)
+            return found if extra is None else found + extra[rows][:, None]
+
+        return greedy(first, count, room, scores)
+
+    def future_first(self) -> Floats:
+        """As `first`, for places that are promised while what is there goes."""
+        rows = np.flatnonzero(self.mask)
+        rows = rows[self.room(rows, future=True) > 0]
+        result = np.full(self._columns.nodes, NEVER)
+        if len(rows):
+            result[rows] = self.score(rows, 1, future=True)[:, 0]
+        return result
+
+    def refusals(self) -> list[Refusal]:
+        """Why nodes are refused, in the order of examination: resources first, then what the plugins say."""
+        future = self._columns.future_idle()
+        found = [
+            Refusal(self.request[row] > future[row], f"Insufficient {self._dimensions.names[row]}", is_last=True)
+            for row in sorted(self._wanted + self._idle_only, key=lambda row: (row > MEMORY, self._dimensions.names[row]))
+        ]
+        if self.shape.is_best_effort:
+            found = []
+        for each in self._filters:
+            found.extend(each.refusals(self))
+            found.append(Refusal(np.zeros_like(self.mask), "", is_last=True))
+        return found
+
+    def _renew(self, rows: Rows) -> None:
+        assert self._first is not None  # noqa: S101 - set by the only caller
+        self._first[rows] = NEVER
+        fits = rows[self.mask[rows]]
+        fits = fits[self.room(fits, future=False) > 0]
+        if len(fits):
+            self._first[fits] = self.score(fits, 1)[:, 0]

@@ -1,0 +1,231 @@
+"""Quotas of devices: how many of each class the pods of a queue have by their claims, and may have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from pyroclast.api import records
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.pending import PendingReason
+from pyroclast.resources import quantity
+from pyroclast.resources.quantity import QuantityError
+from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.claims import class_counts, device_claims
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
+from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.plugins.capacity.tree import Tree
+from pyroclast_scheduler.session.points import Extensions, Vote
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Move
+
+__all__ = ["Accounts", "DeviceQuota", "amounts_of", "limits_of"]
+
+_MARK: Final = "deviceclass/"
+_MOST: Final = int(np.iinfo(np.int64).max)
+
+
+def limits_of(capability: Mapping[str, str | int] | None) -> dict[str, int]:
+    """What a capability says of devices: `deviceclass/CLASS`, how many; `DIMENSION.deviceclass/CLASS`, what they have together.
+
+    One that cannot be read limits nothing.
+    """
+    found: dict[str, int] = {}
+    for name, text in (capability or {}).items():
+        if name.startswith(_MARK) or f".{_MARK}" in name:
+            try:
+                found[name] = _whole(text)
+            except QuantityError:
+                continue
+    return found
+
+
+def amounts_of(claim: records.ResourceClaim, *, has_capacity: bool) -> dict[str, int]:
+    """What a claim asks for under the names that limits have; `has_capacity`: also what its devices must have."""
+    found = {f"{_MARK}{name}": count for name, count in class_counts(claim).items()}
+    for wish in (request.exactly for request in claim.spec.devices.requests if has_capacity):
+        if wish is None or wish.allocation_mode == "All":
+            continue
+        for dimension, text in ((wish.capacity or {}).get("requests") or {}).items():
+            name = f"{dimension}.{_MARK}{wish.device_class_name}"
+            found[name] = min(found.get(name, 0) + (wish.count or 1) * _whole(text), _MOST)
+    return found
+
+
+def _whole(text: str | int) -> int:
+    """A quantity in whole units, rounded up."""
+    return -(-quantity.parse(str(text)).nanos // 10**9)
+
+
+class Accounts:
+    """What queues have of devices. A queue's limits hold for all queues below it too; a claim of several pods counts once.
+
+    Args:
+        limits: by row of a queue, how many devices of each class it may have; rows without limits are not accounted.
+        claims: by namespace/name.
+        paths: by row, the row itself and those of all queues above it.
+        has_capacity: what devices have counts too, not only their number.
+    """
+
+    def __init__(
+        self,
+        limits: Mapping[int, Mapping[str, int]],
+        claims: Mapping[str, records.ResourceClaim],
+        paths: Sequence[Sequence[int]],
+        *,
+        has_capacity: bool = False,
+    ) -> None:
+        self._has_capacity = has_capacity
+        self._limits = {row: classes for row, classes in limits.items() if classes}
+        self._claims = claims
+        self._paths = paths
+        self._users: dict[int, Counter[str]] = {row: Counter() for row in self._limits}
+        self._allocated: dict[int, Counter[str]] = {row: Counter() for row in self._limits}
+        self._inqueue: dict[int, Counter[str]] = {row: Counter() for row in self._limits}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no queue has a limit."""
+        return not self._limits
+
+    def move(self, row: int, task: TaskFacts, sign: int) -> None:
+        """A pod of queue `row` came (1) or went (−1): its claims are charged with the first, and free with the last."""
+        for each in self._limited(row):
+            for key in _keys(task):
+                users = self._users[each]
+                before, users[key] = users[key], users[key] + sign
+                if (before > 0) != (users[key] > 0):
+                    for name, count in self._counts(key).items():
+                        self._allocated[each][name] += sign * count
+
+    def is_room(self, row: int, task: TaskFacts) -> bool:
+        """Whether queue `row`, and those above it, may have what the pod's claims ask for beside what they have."""
+        return all(self._is_within(each, self._wanted(each, [task]), Counter()) for each in self._limited(row))
+
+    def may_enter(self, row: int, job: Job) -> bool:
+        """Whether what the job's minimum asks for has room beside what was let in before."""
+        tasks = _minimum(job)
+        return all(self._is_within(each, self._wanted(each, tasks), self._inqueue[each]) for each in self._limited(row))
+
+    def entered(self, row: int, job: Job) -> None:
+        """Count what an admitted job will take."""
+        tasks = [task for task in _minimum(job) if task.status not in ALLOCATED]
+        for each in self._limited(row):
+            self._inqueue[each] += Counter(self._wanted(each, tasks))
+
+    def _limited(self, row: int) -> Iterator[int]:
+        return (each for each in self._paths[row] if each in self._limits)
+
+    def _counts(self, key: str) -> Mapping[str, int]:
+        claim = self._claims.get(key)
+        return {} if claim is None else amounts_of(claim, has_capacity=self._has_capacity)
+
+    def _wanted(self, row: int, tasks: Iterable[TaskFacts]) -> dict[str, int]:
+        """What claims ask for that are not charged yet."""
+        found: dict[str, int] = {}
+        for key in dict.fromkeys(key for task in tasks for key in _keys(task)):
+            if self._users[row][key] <= 0:
+                for name, count in self._counts(key).items():
+                    found[name] = min(found.get(name, 0) + count, _MOST)
+        return found
+
+    def _is_within(self, row: int, wanted: Mapping[str, int], beside: Mapping[str, int]) -> bool:
+        limits, has = self._limits[row], self._allocated[row]
+        classes = {name.partition(_MARK)[2] for name in limits}
+        for name, count in wanted.items():
+            is_number, of_class = name.startswith(_MARK), name.partition(_MARK)[2]
+            if of_class not in classes or (is_number and limits.get(name, 0) <= 0):
+                continue
+            if name not in limits or has[name] + beside.get(name, 0) + count > limits[name]:
+                return False
+        return True
+
+
+class DeviceQuota:
+    """The accounts of one session."""
+
+    def __init__(self, session: Session, tree: Tree, *, has_capacity: bool) -> None:
+        self._session = session
+        self._tree = tree
+        limits = {tree.rows[name]: limits_of(queue.facts.record.spec.capability) for name, queue in session.queues.items()}
+        paths = [tree.path(row) for row in range(len(tree.rows))]
+        self._accounts = Accounts(limits, session.objects(records.ResourceClaim), paths, has_capacity=has_capacity)
+        if not self.is_empty:
+            for job in session.all_jobs().values():
+                row = tree.rows.get(job.facts.queue)
+                concerned = [task for task in job.facts.tasks if task.shape.has_claims]
+                if row is None or not concerned:
+                    continue
+                for task in concerned:
+                    if task.status in ALLOCATED:
+                        self._accounts.move(row, task, 1)
+                if job.phase is PodGroupPhase.INQUEUE:
+                    self._accounts.entered(row, job)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no queue has a limit."""
+        return self._accounts.is_empty
+
+    def beside(self, others: Extensions) -> Extensions:
+        """What the plugin registers otherwise, with the limits on devices besides."""
+        vote, entered, moved = others.job_enqueueable, others.job_enqueued, others.moved
+
+        def both_vote(job: Job) -> Vote:
+            found = Vote.PERMIT if vote is None else vote(job)
+            return found if found is Vote.REJECT or self._may_enter(job) else Vote.REJECT
+
+        def both_entered(job: Job) -> None:
+            if entered is not None:
+                entered(job)
+            self._accounts.entered(self._tree.rows[job.facts.queue], job)
+
+        def both_moved(move: Move, sign: int) -> None:
+            if moved is not None:
+                moved(move, sign)
+            self._moved(move, sign)
+
+        return replace(
+            others, job_enqueueable=both_vote, job_enqueued=both_entered, moved=both_moved, task_allocatable=self._allocatable
+        )
+
+    def _allocatable(self, queue: Queue, task: Task) -> bool:
+        return self._accounts.is_room(self._tree.rows[queue.name], task.facts)
+
+    def _may_enter(self, job: Job) -> bool:
+        if self._accounts.may_enter(self._tree.rows[job.facts.queue], job):
+            return True
+        text = "queue resource quota insufficient: insufficient devices"
+        self._session.refuse(job, Cause(PendingReason.QUEUE_FULL, lambda: text))
+        return False
+
+    def _moved(self, move: Move, sign: int) -> None:
+        row = self._tree.rows.get(move.job.facts.queue)
+        if row is not None and move.plan.shape.has_claims:
+            for task in move.tasks:
+                self._accounts.move(row, task.facts, -sign if move.status is TaskStatus.RELEASING else sign)
+
+
+def _keys(task: TaskFacts) -> list[str]:
+    return [key for key in dict.fromkeys(device_claims(task.pod).values()) if key is not None]
+
+
+def _minimum(job: Job) -> list[TaskFacts]:
+    """The pods that the job needs to start: by role, as many as each needs, else the first by name."""
+    facts = job.facts
+    ordered = sorted(facts.tasks, key=lambda task: (task.namespace, task.name, task.uid))
+    if not facts.role_minimum:
+        return ordered[: facts.min_available]
+    left = dict(facts.role_minimum)
+    found: list[TaskFacts] = []
+    for task in ordered:
+        if left.get(task.role, 0) > 0:
+            left[task.role] -= 1
+            found.append(task)
+    return found

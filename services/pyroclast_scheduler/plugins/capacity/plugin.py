@@ -1,0 +1,222 @@
+"""What capacity registers: which queue goes first, who may enter, who may take how much, and from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pyroclast.api import records
+from pyroclast.api.pending import PendingReason
+from pyroclast.api.types import RESOURCE_CLAIMS
+from pyroclast_scheduler.eviction.victims import first_to_go
+from pyroclast_scheduler.model import demand, quotas
+from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.dimensions import PODS, Ints
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.objects import Watch
+from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.plugins.capacity import tree
+from pyroclast_scheduler.plugins.capacity.dra import DeviceQuota
+from pyroclast_scheduler.plugins.capacity.gates import let_in
+from pyroclast_scheduler.plugins.capacity.reclaiming import Reclaiming
+from pyroclast_scheduler.session import refusing
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Candidate, Extensions, GangEviction, Rank, Vote
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Move
+
+__all__ = ["Capacity"]
+
+
+class Capacity:
+    """Arguments: `ancestorReclaimLevel` (0): how many queues above a queue may stand for it when it reclaims, and protect it.
+
+    `capacity.DynamicResourceAllocationEnable` (true): heed limits on devices; `capacity.DRAConsumableCapacityEnable` (false): on
+    what they have too. The flag `enableHierarchy` makes a tree of the queues.
+    """
+
+    watches = (Watch(RESOURCE_CLAIMS, records.ResourceClaim, is_optional=True),)
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._levels = arguments.integer("ancestorReclaimLevel", 0, least=0)
+        self._is_hierarchical = arguments.is_on("enableHierarchy")
+        self._counts_devices = arguments.boolean("capacity.DynamicResourceAllocationEnable", default=True)
+        self._counts_capacity = arguments.boolean("capacity.DRAConsumableCapacityEnable", default=False)
+
+    def open(self, session: Session) -> Extensions:
+        """Register."""
+        make = tree.hierarchical if self._is_hierarchical else tree.flat
+        found = make(session.queues, session.total, session.dimensions)
+        if found is None:
+            session.warnings.append(f"plugin capacity: queue {tree.ROOT} is missing, nothing is scheduled until it exists")
+            return _NOTHING
+        queues = _Queues(session, found, self._levels if self._is_hierarchical else 0)
+        extensions = Extensions(
+            queue_order=queues.rank,
+            victim_queue_order=queues.victim_rank if self._is_hierarchical else None,
+            allocatable=queues.allocatable,
+            preemptive=queues.preemptive,
+            reclaimable=queues.reclaimable,
+            unified_evictable=queues.evictable,
+            job_enqueueable=queues.enqueueable,
+            job_enqueued=queues.enqueued,
+            moved=queues.moved,
+            close=queues.measure,
+        )
+        quota = DeviceQuota(session, found, has_capacity=self._counts_capacity) if self._counts_devices else None
+        return extensions if quota is None or quota.is_empty else quota.beside(extensions)
+
+
+_NOTHING = Extensions(
+    allocatable=lambda queue, plan, count: 0,  # noqa: ARG005 - the signature of the point
+    preemptive=lambda queue, amount: False,  # noqa: ARG005
+    reclaimable=lambda preemptor, job, candidates: [],  # noqa: ARG005
+    job_enqueueable=lambda job: Vote.REJECT,  # noqa: ARG005
+)
+
+
+class _Queues:
+    """The tree and the sums of the jobs in it; those of a queue count for all queues above it too."""
+
+    def __init__(self, session: Session, found: tree.Tree, levels: int) -> None:
+        self._session = session
+        self._tree = found
+        self._levels = levels
+        facts = [queue.facts for queue in session.queues.values()]
+        self._names = [each.name for each in facts]
+        self._age = [(each.created, each.uid) for each in facts]
+        self._allocated, self._inqueue, self._elastic, self._requests = np.zeros((4, *found.limit.shape), dtype=np.float64)
+        for name, sums in session.queue_sums.items():
+            path = list(found.path(found.rows[name]))
+            self._allocated[path] += sums.allocated
+            self._inqueue[path] += sums.inqueue
+            self._elastic[path] += sums.elastic
+            self._requests[path] += sums.allocated + sums.pending
+
+        self._let_in = let_in(session, found.rows)
+
+    def measure(self) -> None:
+        """Leave the numbers for the metrics."""
+        found, rows = self._session.measures, self._tree.rows
+        kinds = {
+            "allocated": self._allocated,
+            "request": self._requests,
+            "deserved": self._tree.deserved,
+            "inqueue": self._inqueue,
+            "real_capacity": self._tree.limit,
+        }
+        found.amounts.update({kind: {name: table[row] for name, row in rows.items()} for kind, table in kinds.items()})
+        queues, dimensions = self._session.queues, self._session.dimensions
+        caps = {name: queue.facts.capability for name, queue in queues.items() if queue.facts.capability}
+        found.amounts["capacity"] = {name: quotas.vector(amounts, dimensions) for name, amounts in caps.items()}
+        shares = {name: demand.share(self._allocated[row], self._tree.deserved[row]) for name, row in rows.items()}
+        found.numbers["share"] = shares
+        found.numbers["overused"] = {name: float(share > 1) for name, share in shares.items()}
+
+    def rank(self, queue: Queue) -> Rank:
+        """Higher priority first, then leaves, then the smaller share where the branches split."""
+        row = self._tree.rows[queue.name]
+        path = (*self._tree.ancestors[row][::-1][1:], row)
+        is_parent = row in self._tree.outside
+        levels = path[-1:] if is_parent else path
+        return (-queue.facts.priority, is_parent, tuple(self._share_rank(each) for each in levels))
+
+    def victim_rank(self, queue: Queue, preemptor: Queue) -> Rank:
+        """Near relatives lose first."""
+        return -self._tree.common(self._tree.rows[queue.name], self._tree.rows[preemptor.name])
+
+    def allocatable(self, queue: Queue, plan: Plan, count: int) -> int:
+        """How many of `count` such pods fit below the limits of the queue and of those above it."""
+        row = self._tree.rows[queue.name]
+        if not queue.facts.is_open or row in self._tree.outside:
+            return 0
+        kept = self._let_in.get(row)
+        for each in self._tree.path(row):
+            taken = self._allocated[each]
+            if each == row and kept is not None:
+                taken = taken + kept.of_others(plan.shape)
+            count = min(count, demand.copies_within(self._tree.limit[each], taken, plan.request))
+        return count
+
+    def preemptive(self, queue: Queue, amount: Ints) -> bool:
+        """Whether the queue, or one above it that may stand for it, would stay within what it deserves in one resource."""
+        row = self._tree.rows[queue.name]
+        if not queue.facts.is_open or row in self._tree.outside:
+            return False
+        if demand.short_names(self._allocated[row] + amount, self._tree.limit[row], amount, self._session.dimensions.names):
+            return False
+        return any(
+            demand.is_partly_within(self._allocated[each] + amount, self._tree.deserved[each], amount)
+            for each in (row, *self._tree.near(row, self._levels))
+        )
+
+    def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Pods of queues that have more than they deserve, as long as they do and keep their guarantee."""
+        mine = self._tree.rows.get(job.facts.queue)
+        if mine is None or mine in self._tree.outside:
+            return []
+        request = self._session.plan(preemptor.facts.shape).request
+        rule = Reclaiming(self._tree, self._allocated, self._levels, mine, request)
+        ordered = first_to_go(self._session, candidates, self._session.queues[job.facts.queue])
+        return [each for each in ordered if self._goes(rule, each)]
+
+    def evictable(self, eviction: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """For whole gangs: inside a queue everybody may go, of other queues those beyond what their queue deserves."""
+        if not eviction.is_reclaim:
+            return list(candidates)
+        rule = Reclaiming(self._tree, self._allocated, 0, self._tree.rows[eviction.job.facts.queue], None)
+        return [each for each in candidates if self._goes(rule, each)]
+
+    def enqueueable(self, job: Job) -> Vote:
+        """Whether the job's minimum fits below the limits of its queue and of those above it, beside what was admitted before."""
+        session, row = self._session, self._tree.rows[job.facts.queue]
+        if row in self._tree.outside:
+            text = self._tree.outside[row]
+            session.refuse(job, Cause(PendingReason.NOT_LET_IN, lambda: text))
+            return Vote.REJECT
+        if not session.queues[job.facts.queue].facts.is_open:
+            session.refuse(job, refusing.closed(session, job.facts.queue))
+            return Vote.REJECT
+        minimum = job.facts.minimum(session.dimensions)
+        if minimum is None:
+            return Vote.PERMIT
+        for each in self._tree.path(row):
+            wanted = minimum + self._allocated[each] + self._inqueue[each] - self._elastic[each]
+            short = demand.short_names(wanted, self._tree.limit[each], minimum, session.dimensions.names)
+            if short:
+                has, coming = self._allocated[each], self._inqueue[each] - self._elastic[each]
+                limit = self._tree.limit[each]
+                name = self._names[each]
+                session.refuse(job, refusing.by_queue(session, job, name, short, limit=limit, allocated=has, promised=coming))
+                return Vote.REJECT
+        return Vote.PERMIT
+
+    def enqueued(self, job: Job) -> None:
+        """Count what the job will take."""
+        self._inqueue[list(self._tree.path(self._tree.rows[job.facts.queue]))] += demand.reserved(
+            job, self._session.dimensions, less_allocated=False
+        )
+
+    def moved(self, move: Move, sign: int) -> None:
+        """Keep the sums current."""
+        row = self._tree.rows.get(move.job.facts.queue)
+        if row is not None:
+            if row in self._let_in and move.status is not TaskStatus.RELEASING:
+                self._let_in[row].placed(move.plan.shape, move.amount * sign)
+            self._allocated[list(self._tree.path(row))] += move.change * sign
+
+    def _goes(self, rule: Reclaiming, candidate: Candidate) -> bool:
+        owner, task = candidate
+        row = self._tree.rows.get(owner.facts.queue)
+        return row is not None and rule.takes(row, self._session.plan(task.facts.shape).request)
+
+    def _share_rank(self, row: int) -> Rank:
+        """Smaller share first, then who deserves something; the rest is age."""
+        deserved = self._tree.deserved[row]
+        is_empty = not np.delete(deserved >= demand.EPSILON, PODS).any()
+        share = 1.0 if is_empty else demand.share(self._allocated[row], deserved)
+        return (share, is_empty, *self._age[row])

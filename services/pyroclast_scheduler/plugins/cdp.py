@@ -1,0 +1,51 @@
+"""Plugin cdp (cool-down protection): a pod that has just been placed is not evicted again at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyroclast.api import keys
+from pyroclast.api.enums import PodPhase
+from pyroclast.resources import durations
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.tasks import Task, TaskFacts, seconds_of
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Candidate, Extensions
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["Cdp"]
+
+
+class Cdp:
+    """No arguments. The label, else the annotation, `volcano.sh/cooldown-time` of a pod says how long it is protected."""
+
+    is_timed = True
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> Extensions:
+        """Register."""
+        now = session.ports.now
+
+        def unprotected(preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate]:
+            del preemptor, job
+            return [(owner, task) for owner, task in candidates if now >= protected_until(task.facts)]
+
+        return Extensions(preemptable=unprotected, reclaimable=unprotected)
+
+
+def protected_until(task: TaskFacts) -> float:
+    """Until when a pod must not be evicted, in seconds since the epoch; 0 if it is not protected.
+
+    The time counts from the pod's placement, not from the start of its containers.
+    """
+    meta, status = task.pod.metadata, task.pod.status
+    text = meta.labels.get(keys.COOLDOWN_TIME) or meta.annotations.get(keys.COOLDOWN_TIME, "")
+    placed = next((each for each in status.conditions if each.type == "PodScheduled" and each.status == "True"), None)
+    if not text or status.phase is not PodPhase.RUNNING or placed is None:
+        return 0.0
+    try:
+        return seconds_of(placed.last_transition_time) + durations.nanoseconds(text) / 1e9
+    except ValueError:
+        return 0.0

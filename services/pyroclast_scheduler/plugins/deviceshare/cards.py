@@ -1,0 +1,94 @@
+"""The cards of a node and who uses how much of each: values that a trial copies, and what a pod would get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pyroclast.api import records
+
+__all__ = ["Card", "Claim", "Kind", "Part", "Refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one container has of one card: memory in the unit of the kind, cores in hundredths of the card."""
+
+    card: str
+    memory: int
+    cores: int = 0
+
+
+@dataclass(slots=True)
+class Card:
+    """One card. `users`: by UID of the pod, what it has of it; `groups`: the PodGroups of these pods, by UID."""
+
+    name: str
+    index: int
+    memory: int
+    slots: int = 1
+    type: str = ""
+    users: dict[str, list[Part]] = field(default_factory=dict)
+    groups: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def used_memory(self) -> int:
+        """What its users have together."""
+        return sum(part.memory for parts in self.users.values() for part in parts)
+
+    @property
+    def used_cores(self) -> int:
+        """Hundredths of its cores that its users have together."""
+        return sum(part.cores for parts in self.users.values() for part in parts)
+
+    @property
+    def idle_memory(self) -> int:
+        """What is left, nothing where too much was given away."""
+        return max(0, self.memory - self.used_memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a pod gets on a node: for each container its parts."""
+
+    containers: tuple[tuple[Part, ...], ...]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts."""
+        return tuple(part for container in self.containers for part in container)
+
+
+class Refused(Exception):
+    """Why a node has no cards for a pod. `is_final`: it would not have any if other pods went."""
+
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
+        super().__init__(reason)
+        self.is_final = is_final
+
+
+class Kind(Protocol):
+    """One kind of device, and how it is shared."""
+
+    def wants(self, pod: records.Pod) -> bool:
+        """Whether a pod asks for such devices."""
+
+    def cards(self, node: records.Node) -> list[Card] | None:
+        """The cards of a node; None if it has none of this kind."""
+
+    def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
+        """What a placed pod has, by the annotations that its bind left."""
+
+    def choose(self, pod: records.Pod, node: records.Node, cards: Sequence[Card]) -> Claim:
+        """What a pod would get.
+
+        Raises:
+            Refused: nothing that would do.
+        """
+
+    def score(self, cards: Sequence[Card], claim: Claim) -> float:
+        """How good that would be, 0 to 100."""
+
+    def annotations(self, claim: Claim, node: str, now: float) -> Mapping[str, str]:
+        """What the bind says of it."""

@@ -1,0 +1,32 @@
+"""Rules by which certain pods never share a card with others of their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyroclast_scheduler.plugins.deviceshare.cards import Card
+
+__all__ = ["Rule", "matching", "rules_of", "usable"]
+
+Rule = Mapping[str, str]  # labels that a pod must have
+
+
+def rules_of(given: Any) -> list[Rule]:  # noqa: ANN401 - a YAML value
+    """The rules that a configuration names; empty ones, and values that are no text, are left out."""
+    if not isinstance(given, list):
+        return []
+    found = [
+        {str(key): value for key, value in each.items() if isinstance(value, str)} for each in given if isinstance(each, dict)
+    ]
+    return [rule for rule in found if rule]
+
+
+def matching(rules: Sequence[Rule], labels: Mapping[str, str]) -> set[int]:
+    """The numbers of the rules that a pod with these labels falls under."""
+    return {number for number, rule in enumerate(rules) if all(labels.get(key) == value for key, value in rule.items())}
+
+
+def usable(cards: Iterable[Card], own: set[int], rules_by_pod: Mapping[str, set[int]]) -> list[Card]:
+    """The cards on which no pod sits that falls under one of `own` rules too."""
+    return [card for card in cards if not any(own & rules_by_pod.get(uid, set()) for uid in card.users)] if own else list(cards)

@@ -1,0 +1,181 @@
+"""What deviceshare registers: nodes with cards for a pod, how good they are, and which cards a pod gets with its bind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Kind, Refused
+from pyroclast_scheduler.plugins.deviceshare.exclusive import Rule, matching, rules_of, usable
+from pyroclast_scheduler.plugins.deviceshare.gpushare import GpuShare
+from pyroclast_scheduler.plugins.deviceshare.vgpu import Vgpu
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.outcome import Preparation
+from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Move
+
+__all__ = ["DeviceShare"]
+
+_MEMORY: Final = "deviceshare"
+_NO_DEVICES: Final = "node has no such devices"
+_WITHOUT_EFFECT: Final = (
+    "NodeLockEnable",
+    "AscendMindClusterVNPUEnable",
+    "AscendHAMiVNPUEnable",
+    "KnownGeometriesCMName",
+    "KnownGeometriesCMNamespace",
+)
+
+
+class DeviceShare:
+    """Arguments `deviceshare.*`: `GPUSharingEnable`, `GPUNumberEnable`, `VGPUEnable`, of which one may be true.
+
+    `SchedulePolicy` (binpack or spread) and `ScheduleWeight` for virtual GPUs; `GPUExclusiveRules`, a list of label maps.
+    """
+
+    def __init__(self, arguments: Arguments) -> None:
+        sharing = arguments.boolean("deviceshare.GPUSharingEnable", default=False)
+        number = arguments.boolean("deviceshare.GPUNumberEnable", default=False)
+        virtual = arguments.boolean("deviceshare.VGPUEnable", default=False)
+        if sharing + number + virtual > 1:
+            arguments.warnings.append("only one of GPUSharingEnable, GPUNumberEnable and VGPUEnable may be true; none is used")
+            sharing = number = virtual = False
+        self._weight = arguments.integer("deviceshare.ScheduleWeight", 0)
+        policy = arguments.text("deviceshare.SchedulePolicy", "")
+        arguments.known.add("deviceshare.GPUExclusiveRules")
+        self._rules = rules_of(arguments.get("deviceshare.GPUExclusiveRules")) if virtual else []
+        self._kind: Kind | None = Vgpu(policy) if virtual else GpuShare(by_number=number) if sharing or number else None
+        for name in _WITHOUT_EFFECT:
+            arguments.known.add(f"deviceshare.{name}")
+            if arguments.get(f"deviceshare.{name}"):
+                arguments.warnings.append(f"argument deviceshare.{name} has no effect here")
+
+    def open(self, session: Session) -> Extensions:
+        """Register, if any kind of device is shared."""
+        if self._kind is None:
+            return Extensions()
+        devices = _Devices(session, self._kind, self._rules)
+        return Extensions(
+            coupled_predicate=devices.refusals,
+            batch_node_order=devices.scorer(self._weight) if self._weight > 0 else None,
+            pre_bind=devices.preparation,
+            moved=devices.moved,
+        )
+
+
+class _Devices:
+    """The cards of all nodes, read when first asked for. What was bound a moment ago is remembered until its pod says so."""
+
+    def __init__(self, session: Session, kind: Kind, rules: list[Rule]) -> None:
+        self._session = session
+        self._kind = kind
+        self._rules = rules
+        self._cards: dict[int, list[Card] | None] = {}
+        self._rules_by_pod: dict[str, set[int]] = {}
+        self._claims: dict[str, Claim] = {}
+        bound: dict[str, Mapping[str, str]] = session.ports.memory.setdefault(_MEMORY, {})
+        there = {task.uid for residents in session.snapshot.residents for task in residents} if bound else set()
+        for uid in [uid for uid in bound if uid not in there]:
+            del bound[uid]
+        self._bound = bound
+
+    def refusals(self, task: Task, plan: Plan) -> list[Refusal] | None:
+        """The nodes without cards for the pod, by reason; None for pods that ask for none."""
+        pod = task.facts.pod
+        if not self._kind.wants(pod):
+            return None
+        masks: dict[tuple[str, Code], Bools] = {}
+        for row in np.flatnonzero(plan.mask).tolist():
+            try:
+                self._choose(task.facts, row)
+            except Refused as refused:
+                code = Code.UNRESOLVABLE if refused.is_final else Code.UNSCHEDULABLE
+                masks.setdefault((str(refused), code), np.zeros(len(self._session.names), dtype=np.bool_))[row] = True
+        return [Refusal(mask, reason, code) for (reason, code), mask in masks.items()]
+
+    def scorer(self, weight: int) -> Any:  # noqa: ANN401 - the point's own type
+        """The scores of candidates, each `weight` times what the kind of device says."""
+
+        def scores(job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+            del job, plan
+            if not self._kind.wants(task.facts.pod):
+                return None
+            found = np.zeros(len(candidates))
+            for row in np.flatnonzero(candidates).tolist():
+                try:
+                    claim = self._choose(task.facts, row)
+                except Refused:
+                    continue
+                found[row] = np.floor(self._kind.score(self._of(row) or [], claim) + 0.5) * weight
+            return found
+
+        return scores
+
+    def moved(self, move: Move, sign: int) -> None:
+        """Give cards with a place, and take them back."""
+        is_taken = (move.status is not TaskStatus.RELEASING) == (sign > 0)
+        for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
+            if not self._kind.wants(task.facts.pod):
+                continue
+            if is_taken and move.status is not TaskStatus.RELEASING:
+                try:
+                    self._claims[task.uid] = self._choose(task.facts, row)
+                except Refused:
+                    continue  # promised for when others have gone
+                self._take(task.facts, row, self._claims[task.uid])
+            elif is_taken:
+                self._take(task.facts, row, self._held(task.facts))
+            else:
+                for card in self._of(row) or ():
+                    card.users.pop(task.uid, None)
+                    card.groups.pop(task.uid, None)
+
+    def preparation(self, task: Task, row: int) -> Preparation | None:
+        """The annotations that tell the node's agent which cards."""
+        claim = self._claims.get(task.uid)
+        if claim is None:
+            return None
+        annotations = self._kind.annotations(claim, self._session.names[row], self._session.ports.now)
+        self._bound[task.uid] = annotations
+        return Preparation(annotations=annotations)
+
+    def _choose(self, task: TaskFacts, row: int) -> Claim:
+        cards = self._of(row)
+        node = self._session.snapshot.nodes[row]
+        if cards is None or node is None:
+            raise Refused(_NO_DEVICES, is_final=True)
+        own = matching(self._rules, task.pod.metadata.labels)
+        return self._kind.choose(task.pod, node, usable(cards, own, self._rules_by_pod))
+
+    def _of(self, row: int) -> list[Card] | None:
+        """The cards of a node with those that use them."""
+        if row not in self._cards:
+            node = self._session.snapshot.nodes[row]
+            self._cards[row] = None if node is None else self._kind.cards(node)
+            for task in self._session.snapshot.residents[row] if self._cards[row] else ():
+                if self._kind.wants(task.pod):
+                    self._take(task, row, self._held(task))
+        return self._cards[row]
+
+    def _held(self, task: TaskFacts) -> Claim | None:
+        annotations = task.pod.metadata.annotations
+        found = self._kind.held(task.pod, annotations)
+        return found or self._kind.held(task.pod, self._bound.get(task.uid, {}))
+
+    def _take(self, task: TaskFacts, row: int, claim: Claim | None) -> None:
+        by_name = {card.name: card for card in self._cards.get(row) or ()}
+        for part in claim.parts if claim is not None else ():
+            card = by_name.get(part.card)
+            if card is not None:
+                card.users.setdefault(task.uid, []).append(part)
+                card.groups[task.uid] = task.job
+        self._rules_by_pod[task.uid] = matching(self._rules, task.pod.metadata.labels)

@@ -1,0 +1,182 @@
+"""Virtual GPUs as HAMi has them: parts of memory and cores of cards that the node's agent announces in an annotation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Final
+
+from pyroclast.api import keys, records
+from pyroclast_scheduler.model.tasks import group_of
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Part, Refused
+from pyroclast_scheduler.plugins.deviceshare.gpushare import amount
+
+__all__ = ["Vgpu", "decode", "encode", "registered"]
+
+_WHOLE: Final = 100
+_UNSET: Final = 101
+_CORES: Final = "hami-core"
+_NEEDED: Final = (keys.VGPU_NUMBER, keys.VGPU_CORES, keys.VGPU_MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    number: int
+    memory: int
+    percentage: int
+    cores: int
+
+    def memory_of(self, card: Card) -> int:
+        return card.memory * self.percentage // _WHOLE if self.percentage != _UNSET else self.memory
+
+
+@dataclass(frozen=True, slots=True)
+class Vgpu:
+    """`policy`: binpack fills cards up, spread takes idle ones, empty takes the last ones."""
+
+    policy: str = ""
+
+    def wants(self, pod: records.Pod) -> bool:
+        """By the limits of the containers."""
+        return any(_wish(each) is not None for each in pod.spec.containers)
+
+    def cards(self, node: records.Node) -> list[Card] | None:
+        """Those of the annotation, where the node also counts them among its resources."""
+        if any(amount(node.status.allocatable, name) <= 0 for name in _NEEDED):
+            return None
+        return registered(node.metadata.annotations.get(keys.VGPU_NODE_REGISTER, ""))
+
+    def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
+        """What the annotation of the bind names."""
+        del pod
+        return decode(annotations.get(keys.VGPU_IDS_NEW, ""))
+
+    def choose(self, pod: records.Pod, node: records.Node, cards: Sequence[Card]) -> Claim:
+        """Cards for one container after another."""
+        annotations = pod.metadata.annotations
+        if annotations.get(keys.VGPU_MODE, _CORES) != _CORES:
+            raise Refused(f"vgpu mode {annotations[keys.VGPU_MODE]} is not that of the node", is_final=True)
+        trial = deepcopy(list(cards))
+        chosen: list[tuple[Part, ...]] = []
+        for container in pod.spec.containers:
+            wish = _wish(container)
+            parts = () if wish is None else self._for_container(pod, node.metadata.name, wish, trial)
+            chosen.append(parts)
+        return Claim(tuple(chosen))
+
+    def score(self, cards: Sequence[Card], claim: Claim) -> float:
+        """Binpack: how full the cards get; spread: for cards that nobody uses."""
+        by_name = {card.name: card for card in cards}
+        found = [by_name[part.card] for part in claim.parts]
+        if self.policy == "binpack":
+            return sum(
+                100.0 * (card.used_memory + part.memory) / card.memory for card, part in zip(found, claim.parts, strict=True)
+            )
+        if self.policy == "spread":
+            return sum(100.0 for card in found if not card.users)
+        return 0.0
+
+    def annotations(self, claim: Claim, node: str, now: float) -> Mapping[str, str]:
+        """What the agent of the node reads."""
+        text = encode(claim)
+        return {
+            keys.VGPU_NODE: node,
+            keys.VGPU_TIME: str(int(now)),
+            keys.VGPU_IDS_NEW: text,
+            keys.DEVICES_TO_ALLOCATE: text,
+            keys.BIND_PHASE: "allocating",
+            keys.BIND_TIME: str(int(now)),
+        }
+
+    def _for_container(self, pod: records.Pod, node: str, wish: _Wish, cards: list[Card]) -> tuple[Part, ...]:
+        if wish.number > len(cards):
+            raise Refused(f"no enough gpu cards on node {node}", is_final=True)
+        parts: list[Part] = []
+        for card in sorted(cards, key=self._order):
+            if len(parts) < wish.number and _is_allowed(pod, card) and _has_room(pod, card, wish):
+                part = Part(card.name, wish.memory_of(card), wish.cores)
+                parts.append(part)
+                card.users.setdefault(pod.metadata.uid, []).append(part)
+                card.groups[pod.metadata.uid] = group_of(pod.metadata)
+        if len(parts) < wish.number:
+            allowed = sum(_is_allowed(pod, card) for card in cards)
+            raise Refused("not enough gpu fitted on this node", is_final=allowed < wish.number)
+        return tuple(parts)
+
+    def _order(self, card: Card) -> tuple[int, int]:
+        if self.policy == "binpack":
+            return -card.used_memory, card.index
+        if self.policy == "spread":
+            return len(card.users), card.index
+        return -card.index, 0
+
+
+def registered(text: str) -> list[Card] | None:
+    """Cards by the annotation: `uuid,slots,MiB,type,health,mode` each, ended by `:`; None where it makes no sense."""
+    cards: list[Card] = []
+    for entry in filter(None, text.split(":")):
+        fields = entry.split(",")
+        if len(fields) < 6 or not (fields[1].isdecimal() and fields[2].isdecimal()):
+            return None
+        cards.append(Card(fields[0], len(cards), int(fields[2]), int(fields[1]), fields[3]))
+    return cards or None
+
+
+def encode(claim: Claim) -> str:
+    """Containers divided by `;`, cards by `:`, each `uuid,type,memory,cores`."""
+    return ";".join("".join(f"{part.card},NVIDIA,{part.memory},{part.cores}:" for part in parts) for parts in claim.containers)
+
+
+def decode(text: str) -> Claim | None:
+    """What `encode` wrote; entries that make no sense are passed over."""
+    if not text:
+        return None
+    containers = []
+    for container in text.split(";"):
+        fields = [entry.split(",") for entry in container.split(":") if entry]
+        good = [each for each in fields if len(each) >= 4 and each[2].isdecimal() and each[3].isdecimal()]
+        containers.append(tuple(Part(each[0], int(each[2]), int(each[3])) for each in good))
+    return Claim(tuple(containers))
+
+
+def _wish(container: records.Container) -> _Wish | None:
+    limits = container.resources.limits
+    if keys.VGPU_NUMBER not in limits and keys.VGPU_MEMORY not in limits:
+        return None
+    both = {**container.resources.requests, **limits}
+    percentage = amount(both, keys.VGPU_MEMORY_PERCENTAGE) if keys.VGPU_MEMORY_PERCENTAGE in both else _UNSET
+    memory = amount(both, keys.VGPU_MEMORY)
+    if not memory and percentage == _UNSET:
+        percentage = _WHOLE
+    number = amount(limits, keys.VGPU_NUMBER) if keys.VGPU_NUMBER in limits else 1
+    return _Wish(number, memory, percentage, amount(both, keys.VGPU_CORES))
+
+
+def _is_allowed(pod: records.Pod, card: Card) -> bool:
+    """By the lists of cards and types in the pod's annotations."""
+    annotations = pod.metadata.annotations
+    only, never = _listed(annotations.get(keys.VGPU_UUIDS, "")), _listed(annotations.get(keys.VGPU_FORBIDDEN_UUIDS, ""))
+    if (only and card.name not in only) or (never and (not card.name or card.name in never)):
+        return False
+    kind = card.type.lower()
+    wanted, unwanted = _listed(annotations.get(keys.VGPU_TYPES, "")), _listed(annotations.get(keys.VGPU_FORBIDDEN_TYPES, ""))
+    if "nvidia" not in kind or (wanted and not any(each.lower() in kind for each in wanted)):
+        return False
+    return not any(each.lower() in kind for each in unwanted)
+
+
+def _has_room(pod: records.Pod, card: Card, wish: _Wish) -> bool:
+    group = group_of(pod.metadata)
+    if pod.metadata.annotations.get(keys.VGPU_POD_GROUP_POLICY) == "spread" and group and group in card.groups.values():
+        return False
+    if len(card.users) >= card.slots or card.idle_memory < wish.memory_of(card):
+        return False
+    cores = card.used_cores
+    if cores + wish.cores > _WHOLE or (wish.cores == _WHOLE and card.users):
+        return False
+    return not (cores == _WHOLE and wish.cores == 0)
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]

@@ -1,0 +1,132 @@
+"""What drf registers: the job with the smallest dominant share of the cluster goes first, and on demand the branch of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cmp_to_key
+from typing import Final, cast
+
+from pyroclast_scheduler.model import demand
+from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.dimensions import Dimensions
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.plugins.drf.hierarchy import Hierarchy, Leaf
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Candidate, Extensions, Rank
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Move
+
+__all__ = ["Drf"]
+
+_SAME: Final = 1e-6
+
+
+class Drf:
+    """No arguments. The flag `enableHierarchy` compares queues by the tree that their annotations make."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._is_hierarchical = arguments.is_on("enableHierarchy")
+
+    def open(self, session: Session) -> Extensions:
+        """Register."""
+        shares = _Shares(session)
+        if not self._is_hierarchical:
+            return Extensions(job_order=shares.of, preemptable=shares.victims, moved=shares.moved, close=shares.measure)
+        branches = _Branches(session)
+
+        def moved(move: Move, sign: int) -> None:
+            shares.moved(move, sign)
+            branches.moved(move, sign)
+
+        return Extensions(
+            job_order=shares.of,
+            queue_order=branches.rank,
+            preemptable=shares.victims,
+            reclaimable=branches.victims,
+            moved=moved,
+            close=shares.measure,
+        )
+
+
+class _Shares:
+    """Dominant shares of jobs, promised places included."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._total = session.total
+        self._allocated: dict[str, Floats] = {}
+        self._shares: dict[str, float] = {}
+
+    def of(self, job: Job) -> float:
+        key = job.facts.key
+        found = self._shares.get(key)
+        if found is None:
+            found = self._shares[key] = demand.share(self._has(job), self._total)
+        return found
+
+    def measure(self) -> None:
+        self._session.measures.shares.update({job.facts.key: self.of(job) for job in self._session.jobs.values()})
+
+    def moved(self, move: Move, sign: int) -> None:
+        self._allocated[move.job.facts.key] = self._has(move.job) + move.change * sign
+        self._shares.pop(move.job.facts.key, None)
+
+    def victims(self, preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
+        """Tasks of jobs that keep at least the share that the preemptor's job would have."""
+        mine = demand.share(self._has(job) + self._session.plan(preemptor.facts.shape).request, self._total)
+        left: dict[str, Floats] = {}
+        chosen: list[tuple[Job, Task]] = []
+        for owner, task in candidates:
+            key = owner.facts.key
+            left[key] = left.get(key, self._has(owner)) - self._session.plan(task.facts.shape).request
+            theirs = demand.share(left[key], self._total)
+            if mine < theirs or abs(mine - theirs) <= _SAME:
+                chosen.append((owner, task))
+        return chosen
+
+    def _has(self, job: Job) -> Floats:
+        """What `job` has, promised places included."""
+        found = self._allocated.get(job.facts.key)
+        return job.facts.allocated(self._session.dimensions) if found is None else found
+
+
+class _Branches:
+    """The tree of queues with all jobs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        leaves = [_leaf(job, session.dimensions) for job in session.all_jobs().values()]
+        self._tree = Hierarchy([queue.facts for queue in session.queues.values()], leaves, session.total)
+
+    def rank(self, queue: Queue) -> Rank:
+        """The branch with the smaller weighted share first."""
+        return cast(Rank, _by_branch(self._tree)(queue.name))
+
+    def moved(self, move: Move, sign: int) -> None:
+        """Keep the tree current."""
+        self._tree.add(move.job.facts.key, move.change * sign)
+
+    def victims(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Tasks of queues that would still be behind the queue of `job` without them, each judged by itself."""
+        request, mine, tree = self._session.plan(preemptor.facts.shape).request, job.facts.queue, self._tree
+        chosen: list[Candidate] = []
+        tree.add(job.facts.key, request)
+        for owner, task in candidates:
+            taken = self._session.plan(task.facts.shape).request
+            tree.add(owner.facts.key, -taken)
+            if tree.compare(mine, owner.facts.queue) < 0:
+                chosen.append((owner, task))
+            tree.add(owner.facts.key, taken)
+        tree.add(job.facts.key, -request)
+        return chosen
+
+
+def _by_branch(tree: Hierarchy) -> Callable[[str], object]:
+    return cmp_to_key(tree.compare)
+
+
+def _leaf(job: Job, dimensions: Dimensions) -> Leaf:
+    allocated = job.allocated
+    return Leaf(job.facts.key, job.facts.queue, allocated, allocated + job.facts.pending(dimensions))

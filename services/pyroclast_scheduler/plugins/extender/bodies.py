@@ -1,0 +1,82 @@
+"""What an extender is told of tasks, jobs, nodes and queues: the fields of the original's own objects, under their Go names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.dimensions import CPU, MEMORY, PODS, Ints
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["job_body", "node_body", "queue_body", "session_body", "task_body"]
+
+
+def task_body(session: Session, task: Task) -> dict[str, Any]:
+    """A pod."""
+    facts = task.facts
+    return {
+        "UID": facts.uid,
+        "Job": facts.job,
+        "Name": facts.name,
+        "Namespace": facts.namespace,
+        "NodeName": session.names[task.row] if task.row >= 0 else "",
+        "Status": 1 << int(task.status),
+        "Priority": facts.priority,
+        "Preemptable": facts.is_preemptable,
+        "Resreq": _resource(session, session.dimensions.vector(facts.shape.request)),
+    }
+
+
+def job_body(job: Job) -> dict[str, Any]:
+    """A PodGroup."""
+    facts = job.facts
+    return {
+        "UID": facts.key,
+        "PgUID": facts.uid,
+        "Name": facts.name,
+        "Namespace": facts.namespace,
+        "Queue": facts.queue,
+        "Priority": facts.priority,
+        "MinAvailable": facts.min_available,
+    }
+
+
+def queue_body(queue: Queue) -> dict[str, Any]:
+    """A queue."""
+    return {"UID": queue.name, "Name": queue.name, "Weight": queue.facts.weight}
+
+
+def node_body(session: Session, row: int) -> dict[str, Any]:
+    """A node with what it has and what is taken of it."""
+    columns = session.columns
+    return {
+        "Name": session.names[row],
+        "Allocatable": _resource(session, columns.allocatable[:, row]),
+        "Used": _resource(session, columns.used[:, row]),
+        "Idle": _resource(session, columns.idle()[:, row]),
+        "Releasing": _resource(session, columns.releasing[:, row]),
+        "Pipelined": _resource(session, columns.pipelined[:, row]),
+    }
+
+
+def session_body(session: Session, rows: Sequence[int]) -> dict[str, Any]:
+    """Everything, at the beginning of a session."""
+    return {
+        "Jobs": {job.facts.key: job_body(job) for job in session.jobs.values()},
+        "Nodes": {session.names[row]: node_body(session, row) for row in rows},
+        "Queues": {name: queue_body(queue) for name, queue in session.queues.items()},
+        "NamespaceInfo": {},
+        "RevocableNodes": {},
+        "NodeList": None,
+    }
+
+
+def _resource(session: Session, amounts: Ints | Floats) -> dict[str, Any]:
+    names = session.dimensions.names
+    scalars = {names[at]: float(amount) for at, amount in enumerate(amounts) if amount and at not in {CPU, MEMORY}}
+    pods = int(amounts[PODS]) if len(amounts) > PODS else 0
+    return {"MilliCPU": float(amounts[CPU]), "Memory": float(amounts[MEMORY]), "MaxTaskNum": pods, "ScalarResources": scalars}

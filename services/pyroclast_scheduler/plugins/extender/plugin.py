@@ -1,0 +1,195 @@
+"""What extender registers: a question over HTTP for each hook that the configuration names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.plugins.extender.bodies import job_body, node_body, queue_body, session_body, task_body
+from pyroclast_scheduler.plugins.extender.settings import Settings, is_managed
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Candidate, Extensions, VictimRule, Vote
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Move
+
+__all__ = ["ExtenderPlugin"]
+
+_CODES: Final = {2: Code.UNSCHEDULABLE, 3: Code.UNRESOLVABLE}
+
+
+class Unanswered(Exception):
+    """The extender did not answer, or with something else than was wanted."""
+
+
+class ExtenderPlugin:
+    """Arguments: see `Settings`."""
+
+    is_timed = True
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._settings = Settings.of(arguments)
+
+    def open(self, session: Session) -> Extensions:
+        """Register the hooks that are used; none at all if it does not answer at the opening, and is not ignorable."""
+        asking = _Asking(session, self._settings)
+        uses = self._settings.verbs
+        if "onSessionOpen" in uses:
+            try:
+                asking.post("onSessionOpen", session_body(session, np.flatnonzero(session.usable).tolist()))
+            except Unanswered as error:
+                session.warnings.append(f"plugin extender: {error}")
+                if not self._settings.is_ignorable:
+                    return Extensions()
+        return Extensions(
+            coupled_predicate=asking.refusals if "predicate" in uses else None,
+            batch_node_order=asking.scores if "prioritize" in uses else None,
+            preemptable=asking.victims("preemptable") if "preemptable" in uses else None,
+            reclaimable=asking.victims("reclaimable") if "reclaimable" in uses else None,
+            job_enqueueable=asking.enqueueable if "jobEnqueueable" in uses else None,
+            job_enqueued=asking.enqueued if "jobEnqueued" in uses else None,
+            overused=asking.overused if "queueOverused" in uses else None,
+            job_ready=asking.ready if "jobReady" in uses else None,
+            moved=asking.moved if {"allocateFunc", "deallocateFunc"} & uses.keys() else None,
+            close=asking.closed if "onSessionClose" in uses else None,
+        )
+
+
+class _Asking:
+    """The questions of one session. What it says of a pod on a node is asked once."""
+
+    def __init__(self, session: Session, settings: Settings) -> None:
+        self._session = session
+        self._settings = settings
+        self._said: dict[tuple[str, int], Refusal | None] = {}
+
+    def post(self, hook: str, body: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+        """The answer to a hook.
+
+        Raises:
+            Unanswered: it did not come, or is no JSON object.
+        """
+        url = f"{self._settings.prefix}/{self._settings.verbs[hook]}"
+        try:
+            answer = self._session.ports.extender.post(url, msgspec.json.encode(body), timeout=self._settings.timeout)
+            return msgspec.json.decode(answer, type=dict[str, Any])
+        except (OSError, msgspec.DecodeError) as error:
+            raise Unanswered(f"{url}: {error}") from error
+
+    def refusals(self, task: Task, plan: Plan) -> list[Refusal] | None:
+        """The nodes that it refuses among those that would do; None for pods that are none of its business."""
+        if not self._is_managed(task):
+            return None
+        rows = np.flatnonzero(plan.mask)
+        rows = rows[plan.room(rows, future=True) > 0]
+        found = []
+        for row in rows.tolist():
+            if (task.uid, row) not in self._said:
+                self._said[task.uid, row] = self._refusal(task, row)
+            refusal = self._said[task.uid, row]
+            if refusal is not None:
+                found.append(refusal)
+        return found
+
+    def scores(self, job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+        """What it thinks of the candidates."""
+        del job, plan
+        if not self._is_managed(task):
+            return None
+        rows = np.flatnonzero(candidates).tolist()
+        body = {"task": task_body(self._session, task), "nodes": [node_body(self._session, row) for row in rows]}
+        scores = np.zeros(len(candidates))
+        answer = self._asked("prioritize", body)
+        found = None if answer is None or answer.get("errorMessage") else answer.get("nodeScore")
+        if not isinstance(found, dict):
+            return scores
+        for row in rows:
+            value = found.get(self._session.names[row], 0)
+            scores[row] = value if isinstance(value, int | float) else 0.0
+        return scores
+
+    def victims(self, hook: str) -> VictimRule:
+        """The rule that asks `hook`."""
+
+        def rule(preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate] | None:
+            del job
+            if not self._is_managed(preemptor):
+                return None
+            evictees = [task_body(self._session, task) for _, task in candidates]
+            answer = self._asked(hook, {"evictor": task_body(self._session, preemptor), "evictees": evictees})
+            if answer is None:
+                return []
+            if answer.get("status") == Vote.ABSTAIN:
+                return None
+            victims = answer.get("victims") or []
+            uids = {each.get("UID") for each in victims if isinstance(each, dict)}
+            return [each for each in candidates if each[1].uid in uids]
+
+        return rule
+
+    def enqueueable(self, job: Job) -> Vote:
+        """Its vote."""
+        answer = self._asked("jobEnqueueable", {"job": job_body(job)})
+        if answer is None:
+            return Vote.PERMIT if self._settings.is_ignorable else Vote.REJECT
+        status = answer.get("status", 0)
+        return Vote(int(np.sign(status))) if isinstance(status, int) else Vote.REJECT
+
+    def enqueued(self, job: Job) -> None:
+        """Tell it."""
+        self._asked("jobEnqueued", {"job": job_body(job)})
+
+    def overused(self, queue: Queue, extra: Ints) -> bool:
+        """Whether it says so; without an answer only where it must be heard."""
+        del extra
+        answer = self._asked("queueOverused", {"queue": queue_body(queue)})
+        return not self._settings.is_ignorable if answer is None else bool(answer.get("overused"))
+
+    def ready(self, job: Job) -> bool:
+        """Whether it says so; without an answer only where it need not be heard."""
+        answer = self._asked("jobReady", {"job": job_body(job)})
+        return self._settings.is_ignorable if answer is None else bool(answer.get("status"))
+
+    def moved(self, move: Move, sign: int) -> None:
+        """Tell it of places taken and given back."""
+        is_taken = (move.status is not TaskStatus.RELEASING) == (sign > 0)
+        hook = "allocateFunc" if is_taken else "deallocateFunc"
+        for task in move.tasks if hook in self._settings.verbs else ():
+            if self._is_managed(task):
+                self._asked(hook, {"task": task_body(self._session, task)})
+
+    def closed(self) -> None:
+        """Tell it that the session is over."""
+        self._asked("onSessionClose", {})
+
+    def _refusal(self, task: Task, row: int) -> Refusal | None:
+        here = np.zeros(len(self._session.names), dtype=np.bool_)
+        here[row] = True
+        answer = self._asked("predicate", {"task": task_body(self._session, task), "node": node_body(self._session, row)})
+        if answer is None:
+            return None if self._settings.is_ignorable else Refusal(here, "extender does not answer", Code.ERROR)
+        text, code = str(answer.get("status") or ""), answer.get("code", 0)
+        if not text and not code:
+            return None
+        return Refusal(here, text or "refused by extender", _CODES.get(code, Code.ERROR))
+
+    def _asked(self, hook: str, body: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any JSON
+        """The answer, None and a warning if there is none."""
+        try:
+            return self.post(hook, body)
+        except Unanswered as error:
+            self._session.warnings.append(f"plugin extender: {error}")
+            return None
+
+    def _is_managed(self, task: Task) -> bool:
+        return is_managed(task.facts.pod.spec, self._settings.managed)

@@ -1,0 +1,5 @@
+"""Plugin network-topology-aware: pods of a gang are placed close together, and the network is filled from one end."""
+
+from pyroclast_scheduler.plugins.network_topology_aware.plugin import NetworkTopologyAware
+
+__all__ = ["NetworkTopologyAware"]

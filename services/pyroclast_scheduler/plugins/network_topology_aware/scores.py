@@ -1,0 +1,107 @@
+"""How good hypernodes and their nodes are: full ones before empty ones, near ones before far ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools, Columns, Floats
+from pyroclast_scheduler.model.dimensions import Dimensions, Ints
+from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes
+
+__all__ = ["Sums", "closeness", "filling", "normal"]
+
+
+class Sums:
+    """What hypernodes have and what is used of it, vectors in stored units, kept current as nodes change.
+
+    Idle and future idle stay as they were when the session began.
+    """
+
+    def __init__(self, columns: Columns, names: Sequence[HyperNode]) -> None:
+        self._hyper_nodes = {each.name: each for each in names}
+        self._columns = columns
+        idle, future = columns.idle(), columns.future_idle()
+        self.allocatable = self._summed(columns.allocatable)
+        self.idle, self.future, self.used = self._summed(idle), self._summed(future), self._summed(columns.used)
+
+    def _summed(self, amounts: Ints) -> dict[str, Ints]:
+        return {name: amounts[:, each.nodes].sum(axis=1) for name, each in self._hyper_nodes.items()}
+
+    def moved(self, row: int, change: Ints) -> None:
+        """Node `row` has `change` more in use."""
+        for name, each in self._hyper_nodes.items():
+            if each.nodes[row]:
+                self.used[name] = self.used[name] + change
+
+
+def filling(allocatable: Ints, used: Ints, request: Ints, weights: Sequence[tuple[int, int]]) -> float:
+    """How full it would be with `request`, 0 to 1, over the resources (row, weight) that are asked for; 0 if it does not fit."""
+    total = whole = 0.0
+    for row, weight in weights:
+        if request[row] <= 0:
+            continue
+        after = used[row] + request[row]
+        if after > allocatable[row]:
+            return 0.0
+        whole += weight
+        total += weight * after / allocatable[row]
+    return total / whole if whole > 0 else 0.0
+
+
+def closeness(hyper_nodes: HyperNodes, allocated: str, tasks: Mapping[str, int], whole: int) -> Floats:
+    """How near each node is to the hypernode `allocated`, 0 to 1; of the nearest those more that have tasks beside them.
+
+    Args:
+        hyper_nodes: all of them.
+        allocated: where the tasks are that have their place.
+        tasks: how many of them are in each lowest hypernode.
+        whole: how many tasks there are in all.
+    """
+    tiers = hyper_nodes.tiers
+    span = tiers[-1] - tiers[0]
+    scores = np.zeros(len(hyper_nodes.top.nodes))
+    beside = np.zeros_like(scores)
+    for name, rows in lowest_groups(hyper_nodes).items():
+        common = hyper_nodes.common(name, allocated)
+        if name == allocated:
+            scores[rows] = 1.0
+        elif common:
+            scores[rows] = (tiers[-1] - hyper_nodes[common].tier) / span if span else 1.0
+        beside[rows] = tasks.get(name, 0)
+    is_best = scores == scores.max(initial=0.0)
+    if is_best.sum() >= 2 and whole:
+        scores = np.where(is_best, scores + beside / whole, scores)
+    return scores
+
+
+def normal(hyper_nodes: HyperNodes, sums: Sums, request: Ints, weights: Sequence[tuple[int, int]], fading: float) -> Floats:
+    """For pods without a topology: nodes of full hypernodes, or of none, before others; each tier counts `fading` times less."""
+    scores = np.zeros(len(hyper_nodes.top.nodes))
+    whole = 0.0
+    for tier in hyper_nodes.tiers:
+        power = fading ** (tier - 1)
+        whole += power
+        part = np.ones_like(scores)
+        for each in hyper_nodes.of_tier(tier):
+            part[each.nodes] = filling(sums.allocatable[each.name], sums.used[each.name], request, weights)
+        scores += power * part
+    return scores / whole if whole else scores
+
+
+def lowest_groups(hyper_nodes: HyperNodes) -> dict[str, Bools]:
+    """The nodes by the hypernode of the lowest tier that holds them."""
+    left = np.ones(len(hyper_nodes.top.nodes), dtype=np.bool_)
+    found: dict[str, Bools] = {}
+    for tier in hyper_nodes.tiers:
+        for each in hyper_nodes.of_tier(tier):
+            found[each.name] = each.nodes & left
+        for each in hyper_nodes.of_tier(tier):
+            left &= ~each.nodes
+    return found
+
+
+def weights_of(weights: Mapping[str, int], dimensions: Dimensions) -> list[tuple[int, int]]:
+    """Weights by row of the columns; resources that nobody has are left out."""
+    return [(row, weight) for name, weight in weights.items() if (row := dimensions.find(name)) is not None]

@@ -1,0 +1,38 @@
+"""The arguments of network-topology-aware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyroclast_scheduler.session.arguments import Arguments
+
+__all__ = ["Settings"]
+
+_PREFIX = "hypernode.binpack"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`resources`: weights by name, cpu and memory among them. `fading`: how much less a tier counts than the one below it."""
+
+    weight: int = 1
+    resources: Mapping[str, int] = field(default_factory=lambda: {"cpu": 1, "memory": 1})
+    scores_normal_pods: bool = True
+    fading: float = 0.8
+    most_evict_hyper_nodes: int = 8
+
+    @classmethod
+    def of(cls, arguments: Arguments) -> Settings:
+        """Those that `arguments` tell."""
+        listed = filter(None, map(str.strip, arguments.text(f"{_PREFIX}.resources", "").split(",")))
+        weights = {name: arguments.integer(f"{_PREFIX}.resources.{name}", 1, least=0) for name in listed}
+        weights["cpu"] = arguments.integer(f"{_PREFIX}.cpu", 1, least=0)
+        weights["memory"] = arguments.integer(f"{_PREFIX}.memory", 1, least=0)
+        return cls(
+            arguments.integer("weight", 1, least=0),
+            weights,
+            arguments.boolean(f"{_PREFIX}.normal-pod.enable", default=True),
+            arguments.number(f"{_PREFIX}.normal-pod.fading", 0.8, least=0),
+            arguments.integer("hypernode.gradient.evict.max-hypernodes", 8, least=1),
+        )

@@ -1,0 +1,51 @@
+"""The spread of pods that say nothing about it: over nodes and zones, with those of the same service or workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pyroclast.api import records
+from pyroclast.resources.selectors import is_empty, matches
+from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["DefaultSpread"]
+
+_CONSTRAINTS: Final = (("kubernetes.io/hostname", 3), ("topology.kubernetes.io/zone", 5))
+
+
+class DefaultSpread:
+    """Selectors of services and workloads by namespace, as they are in one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._services: dict[str, list[Mapping[str, str]]] = {}
+        for service in session.objects(records.Service).values():
+            if service.spec.selector:
+                self._services.setdefault(service.metadata.namespace, []).append(service.spec.selector)
+        self._sets: Mapping[str, Mapping[str, records.ReplicaSet | records.StatefulSet]] = {
+            "ReplicaSet": session.objects(records.ReplicaSet),
+            "StatefulSet": session.objects(records.StatefulSet),
+        }
+
+    def constraints(self, task: TaskFacts) -> Sequence[Mapping[str, Any]]:
+        """The soft constraints of a pod that has none of its own; none if it belongs to no service or workload."""
+        meta = task.pod.metadata
+        labels: dict[str, str] = {}
+        for selector in self._services.get(task.namespace, ()):
+            if matches({"matchLabels": selector}, meta.labels):
+                labels |= selector
+        expressions: list[Mapping[str, Any]] = []
+        owner = meta.controller
+        workload = self._sets.get(owner.kind, {}).get(f"{task.namespace}/{owner.name}") if owner is not None else None
+        if workload is not None and workload.metadata.uid == (owner.uid if owner is not None else ""):
+            own = workload.spec.selector or {}
+            labels |= own.get("matchLabels") or {}
+            expressions = list(own.get("matchExpressions") or ())
+        found = {"matchLabels": labels, "matchExpressions": expressions}
+        if is_empty(found):
+            return ()
+        return [
+            {"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": found}
+            for key, skew in _CONSTRAINTS
+        ]

@@ -1,0 +1,37 @@
+"""How much of a pod's images nodes have already."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.shapes import Shape
+
+__all__ = ["locality"]
+
+_MIB: Final = 2**20
+_LEAST: Final = 23 * _MIB
+_MOST: Final = 1000 * _MIB  # per container
+
+
+def locality(shape: Shape, features: NodeFeatures, usable: Bools) -> Floats | None:
+    """0 to 100 per node: the sizes of images there, each in proportion to how many nodes have it; None if no node has any."""
+    total = int(usable.sum())
+    if not shape.images or not total:
+        return None
+    found = np.zeros(len(usable))
+    for name in shape.images:
+        sizes = features.image(_normal(name))
+        found += np.trunc(sizes * (np.count_nonzero(sizes[usable]) / total))
+    if not found.any():
+        return None
+    most = _MOST * len(shape.images)
+    return np.floor(100 * (np.clip(found, _LEAST, most) - _LEAST) / (most - _LEAST))
+
+
+def _normal(name: str) -> str:
+    """The name with its tag."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

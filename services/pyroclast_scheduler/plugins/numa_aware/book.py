@@ -1,0 +1,145 @@
+"""What numa-aware remembers from session to session: what it read, and CPUs that no node shows as taken yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from pyroclast.api import records
+from pyroclast_scheduler.model.shapes import Shape
+from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
+from pyroclast_scheduler.plugins.numa_aware.layouts import Inside, read
+from pyroclast_scheduler.plugins.numa_aware.pods import Wanted, wanted
+from pyroclast_scheduler.plugins.numa_aware.policies import Examined, assigned, examined
+from pyroclast_scheduler.plugins.numa_aware.table import Table
+from pyroclast_scheduler.plugins.numa_aware.topology import Layout
+
+__all__ = ["SETTLED_SECONDS", "Book"]
+
+SETTLED_SECONDS: Final = 60.0
+"""How long after its start a pod's CPUs are in its node's Numatopology for sure; exporters write every few seconds."""
+
+_REMEMBERED: Final = 200_000  # results of examinations, some hundred bytes each
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """CPUs of `residents` that `inside` does not show as taken; both as they were when this was worked out."""
+
+    inside: Inside
+    residents: Sequence[TaskFacts]
+    cpus: int
+    until: float
+
+
+class Book:
+    """Lives in the memory of the scheduler. What is lost with it is worked out again from the pods."""
+
+    def __init__(self) -> None:
+        self._objects: list[records.Numatopology] = []
+        self._names: Sequence[str] = ()
+        self._read: dict[str, tuple[records.Numatopology, Inside | None]] = {}
+        self._layouts: dict[bytes, Layout] = {}
+        self.problems: dict[str, str] = {}
+        self._table: Table | None = None
+        self._wanted: WeakKeyDictionary[Shape, tuple[Wanted | None]] = WeakKeyDictionary()
+        self._assigned: dict[str, dict[str, int]] = {}
+        self._held: dict[str, _Held] = {}
+        self._examined: dict[tuple[str, Layout, int, tuple[int, ...]], Examined] = {}
+
+    def table(self, objects: Mapping[str, records.Numatopology], names: Sequence[str]) -> Table:
+        """The nodes `names` with what `objects` say of them."""
+        listed = list(objects.values())
+        is_same = len(listed) == len(self._objects) and all(map(is_, listed, self._objects))
+        if not is_same:
+            self._objects = listed
+            self._read_again(listed)
+        if self._table is None or not is_same or names != self._names:
+            insides = {name: inside for name, (_, inside) in self._read.items() if inside is not None}
+            self._table, self._names = Table.of(names, insides, self.problems), names
+        return self._table
+
+    def wanted(self, task: TaskFacts) -> Wanted | None:
+        """What a pod asks of the NUMA nodes, None if they do not matter to it."""
+        found = self._wanted.get(task.shape)
+        if found is None:
+            found = self._wanted[task.shape] = (wanted(task.pod),)
+        return found[0]
+
+    def examined(self, inside: Inside, free: int, counts: tuple[int, ...]) -> Examined:
+        """What would become of a pod on a node with these free CPUs; the same question is worked out once."""
+        key = (inside.policy, inside.layout, free, counts)
+        found = self._examined.get(key)
+        if found is None:
+            if len(self._examined) >= _REMEMBERED:
+                self._examined.clear()
+            found = self._examined[key] = examined(inside.policy, inside.layout, free, counts)
+        return found
+
+    def assign(self, node: str, uid: str, cpus: int) -> None:
+        """Pod `uid` is bound to `node` and gets these CPUs."""
+        self._assigned.setdefault(node, {})[uid] = cpus
+
+    def held(self, node: str, inside: Inside, residents: Sequence[TaskFacts], now: float) -> int:
+        """CPUs of `node` that pods on it have for themselves although its Numatopology does not show it yet."""
+        known = self._held.get(node)
+        if known is None or known.inside is not inside or known.residents is not residents or now >= known.until:
+            known = self._held[node] = self._hold(node, inside, residents, now)
+        return known.cpus
+
+    def _read_again(self, listed: Sequence[records.Numatopology]) -> None:
+        """Read what changed, and forget what is gone."""
+        before, self._read = self._read, {}
+        if len(self._layouts) > len(listed):
+            self._layouts.clear()
+        for record in listed:
+            name = record.metadata.name
+            known = before.get(name)
+            if known is None or known[0] is not record:
+                self.problems.pop(name, None)
+                try:
+                    known = record, read(record, self._layouts)
+                except ValueError as error:
+                    known = record, None
+                    self.problems[name] = str(error)
+            self._read[name] = known
+        self.problems = {name: why for name, why in self.problems.items() if name in self._read}
+        self._assigned = {node: pods for node, pods in self._assigned.items() if node in self._read}
+        self._held = {node: held for node, held in self._held.items() if node in self._read}
+
+    def _hold(self, node: str, inside: Inside, residents: Sequence[TaskFacts], now: float) -> _Held:
+        before = self._assigned.pop(node, {})
+        open_until = float("inf")
+        kept: dict[str, int] = {}
+        lost: list[tuple[TaskFacts, Wanted]] = []
+        for task in residents:
+            want = self.wanted(task)
+            if want is None or not want.takes_cpus or task.uid in inside.named:
+                continue
+            if task.has_started:
+                settled = seconds_of(task.pod.status.start_time) + SETTLED_SECONDS
+                if task.uid not in before or now >= settled:
+                    continue
+                open_until = min(open_until, settled)
+            if task.uid in before:
+                kept[task.uid] = before[task.uid]
+            else:
+                lost.append((task, want))
+        taken = _union(kept)
+        for task, want in sorted(lost, key=lambda each: (each[0].created, each[0].uid)):
+            free = inside.free & ~inside.reserved & ~taken
+            kept[task.uid] = sum(assigned(inside.policy, inside.layout, free, want.counts) or ())
+            taken |= kept[task.uid]
+        if kept:
+            self._assigned[node] = kept
+        return _Held(inside, residents, taken, open_until)
+
+
+def _union(sets: Mapping[str, int]) -> int:
+    found = 0
+    for each in sets.values():
+        found |= each
+    return found

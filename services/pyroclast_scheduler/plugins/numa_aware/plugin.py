@@ -1,0 +1,41 @@
+"""What numa-aware registers: nodes whose topology manager would refuse a pod, and how few NUMA nodes it would be spread over."""
+
+from __future__ import annotations
+
+from pyroclast.api import records
+from pyroclast.api.types import NUMATOPOLOGIES
+from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.objects import Watch
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.plugins.numa_aware.nodes import Nodes
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["NumaAware"]
+
+
+class NumaAware:
+    """`weight`: how much it counts on how few NUMA nodes a pod would be."""
+
+    watches = (Watch(NUMATOPOLOGIES, records.Numatopology),)
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._weight = arguments.integer("weight", 1)
+
+    def open(self, session: Session) -> Extensions:
+        """Register."""
+        nodes = Nodes(session)
+
+        def scores(job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+            found = nodes.scores(job, task, plan, candidates)
+            return None if found is None else found * self._weight
+
+        return Extensions(
+            coupled_predicate=nodes.refusals,
+            batch_node_order=scores if self._weight else None,
+            pre_bind=nodes.preparation,
+            moved=nodes.moved,
+        )

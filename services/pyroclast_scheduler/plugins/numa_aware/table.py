@@ -1,0 +1,85 @@
+"""The Numatopologies of a session by row of the node table: nodes of one kind are told apart once, not pod by pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools
+from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.plugins.numa_aware.layouts import Inside
+from pyroclast_scheduler.plugins.numa_aware.policies import ALIGNING
+
+__all__ = ["NO_CPUS", "Profile", "Table", "why_not"]
+
+NO_CPUS: Final = "cpu allocatable map is empty"
+
+
+class Profile(NamedTuple):
+    """What decides whether a node is looked into at all."""
+
+    is_there: bool = False
+    is_sound: bool = True
+    is_static: bool = False
+    policy: str = ""
+    has_cpus: bool = False
+
+
+def why_not(profile: Profile, policy: str) -> str | None:
+    """Why a pod of that NUMA policy cannot go to such a node, whatever is free there; None if that must be looked into."""
+    if not profile.is_sound:
+        return "numa info is malformed"
+    if not profile.is_there:
+        return "numa info is empty"
+    if not profile.is_static:
+        return "cpu manager policy isn't static"
+    if profile.policy != policy:
+        return f"task topology policy[{policy}] is different with node[{profile.policy}]"
+    return None if profile.has_cpus else "no topo information"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """`by_row`: the inside of each node, None where nothing is known; `profiles`: which nodes are alike."""
+
+    by_row: Sequence[Inside | None]
+    profiles: Mapping[Profile, Bools]
+
+    @classmethod
+    def of(cls, names: Sequence[str], found: Mapping[str, Inside], problems: Mapping[str, str]) -> Table:
+        """The table of the nodes `names`."""
+        by_row = [found.get(name) for name in names]
+        rows: dict[Profile, list[int]] = {}
+        for row, (name, inside) in enumerate(zip(names, by_row, strict=True)):
+            profile = Profile(is_sound=name not in problems) if inside is None else _profile(inside)
+            rows.setdefault(profile, []).append(row)
+        profiles: dict[Profile, Bools] = {}
+        for profile, alike in rows.items():
+            profiles[profile] = np.zeros(len(names), dtype=np.bool_)
+            profiles[profile][alike] = True
+        return cls(by_row, profiles)
+
+    def closed(self, policy: str) -> list[Refusal]:
+        """The nodes that pods of a NUMA policy cannot go to, by reason; none for pods without one."""
+        masks: dict[str, Bools] = {}
+        for profile, mask in self.profiles.items() if policy else ():
+            why = why_not(profile, policy)
+            if why is not None:
+                masks[why] = masks[why] | mask if why in masks else mask
+        return [Refusal(mask, why, Code.ERROR, is_steady=True) for why, mask in masks.items()]
+
+    def concerned(self, policy: str) -> Bools | None:
+        """The nodes that must be looked into for pods of a NUMA policy, or of none; None if there is not one."""
+        masks = [
+            mask
+            for profile, mask in self.profiles.items()
+            if (why_not(profile, policy) is None if policy else profile.is_static and profile.policy in ALIGNING)
+        ]
+        return np.logical_or.reduce(masks) if masks else None
+
+
+def _profile(inside: Inside) -> Profile:
+    return Profile(is_there=True, is_sound=True, is_static=inside.is_static, policy=inside.policy, has_cpus=inside.has_cpus)

@@ -1,0 +1,250 @@
+"""Claims on devices: on which nodes a pod can have them, which it gets, and what is written before it is bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from pyroclast.api import records
+from pyroclast.api.types import RESOURCE_CLAIMS
+from pyroclast_scheduler.model.claims import device_claims
+from pyroclast_scheduler.model.columns import Bools
+from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.plugins.predicates.allocation import Market, Picked, Wish, wishes_of
+from pyroclast_scheduler.plugins.predicates.pools import DeviceId, Pools
+from pyroclast_scheduler.plugins.predicates.selectors import BadSelector, Selectors
+from pyroclast_scheduler.session.outcome import Preparation, Write
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Move
+
+__all__ = ["Devices"]
+
+_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+_MOST_CONSUMERS: Final = 256
+_ELSEWHERE: Final = "resourceclaim not available on the node"
+_NONE_LEFT: Final = "cannot allocate all claims"
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+
+
+class Devices:
+    """Devices are handed out in the session as pods are placed, and given back when that is undone."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._claims = session.objects(records.ResourceClaim)
+        self._classes = session.objects(records.DeviceClass)
+        self._selectors = Selectors()
+        self._picked: dict[str, list[Picked]] = {}  # by UID of the pod for which they were picked
+        self._users: dict[str, list[TaskFacts]] = {}  # by claim, pods placed in this session
+        self._written: set[str] = set()
+        self._log: list[int] = []
+        self._room: dict[bytes, tuple[int, Bools, dict[int, str]]] = {}
+
+    @cached_property
+    def _pools(self) -> Pools:
+        slices = list(self._session.objects(records.ResourceSlice).values())
+        return Pools(slices, self._session.snapshot.rows, self._session.features)
+
+    @cached_property
+    def _taken(self) -> Counter[DeviceId]:
+        return Counter(
+            (each.driver, each.pool, each.device)
+            for claim in self._claims.values()
+            if claim.status.allocation is not None
+            for each in claim.status.allocation.devices.results
+            if not each.admin_access
+        )
+
+    @cached_property
+    def _market(self) -> Market:
+        return Market(self._taken, self._classes, self._selectors)
+
+    def absent(self, task: TaskFacts) -> str | None:
+        """Why the pod cannot run anywhere, whatever nodes have."""
+        for name, key in device_claims(task.pod).items():
+            if key is None:
+                return f'waiting for the resource claim controller to create the claim "{name}"'
+            claim = self._claims.get(key)
+            if claim is None:
+                return f'resourceclaim "{key.partition("/")[2]}" not found'
+            if claim.metadata.is_terminating:
+                return f'resourceclaim "{claim.metadata.name}" is being deleted'
+            users = {each.uid for each in claim.status.reserved_for} | {each.uid for each in self._users.get(key, ())}
+            if task.uid not in users and len(users) >= _MOST_CONSUMERS:
+                return f'resourceclaim "{claim.metadata.name}" is in use by {_MOST_CONSUMERS} pods'
+        return None
+
+    def refusals(self, task: TaskFacts) -> list[Refusal]:
+        """Nodes on which the pod cannot have its devices."""
+        count = len(self._session.names)
+        reached: Bools = np.ones(count, dtype=np.bool_)
+        for selector in self._selected(task):
+            if selector is not None:
+                reached &= self._session.features.matching(selector.get("nodeSelectorTerms") or ())
+        found = [Refusal(~reached, _ELSEWHERE, Code.UNRESOLVABLE)]
+        wishes = self._wishes(task)
+        if wishes:
+            room, faults = self._rooms(wishes)
+            for text in sorted(set(faults.values())):
+                faulty = np.zeros(count, dtype=np.bool_)
+                faulty[[row for row, each in faults.items() if each == text]] = True
+                found.append(Refusal(faulty, text, Code.ERROR))
+            found.append(Refusal(~room, _NONE_LEFT, Code.UNRESOLVABLE))
+        return found
+
+    def moved(self, move: Move, sign: int) -> None:
+        """Hand out, or take back."""
+        if move.status is TaskStatus.RELEASING:
+            return
+        for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
+            keys = [key for key in device_claims(task.facts.pod).values() if key is not None]
+            if keys and sign > 0:
+                self._hand_out(task.facts, keys, row)
+            elif keys:
+                self._take_back(task.facts, keys, row)
+
+    def _hand_out(self, task: TaskFacts, keys: Sequence[str], row: int) -> None:
+        wishes = self._wishes(task)
+        try:
+            picked = self._market.meet(wishes, self._pools.of(row)) if wishes else None
+        except BadSelector:  # said when nodes were looked at; only who does not ask about nodes comes here
+            picked = None
+        self._picked[task.uid] = picked or []
+        for key in keys:
+            self._users.setdefault(key, []).append(task)
+        self._count(self._picked[task.uid], row, 1)
+
+    def _take_back(self, task: TaskFacts, keys: Sequence[str], row: int) -> None:
+        """Give devices back; those of a claim that others use too stay theirs."""
+        for key in keys:
+            self._users[key].remove(task)
+        gone: list[Picked] = []
+        for each in self._picked.pop(task.uid):
+            heirs = self._users.get(each.claim)
+            if heirs:
+                self._picked[heirs[0].uid].append(each)
+            else:
+                gone.append(each)
+        self._count(gone, row, -1)
+
+    def _count(self, picked: Sequence[Picked], row: int, sign: int) -> None:
+        for each in picked:
+            if not each.wish.is_for_admin:
+                self._taken[each.offer.id] += sign
+            self._log.append(row if self._pools.is_own(each.offer, row) else -1)
+
+    def pre_bind(self, task: Task) -> Preparation | None:
+        """What has to be written for the claims of a pod that is to be bound."""
+        writes: list[Write] = []
+        for key in device_claims(task.facts.pod).values():
+            claim = self._claims.get(key or "")
+            if claim is not None and key is not None:
+                writes += self._writes(key, claim, task)
+        return Preparation(writes=tuple(writes)) if writes else None
+
+    def _writes(self, key: str, claim: records.ResourceClaim, task: Task) -> list[Write]:
+        known: list[Mapping[str, Any]] = [msgspec.to_builtins(each) for each in claim.status.reserved_for]
+        known = [{name: value for name, value in each.items() if value} for each in known]
+        uids = {each["uid"] for each in known}
+        if claim.status.allocation is not None and task.uid in uids:
+            return []
+        users = [each for each in self._users.get(key, ()) if each.uid not in uids]
+        consumers = [*known, *({"resource": "pods", "name": each.name, "uid": each.uid} for each in users)]
+        status: dict[str, Any] = {"reservedFor": consumers}
+        undo: dict[str, Any] = {"reservedFor": [each for each in consumers if each["uid"] != task.uid]}
+        if claim.status.allocation is None:
+            status["allocation"] = self._allocation(key, claim)
+            if len(users) == 1:
+                undo["allocation"] = None
+        guard = {"uid": claim.metadata.uid}
+        writes: list[Write] = []
+        if key not in self._written:
+            self._written.add(key)
+            version = {"resourceVersion": claim.metadata.resource_version}
+            if _FINALIZER in claim.metadata.finalizers:
+                guard |= version
+            else:
+                metadata = {**guard, **version, "finalizers": [*claim.metadata.finalizers, _FINALIZER]}
+                writes.append(Write(RESOURCE_CLAIMS, claim.key, {"metadata": metadata}, record=records.ResourceClaim))
+        patch, back = {"metadata": guard, "status": status}, {"metadata": {"uid": claim.metadata.uid}, "status": undo}
+        writes.append(Write(RESOURCE_CLAIMS, claim.key, patch, back, "status", records.ResourceClaim))
+        return writes
+
+    def _allocation(self, key: str, claim: records.ResourceClaim) -> dict[str, Any]:
+        picked = self._picked_for(key)
+        results: list[dict[str, Any]] = []
+        configuration: list[dict[str, Any]] = []
+        for each in picked:
+            driver, pool, device = each.offer.id
+            result = {"request": each.request, "driver": driver, "pool": pool, "device": device}
+            results.append(result | ({"adminAccess": True} if each.wish.is_for_admin else {}))
+        for name, wish in {each.request: each.wish for each in picked}.items():
+            own = self._classes[wish.device_class_name].spec.config
+            configuration += [{"source": "FromClass", "requests": [name], **each} for each in own]
+        configuration += [{"source": "FromClaim", **each} for each in claim.spec.devices.config]
+        allocation: dict[str, Any] = {"devices": {"results": results, "config": configuration}}
+        selector = _common([each.offer.nodes for each in picked])
+        return allocation | ({} if selector is None else {"nodeSelector": selector})
+
+    def _picked_for(self, key: str) -> list[Picked]:
+        return [each for picked in self._picked.values() for each in picked if each.claim == key]
+
+    def _selected(self, task: TaskFacts) -> list[Mapping[str, Any] | None]:
+        """The nodes on which the claims can be used that have their devices; None: all."""
+        found: list[Mapping[str, Any] | None] = []
+        for key in device_claims(task.pod).values():
+            claim = self._claims.get(key or "")
+            if claim is not None and claim.status.allocation is not None:
+                found.append(claim.status.allocation.node_selector)
+            elif key is not None and self._users.get(key):
+                found.append(_common([each.offer.nodes for each in self._picked_for(key)]))
+        return found
+
+    def _wishes(self, task: TaskFacts) -> list[Wish]:
+        """What the claims ask for that have no devices yet."""
+        found: list[Wish] = []
+        for key in device_claims(task.pod).values():
+            claim = self._claims.get(key or "")
+            if claim is not None and key is not None and claim.status.allocation is None and not self._users.get(key):
+                found += wishes_of(key, claim)
+        return found
+
+    def _rooms(self, wishes: Sequence[Wish]) -> tuple[Bools, Mapping[int, str]]:
+        """The nodes where the wishes can be met, and what is wrong where that cannot be told. Only what changed is searched."""
+        order = {key: number for number, key in enumerate(dict.fromkeys(wish.claim for wish in wishes))}
+        signature = _ENCODER.encode([(order[wish.claim], wish.name, wish.ways, wish.constraints) for wish in wishes])
+        count = len(self._session.names)
+        seen, room, faults = self._room.get(signature, (-1, np.zeros(count, dtype=np.bool_), {}))
+        changed = set(self._log[max(seen, 0) :])
+        rows = self._pools.rows(count)
+        if seen >= 0 and -1 not in changed:
+            rows = [row for row in rows if row in changed]
+        for row in rows:
+            faults.pop(row, None)
+            try:
+                room[row] = self._market.meet(wishes, self._pools.of(row)) is not None
+            except BadSelector as error:
+                room[row] = False
+                faults[row] = str(error)
+        self._room[signature] = len(self._log), room, faults
+        return room, faults
+
+
+def _common(selectors: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+    """The nodes that all of the selectors, of one term each, select; None: all."""
+    terms = [(each.get("nodeSelectorTerms") or [{}])[0] for each in selectors if each is not None]
+    if not terms:
+        return None
+    merged: dict[str, list[Any]] = {}
+    for term in terms:
+        for kind in ("matchExpressions", "matchFields"):
+            known = merged.setdefault(kind, [])
+            known += [each for each in term.get(kind) or () if each not in known]
+    return {"nodeSelectorTerms": [{kind: each for kind, each in merged.items() if each}]}

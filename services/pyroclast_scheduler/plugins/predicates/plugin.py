@@ -1,0 +1,172 @@
+"""What predicates registers: filters by node, by where other pods are, by volumes and by devices."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast.api import records
+from pyroclast.api.types import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    STORAGE_CLASSES,
+)
+from pyroclast_scheduler.model.objects import Watch
+from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.plugins.predicates.coupling import coupled
+from pyroclast_scheduler.plugins.predicates.devices import Devices
+from pyroclast_scheduler.plugins.predicates.limits import VolumeLimits
+from pyroclast_scheduler.plugins.predicates.nodes import NodeFilter
+from pyroclast_scheduler.plugins.predicates.volumes import Volumes
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.outcome import Preparation
+from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Move
+
+__all__ = ["FILTERS", "Predicates"]
+
+FILTERS: Final = (
+    "NodeUnschedulable",
+    "NodeAffinity",
+    "NodePorts",
+    "TaintToleration",
+    "InterPodAffinity",
+    "NodeVolumeLimits",
+    "VolumeZone",
+    "PodTopologySpread",
+    "VolumeBinding",
+)
+_SWITCHES: Final = {
+    "predicate.NodeAffinityEnable": "NodeAffinity",
+    "predicate.NodePortsEnable": "NodePorts",
+    "predicate.TaintTolerationEnable": "TaintToleration",
+    "predicate.PodAffinityEnable": "InterPodAffinity",
+    "predicate.NodeVolumeLimitsEnable": "NodeVolumeLimits",
+    "predicate.VolumeZoneEnable": "VolumeZone",
+    "predicate.PodTopologySpreadEnable": "PodTopologySpread",
+    "predicate.VolumeBindingEnable": "VolumeBinding",
+}
+_WITHOUT_EFFECT: Final = {
+    "predicate.CacheEnable": "filters are worked out once per shape of pod anyway",
+    "predicate.DynamicResourceAllocationEnable": "claims on devices are always heeded",
+    "volumebinding.weight": "free storage is not scored",
+    "volumebinding.shape": "free storage is not scored",
+    "dynamicresources.filterTimeoutSeconds": "the search for devices is bounded by steps, not by time",
+}
+_ZONE: Final = "node(s) had no available volume zone"
+
+
+class Predicates:
+    """The switches `predicate.<Name>Enable` turn single filters off.
+
+    `volumebinding.bindTimeoutSeconds` (600): how long a pod may wait on its node for its volumes.
+    """
+
+    watches = (
+        Watch(PERSISTENT_VOLUME_CLAIMS, records.PersistentVolumeClaim),
+        Watch(PERSISTENT_VOLUMES, records.PersistentVolume),
+        Watch(STORAGE_CLASSES, records.StorageClass),
+        Watch(NAMESPACES, records.Namespace),
+        Watch(RESOURCE_CLAIMS, records.ResourceClaim, is_optional=True),
+        Watch(RESOURCE_SLICES, records.ResourceSlice, is_optional=True),
+        Watch(DEVICE_CLASSES, records.DeviceClass, is_optional=True),
+        Watch(CSI_NODES, records.CsiNode),
+        Watch(CSI_DRIVERS, records.CsiDriver),
+        Watch(CSI_STORAGE_CAPACITIES, records.CsiStorageCapacity),
+    )
+
+    def __init__(self, arguments: Arguments) -> None:
+        off = {name for key, name in _SWITCHES.items() if not arguments.boolean(key, default=True)}
+        self.filters = tuple(name for name in FILTERS if name not in off)
+        self._patience = arguments.integer("volumebinding.bindTimeoutSeconds", 600)
+        if self._patience <= 0:
+            arguments.warnings.append(f"argument volumebinding.bindTimeoutSeconds: {self._patience} is not positive; using 600")
+            self._patience = 600
+        for key, why in _WITHOUT_EFFECT.items():
+            arguments.known.add(key)
+            if key in arguments:
+                arguments.warnings.append(f"argument {key} has no effect: {why}")
+
+    def open(self, session: Session) -> Extensions:
+        """Register."""
+        nodes = NodeFilter(session, frozenset(self.filters))
+        others = _Others(session, frozenset(self.filters), float(self._patience))
+
+        def moved(move: Move, sign: int) -> None:
+            nodes.moved(move, sign)
+            others.moved(move, sign)
+
+        return Extensions(
+            predicate=nodes,
+            moved=moved,
+            pre_predicate=others.absent,
+            coupled_predicate=others.refusals,
+            pre_bind=others.pre_bind,
+        )
+
+
+class _Others:
+    """What depends on where other pods are, and on claims: of each pod by itself."""
+
+    def __init__(self, session: Session, filters: frozenset[str], patience: float) -> None:
+        self._session = session
+        self._filters = filters
+        self._is_coupled = session.snapshot.is_coupled and bool({"InterPodAffinity", "PodTopologySpread"} & filters)
+        self._volumes = Volumes(session, patience=patience)
+        self._limits = VolumeLimits(session)
+        self._devices = Devices(session)
+
+    def absent(self, task: Task, plan: Plan) -> str | None:
+        """Why the pod fits nowhere, whatever nodes have."""
+        if not plan.shape.has_claims:
+            return None
+        why = self._volumes.absent(task.facts) if "VolumeBinding" in self._filters else None
+        return why or (self._devices.absent(task.facts) if task.facts.pod.spec.resource_claims else None)
+
+    def refusals(self, task: Task, plan: Plan) -> list[Refusal] | None:
+        """Nodes that do not do for this very pod; None if it does not matter to it which."""
+        found = coupled(self._session, task, self._filters) if self._is_coupled else None
+        if not plan.shape.has_claims:
+            return found
+        refusals = found or []
+        facts = task.facts
+        limit = self._limits.refusal(facts) if "NodeVolumeLimits" in self._filters else None
+        if limit is not None:
+            refusals.append(limit)
+        elsewhere = self._volumes.elsewhere(facts) if "VolumeZone" in self._filters else None
+        if elsewhere is not None:
+            refusals.append(Refusal(elsewhere, _ZONE, Code.UNRESOLVABLE))
+        if "VolumeBinding" in self._filters:
+            in_use = self._volumes.in_use(facts)
+            refusals += [] if in_use is None else [in_use]
+            refusals += self._volumes.refusals(facts)
+        if facts.pod.spec.resource_claims:
+            refusals += self._devices.refusals(facts)
+        return refusals
+
+    def moved(self, move: Move, sign: int) -> None:
+        """Keep what pods with claims take in step with placements."""
+        if move.plan.shape.has_claims:
+            self._limits.moved(move, sign)
+            self._devices.moved(move, sign)
+            if "VolumeBinding" in self._filters:
+                self._volumes.moved(move, sign)
+
+    def pre_bind(self, task: Task, row: int) -> Preparation | None:
+        """What is to be done for the pod's claims before it is bound."""
+        if not task.facts.shape.has_claims:
+            return None
+        volumes = self._volumes.pre_bind(task, row) if "VolumeBinding" in self._filters else None
+        devices = self._devices.pre_bind(task)
+        if volumes is None or devices is None:
+            return volumes or devices
+        return Preparation(writes=(*devices.writes, *volumes.writes), awaits=volumes.awaits)

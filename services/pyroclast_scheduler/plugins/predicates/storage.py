@@ -1,0 +1,226 @@
+"""Volumes as a session sees them: which of them a claim could have, and from which nodes they can be reached. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from pyroclast.api import records
+from pyroclast.resources import quantity
+from pyroclast.resources.quantity import ZERO, Quantity, QuantityError
+from pyroclast.resources.selectors import is_empty, matches
+from pyroclast_scheduler.model.columns import Bools, Rows
+from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["NODE_SELECTED", "NO_PROVISIONER", "Storage", "is_bound", "is_delayed", "size_of"]
+
+NODE_SELECTED: Final = "volume.kubernetes.io/selected-node"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+_BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+_ZONES: Final = (
+    ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
+    ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+)
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def size_of(resources: Mapping[str, str | int] | None) -> Quantity | None:
+    """The storage among `resources`; None where it cannot be read."""
+    text = (resources or {}).get("storage")
+    try:
+        return ZERO if text is None else quantity.parse(text)
+    except QuantityError:
+        return None
+
+
+def is_bound(claim: records.PersistentVolumeClaim) -> bool:
+    """Whether claim and volume are each other's for good."""
+    return bool(claim.spec.volume_name) and _COMPLETED in claim.metadata.annotations
+
+
+def is_delayed(claim: records.PersistentVolumeClaim, chosen: records.StorageClass | None) -> bool:
+    """Whether the claim gets its volume once its pod has a node."""
+    return not claim.spec.volume_name and chosen is not None and chosen.volume_binding_mode == "WaitForFirstConsumer"
+
+
+class Storage:
+    """Volumes, classes and room for new volumes; what is asked of them is worked out once."""
+
+    def __init__(self, session: Session) -> None:
+        self._features: NodeFeatures = session.features
+        self._nodes = session.snapshot.nodes
+        self.claims = session.objects(records.PersistentVolumeClaim)
+        self.volumes = session.objects(records.PersistentVolume)
+        self._classes = session.objects(records.StorageClass)
+        self._drivers = session.objects(records.CsiDriver)
+        self._capacities = session.objects(records.CsiStorageCapacity)
+        self._rows: dict[bytes, Rows] = {}
+        self._by_value: dict[str, dict[str | None, Rows]] = {}
+        self._by_class: dict[str, list[tuple[Quantity, records.PersistentVolume]]] | None = None
+        self._reserved: dict[tuple[str, str], records.PersistentVolume] = {}
+
+    @property
+    def node_count(self) -> int:
+        """How many rows masks have."""
+        return len(self._nodes)
+
+    def class_of(self, claim: records.PersistentVolumeClaim) -> records.StorageClass | None:
+        """The storage class of `claim`; None without one."""
+        return self._classes.get(_class_name(claim))
+
+    def reach(self, volume: records.PersistentVolume) -> Rows | None:
+        """The nodes that can use `volume`; None: all."""
+        required = (volume.spec.node_affinity or {}).get("required")
+        return None if required is None else self._matching(required.get("nodeSelectorTerms") or ())
+
+    def mask(self, rows: Rows | None) -> Bools:
+        """`rows` as a mask."""
+        if rows is None:
+            return np.ones(self.node_count, dtype=np.bool_)
+        mask = np.zeros(self.node_count, dtype=np.bool_)
+        mask[rows] = True
+        return mask
+
+    def candidates(self, claim: records.PersistentVolumeClaim) -> list[records.PersistentVolume]:
+        """The volumes that `claim` could have, the smallest first; one that is kept for it is the only one."""
+        by_class = self._volumes_by_class()
+        size = size_of((claim.spec.resources or {}).get("requests"))
+        if size is None:
+            return []
+        kept = self._reserved.get((claim.metadata.namespace, claim.metadata.name))
+        if kept is not None and kept.spec.claim_ref is not None and kept.spec.claim_ref.uid in {"", claim.metadata.uid}:
+            return [kept]
+        return [
+            volume
+            for room, volume in by_class.get(_class_name(claim), ())
+            if room >= size
+            and volume.spec.volume_mode == claim.spec.volume_mode
+            and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+            and (is_empty(claim.spec.selector) or matches(claim.spec.selector, volume.metadata.labels))
+        ]
+
+    def provisionable(self, claim: records.PersistentVolumeClaim) -> Bools | None:
+        """Nodes for which a volume can be made by the claim's class; None if it makes none."""
+        chosen = self.class_of(claim)
+        if chosen is None or not chosen.provisioner or chosen.provisioner == NO_PROVISIONER:
+            return None
+        if not chosen.allowed_topologies:
+            return self.mask(None)
+        terms = [
+            {
+                "matchExpressions": [
+                    {"key": each.get("key", ""), "operator": "In", "values": each.get("values") or ()}
+                    for each in term.get("matchLabelExpressions") or ()
+                ]
+            }
+            for term in chosen.allowed_topologies
+        ]
+        return self._features.matching(terms)
+
+    def roomy(self, claim: records.PersistentVolumeClaim) -> Bools:
+        """Nodes where the driver says that there is room for a new volume; all, where drivers do not say."""
+        chosen = self.class_of(claim)
+        driver = self._drivers.get(chosen.provisioner) if chosen is not None else None
+        if driver is None or not driver.spec.storage_capacity:
+            return self.mask(None)
+        size = size_of((claim.spec.resources or {}).get("requests"))
+        found = self.mask(np.zeros(0, dtype=np.intp))
+        for capacity in self._capacities.values():
+            if capacity.storage_class_name == _class_name(claim) and capacity.node_topology is not None:
+                limit = capacity.maximum_volume_size if capacity.maximum_volume_size is not None else capacity.capacity
+                room = None if limit is None else size_of({"storage": limit})
+                if room is not None and size is not None and room >= size:
+                    found |= self._selected(capacity.node_topology)
+        return found
+
+    def elsewhere(self, volume: records.PersistentVolume) -> Bools | None:
+        """Nodes that are in other zones or regions than `volume`; None if it tells none."""
+        refused: Bools | None = None
+        has_any = self.mask(np.zeros(0, dtype=np.intp))
+        for names in _ZONES:
+            for name in names:
+                has_any |= self._features.domains(name).has
+        for newer, older in _ZONES:
+            for name in (newer, older):
+                values = volume.metadata.labels.get(name)
+                if values is None:
+                    continue
+                wanted = frozenset(values.split("__"))
+                other = older if name == newer else newer
+                own, beside = self._features.label(name), self._features.label(other)
+                fits = own.where(wanted.__contains__)
+                fits |= own.where(lambda value: value is None) & beside.where(wanted.__contains__)
+                refused = ~fits & has_any if refused is None else refused | (~fits & has_any)
+        return refused
+
+    def _volumes_by_class(self) -> Mapping[str, Sequence[tuple[Quantity, records.PersistentVolume]]]:
+        if self._by_class is None:
+            self._by_class = {}
+            for volume in self.volumes.values():
+                room, reference = size_of(volume.spec.capacity), volume.spec.claim_ref
+                if volume.metadata.is_terminating or room is None:
+                    continue
+                if reference is not None:
+                    if volume.status.phase in {"Available", "Pending", "Bound", ""}:
+                        self._reserved[reference.namespace, reference.name] = volume
+                elif volume.status.phase == "Available":
+                    self._by_class.setdefault(volume.spec.storage_class_name, []).append((room, volume))
+            for volumes in self._by_class.values():
+                volumes.sort(key=lambda pair: (pair[0].nanos, pair[1].metadata.name))
+        return self._by_class
+
+    def _matching(self, terms: Sequence[Mapping[str, Any]]) -> Rows:
+        """The nodes that match one of the terms; looked up by value where a term names values of one label."""
+        key = _ENCODER.encode(terms)
+        rows = self._rows.get(key)
+        if rows is None:
+            single = _single(terms)
+            if single is not None:
+                label, values = single
+                known = self._values_of(label)
+                found = [known[value] for value in values if value in known]
+                rows = np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.intp)
+            else:
+                rows = np.flatnonzero(self._features.matching(terms))
+            self._rows[key] = rows
+        return rows
+
+    def _values_of(self, label: str) -> Mapping[str | None, Rows]:
+        found = self._by_value.get(label)
+        if found is None:
+            column = self._features.label(label)
+            order: Rows = np.argsort(column.codes, kind="stable")
+            starts: Rows = np.searchsorted(column.codes[order], np.arange(len(column.values) + 1))
+            found = self._by_value[label] = {
+                value: order[starts[code] : starts[code + 1]] for code, value in enumerate(column.values) if value is not None
+            }
+        return found
+
+    def _selected(self, selector: Mapping[str, Any]) -> Bools:
+        """Nodes whose labels match a label selector."""
+        expressions = [
+            {"key": key, "operator": "In", "values": [value]} for key, value in (selector.get("matchLabels") or {}).items()
+        ]
+        expressions += selector.get("matchExpressions") or ()
+        return self._features.matching([{"matchExpressions": expressions}]) if expressions else self.mask(None)
+
+
+def _single(terms: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[str]] | None:
+    """Label and values of a single term that says nothing but `label in values`; None for all others."""
+    term = next(iter(terms), None)
+    expressions = [] if term is None else list(term.get("matchExpressions") or ())
+    if term is None or len(terms) > 1 or term.get("matchFields") or len(expressions) != 1:
+        return None
+    (expression,) = expressions
+    if expression.get("operator") != "In":
+        return None
+    return expression.get("key", ""), [str(each) for each in expression.get("values") or ()]
+
+
+def _class_name(claim: records.PersistentVolumeClaim) -> str:
+    return claim.metadata.annotations.get(_BETA_CLASS) or claim.spec.storage_class_name or ""

@@ -1,0 +1,296 @@
+"""Claims on volumes: on which nodes a pod finds them, which each gets there, and what is written before the pod is bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from pyroclast.api import records
+from pyroclast.api.types import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Key
+from pyroclast.resources.quantity import ZERO
+from pyroclast_scheduler.model.claims import volume_claims
+from pyroclast_scheduler.model.columns import Bools
+from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.plugins.predicates.storage import NODE_SELECTED, Storage, is_bound, is_delayed, size_of
+from pyroclast_scheduler.session.outcome import Await, Preparation, Write
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Move
+
+__all__ = ["Volumes"]
+
+_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+_NONE, _NEW = -1, -2  # instead of the position of a volume: there is none; one is to be made
+_CONFLICT: Final = "node(s) had volume node affinity conflict"
+_NOTHING: Final = "node(s) didn't find available persistent volumes to bind"
+_NO_ROOM: Final = "node(s) did not have enough free storage"
+_VANISHED: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+_TAKEN: Final = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What a claim without a volume gets on node `row`; an empty `volume`: a new one."""
+
+    claim: str
+    volume: str
+    row: int
+
+
+@dataclass(slots=True)
+class _Wishes:
+    """The claims of a pod as things are now: those with a volume, those tied to a row, those free to choose."""
+
+    volumes: list[str] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    delayed: list[records.PersistentVolumeClaim] = field(default_factory=list)
+
+
+class Volumes:
+    """`patience`: how many seconds a pod may wait on its node for its volumes to be made."""
+
+    def __init__(self, session: Session, *, patience: float) -> None:
+        self._session = session
+        self._storage = Storage(session)
+        self._patience = patience
+        self._choices: dict[str, list[_Choice]] = {}
+        self._by_claim: dict[str, list[_Choice]] = {}
+        self._written: set[str] = set()
+        self._users: Counter[str] | None = None
+
+    def absent(self, task: TaskFacts) -> str | None:
+        """Why the pod cannot run anywhere, whatever nodes have: a claim is missing or cannot be waited for."""
+        for claim in volume_claims(task.pod):
+            record = self._storage.claims.get(claim.key)
+            if record is None:
+                own = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{claim.name}"'
+                return own if claim.is_own else f'persistentvolumeclaim "{claim.name}" not found'
+            if record.metadata.is_terminating:
+                return f'persistentvolumeclaim "{claim.name}" is being deleted'
+            if claim.is_own and not any(owner.uid == task.uid for owner in record.metadata.owner_references):
+                return f'persistentvolumeclaim "{claim.name}" was not created for the pod (pod is not owner)'
+            if record.status.phase == "Lost":
+                return f'persistentvolumeclaim "{claim.name}" bound to non-existent persistentvolume "{record.spec.volume_name}"'
+            if not is_bound(record) and not is_delayed(record, self._storage.class_of(record)):
+                return "pod has unbound immediate PersistentVolumeClaims"
+        return None
+
+    def refusals(self, task: TaskFacts) -> list[Refusal]:
+        """Nodes on which the pod does not find its volumes."""
+        storage = self._storage
+        wishes = self._wishes(task)
+        lacking = [name for name in wishes.volumes if name not in storage.volumes]
+        if lacking:
+            return [Refusal(storage.mask(None), _VANISHED, Code.UNRESOLVABLE)]
+        conflict = storage.mask(np.zeros(0, dtype=np.intp))
+        for name in wishes.volumes:
+            rows = storage.reach(storage.volumes[name])
+            if rows is not None:
+                conflict |= ~storage.mask(rows)
+        found = [Refusal(conflict, _CONFLICT, Code.UNRESOLVABLE)]
+        if wishes.rows:
+            tied = np.logical_and.reduce([np.arange(storage.node_count) == row for row in wishes.rows])
+            found.append(Refusal(~tied, _NOTHING, Code.UNRESOLVABLE))
+        if wishes.delayed:
+            chosen, cramped = self._distributed(wishes.delayed)
+            missing = np.logical_or.reduce([each == _NONE for _, _, each in chosen])
+            found.append(Refusal(missing & ~cramped, _NOTHING, Code.UNRESOLVABLE))
+            found.append(Refusal(cramped, _NO_ROOM, Code.UNRESOLVABLE))
+        return found
+
+    def in_use(self, task: TaskFacts) -> Refusal | None:
+        """All nodes, while another pod uses a claim that is for one pod alone."""
+        keys = [claim.key for claim in volume_claims(task.pod)]
+        single = [key for key in keys if self._is_single(key)]
+        if not single:
+            return None
+        users = self._counted()
+        return Refusal(self._storage.mask(None), _TAKEN) if any(users[key] > 0 for key in single) else None
+
+    def elsewhere(self, task: TaskFacts) -> Bools | None:
+        """Nodes in other zones than the pod's volumes; None if these tell none."""
+        found: Bools | None = None
+        for claim in volume_claims(task.pod):
+            record = self._storage.claims.get(claim.key)
+            volume = None if record is None else self._storage.volumes.get(record.spec.volume_name)
+            refused = None if volume is None else self._storage.elsewhere(volume)
+            if refused is not None:
+                found = refused if found is None else found | refused
+        return found
+
+    def moved(self, move: Move, sign: int) -> None:
+        """Keep or give back what pods with claims take."""
+        if not move.plan.shape.has_claims:
+            return
+        users = self._counted()
+        change = -sign if move.status is TaskStatus.RELEASING else sign
+        for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
+            for claim in volume_claims(task.facts.pod):
+                users[claim.key] += change
+            if move.status is not TaskStatus.RELEASING and sign > 0:
+                self._keep(task.facts, row)
+            elif move.status is not TaskStatus.RELEASING:
+                self._give_back(task.uid)
+
+    def pre_bind(self, task: Task, row: int) -> Preparation | None:
+        """What has to be written for the claims of a pod that is to be bound to `row`, and what to wait for."""
+        node = self._session.names[row]
+        writes: list[Write] = []
+        for choice in self._choices.get(task.uid, ()):
+            if choice.claim not in self._written:
+                self._written.add(choice.claim)
+                writes += self._writes(self._storage.claims[choice.claim], choice, node)
+        unbound = [
+            record
+            for claim in volume_claims(task.facts.pod)
+            if (record := self._storage.claims.get(claim.key)) is not None and not is_bound(record)
+        ]
+        awaits = tuple(_until_bound(claim, node, self._patience) for claim in unbound)
+        return Preparation(writes=tuple(writes), awaits=awaits) if awaits else None
+
+    def _wishes(self, task: TaskFacts) -> _Wishes:
+        wishes = _Wishes()
+        for claim in volume_claims(task.pod):
+            record, chosen = self._storage.claims.get(claim.key), self._by_claim.get(claim.key)
+            if record is None:
+                continue
+            if is_bound(record):
+                wishes.volumes.append(record.spec.volume_name)
+            elif chosen and chosen[0].volume:
+                wishes.volumes.append(chosen[0].volume)
+            elif chosen:
+                wishes.rows.append(chosen[0].row)
+            elif NODE_SELECTED in record.metadata.annotations:
+                wishes.rows.append(self._session.snapshot.rows.get(record.metadata.annotations[NODE_SELECTED], _NONE))
+            else:
+                wishes.delayed.append(record)
+        return wishes
+
+    def _distributed(
+        self, claims: Sequence[records.PersistentVolumeClaim]
+    ) -> tuple[list[tuple[records.PersistentVolumeClaim, Sequence[str], Ints]], Bools]:
+        """For each claim, smallest first, its volumes and which of them it gets on each node; and where new ones have no room.
+
+        On a node no volume goes to two of the claims.
+        """
+        storage = self._storage
+        taken = {choice.volume for choices in self._by_claim.values() for choice in choices}
+        done: list[tuple[records.PersistentVolumeClaim, Sequence[str], Ints]] = []
+        cramped = storage.mask(np.zeros(0, dtype=np.intp))
+        given: dict[str, Bools] = {}
+        for claim in sorted(claims, key=_size_rank):
+            names: list[str] = []
+            chosen: Ints = np.full(storage.node_count, _NONE, dtype=np.int64)
+            left = storage.node_count
+            for volume in storage.candidates(claim):
+                name = volume.metadata.name
+                if not left:
+                    break
+                if name in taken:
+                    continue
+                rows = storage.reach(volume)
+                reached: Any = np.arange(storage.node_count) if rows is None else rows
+                is_free = chosen[reached] == _NONE
+                if name in given:
+                    is_free &= ~given[name][reached]
+                if is_free.any():
+                    hit = reached[is_free]
+                    chosen[hit] = len(names)
+                    names.append(name)
+                    given[name] = given.get(name, storage.mask(np.zeros(0, dtype=np.intp))) | storage.mask(hit)
+                    left -= len(hit)
+            makes = storage.provisionable(claim)
+            if makes is not None and left:
+                roomy = storage.roomy(claim)
+                lacks = chosen == _NONE
+                chosen[lacks & makes & roomy] = _NEW
+                cramped |= lacks & makes & ~roomy
+            done.append((claim, names, chosen))
+        return done, cramped
+
+    def _keep(self, task: TaskFacts, row: int) -> None:
+        choices: list[_Choice] = []
+        for each in volume_claims(task.pod):
+            known = self._by_claim.get(each.key)
+            if known:
+                choices.append(_Choice(each.key, known[0].volume, row))
+        for claim, names, chosen in self._distributed(self._wishes(task).delayed)[0]:
+            at = int(chosen[row])
+            choices.append(_Choice(str(claim.key), names[at] if at >= 0 else "", row))
+        self._choices[task.uid] = choices
+        for choice in choices:
+            self._by_claim.setdefault(choice.claim, []).append(choice)
+
+    def _give_back(self, uid: str) -> None:
+        for choice in self._choices.pop(uid, ()):
+            self._by_claim[choice.claim].remove(choice)
+
+    def _writes(self, claim: records.PersistentVolumeClaim, choice: _Choice, node: str) -> list[Write]:
+        if not choice.volume:
+            patch: Mapping[str, Any] = {"metadata": {"uid": claim.metadata.uid, "annotations": {NODE_SELECTED: node}}}
+            return [Write(PERSISTENT_VOLUME_CLAIMS, claim.key, patch, record=records.PersistentVolumeClaim)]
+        volume = self._storage.volumes[choice.volume]
+        if volume.spec.claim_ref is not None and volume.spec.claim_ref.uid:
+            return []
+        reference = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": claim.metadata.namespace,
+            "name": claim.metadata.name,
+            "uid": claim.metadata.uid,
+            "resourceVersion": claim.metadata.resource_version,
+        }
+        metadata: dict[str, Any] = {"uid": volume.metadata.uid, "resourceVersion": volume.metadata.resource_version}
+        if volume.spec.claim_ref is None:
+            metadata["annotations"] = {_BY_CONTROLLER: "yes"}
+        patch = {"metadata": metadata, "spec": {"claimRef": reference}}
+        return [Write(PERSISTENT_VOLUMES, Key("", choice.volume), patch, record=records.PersistentVolume)]
+
+    def _is_single(self, key: str) -> bool:
+        claim = self._storage.claims.get(key)
+        return claim is not None and "ReadWriteOncePod" in claim.spec.access_modes
+
+    def _counted(self) -> Counter[str]:
+        """How many pods that are on nodes use each claim."""
+        if self._users is None:
+            self._users = Counter()
+            for resident in (each for residents in self._session.snapshot.residents for each in residents):
+                if resident.shape.has_claims:
+                    self._users.update(claim.key for claim in volume_claims(resident.pod))
+        return self._users
+
+
+def _size_rank(claim: records.PersistentVolumeClaim) -> tuple[int, str]:
+    return (size_of((claim.spec.resources or {}).get("requests")) or ZERO).nanos, claim.metadata.name
+
+
+def _until_bound(claim: records.PersistentVolumeClaim, node: str, patience: float) -> Await:
+    """Wait until the claim has its volume."""
+    return Await(records.PersistentVolumeClaim, str(claim.key), _Binding(claim.metadata.uid, claim.metadata.name, node), patience)
+
+
+@dataclass(slots=True)
+class _Binding:
+    """Whether a claim has its volume. Once it was tied to a node, losing that means that nothing can be made there."""
+
+    uid: str
+    name: str
+    node: str
+    was_tied: bool = False
+
+    def __call__(self, found: records.PersistentVolumeClaim | None) -> bool | str:
+        if found is None or found.metadata.uid != self.uid:
+            return f'persistentvolumeclaim "{self.name}" is gone'
+        if is_bound(found):
+            return True
+        chosen = found.metadata.annotations.get(NODE_SELECTED)
+        if (chosen is None and self.was_tied) or (chosen is not None and chosen != self.node):
+            return f'the provisioner of persistentvolumeclaim "{self.name}" gave up on node {self.node}'
+        self.was_tied = chosen is not None
+        return False

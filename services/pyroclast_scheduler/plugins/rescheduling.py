@@ -1,0 +1,114 @@
+"""Plugin rescheduling: from time to time pods leave the nodes that are used most, if others have room (action shuffle)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.dimensions import CPU, MEMORY
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Candidate, Extensions
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["Rescheduling"]
+
+_STRATEGY: Final = "lowNodeUtilization"
+_LAST: Final = "rescheduling.last"
+_DEFAULT_THRESHOLD: Final = 100.0
+_QOS: Final = {"BestEffort": 0, "Burstable": 1, "Guaranteed": 2}
+_DIMENSIONS: Final = ("cpu", "memory")
+
+
+class Rescheduling:
+    """Arguments: `interval` (5m), `metricsPeriod` (10m, the window of the measurements), `strategies`.
+
+    The one strategy is `lowNodeUtilization` with `thresholds` and `targetThresholds`, percentages of `cpu` and `memory` (100).
+    """
+
+    is_timed = True
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._interval = arguments.seconds("interval", "5m")
+        self._window = arguments.text("metricsPeriod", "10m")
+        arguments.known.add("strategies")
+        listed = arguments.get("strategies") or [{"name": _STRATEGY}]
+        if not isinstance(listed, list) or not all(isinstance(each, Mapping) for each in listed):
+            arguments.warnings.append(f"argument strategies: {listed!r} is not a list of names with params; none is used")
+            listed = []
+        arguments.warnings += [f"strategy {each.get('name')} is unknown" for each in listed if each.get("name") != _STRATEGY]
+        chosen = [each.get("params") or {} for each in listed if each.get("name") == _STRATEGY]
+        self._thresholds = [
+            (_percentages(arguments, params, "thresholds"), _percentages(arguments, params, "targetThresholds"))
+            for params in chosen
+        ]
+
+    def open(self, session: Session) -> Extensions:
+        """Register, when it is time again."""
+        memory, now = session.ports.memory, session.ports.now
+        if now - memory.setdefault(_LAST, now) < self._interval:
+            return Extensions()
+        memory[_LAST] = now
+
+        def victims(candidates: Sequence[Candidate], /) -> list[Candidate]:
+            chosen: dict[str, Candidate] = {}
+            for thresholds, targets in self._thresholds:
+                for job, task in _overloading(session, self._window, thresholds, targets, candidates):
+                    chosen[task.uid] = (job, task)
+            return list(chosen.values())
+
+        return Extensions(victim_tasks=victims)
+
+
+def _overloading(
+    session: Session, window: str, thresholds: Floats, targets: Floats, candidates: Sequence[Candidate]
+) -> list[Candidate]:
+    """Pods that leave the fullest nodes, the least important first, as long as the nodes that are used little have room."""
+    usage, is_known = _usage(session, window)
+    is_low = is_known & session.usable & (usage < thresholds[:, None]).all(axis=0) & ~session.features.closed()
+    is_high = is_known & ~is_low & (usage > targets[:, None]).any(axis=0)
+    allocatable = session.columns.allocatable[[CPU, MEMORY]].astype(np.float64)
+    room = (np.maximum(targets[:, None] - usage, 0) / 100 * allocatable)[:, is_low].sum(axis=1)
+    chosen: list[Candidate] = []
+    for row in sorted(np.flatnonzero(is_high).tolist(), key=lambda row: -usage[:, row].sum()):
+        here = [each for each in candidates if each[1].row == row and each[1].facts.is_preemptable]
+        here.sort(key=lambda each: _importance(each[1]))
+        for job, task in here:
+            if (usage[:, row] < targets).all() or (room <= 0).any():
+                break
+            request = session.plan(task.facts.shape).request[[CPU, MEMORY]]
+            chosen.append((job, task))
+            room -= request
+            usage[:, row] -= request / np.maximum(allocatable[:, row], 1) * 100
+    return chosen
+
+
+def _usage(session: Session, window: str) -> tuple[Floats, Bools]:
+    """Percent of cpu and memory in use, (2, nodes), and which nodes were measured."""
+    measured = session.ports.usage.usage()
+    usage = np.zeros((2, len(session.names)))
+    is_known = np.zeros(len(session.names), dtype=np.bool_)
+    for row, name in enumerate(session.names):
+        found = measured.get(name)
+        if found is not None and window in found.cpu and window in found.memory:
+            usage[:, row] = found.cpu[window], found.memory[window]
+            is_known[row] = True
+    return usage, is_known
+
+
+def _importance(task: Task) -> tuple[float, int, str]:
+    pod = task.facts.pod
+    priority = -np.inf if pod.spec.priority is None else float(pod.spec.priority)
+    return priority, _QOS.get(pod.status.qos_class, 1), task.facts.key
+
+
+def _percentages(arguments: Arguments, params: object, key: str) -> Floats:
+    given = params.get(key) or {} if isinstance(params, Mapping) else params
+    values = [given.get(name, _DEFAULT_THRESHOLD) for name in _DIMENSIONS] if isinstance(given, Mapping) else [None]
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return np.array(values, dtype=np.float64)
+    arguments.warnings.append(f"{_STRATEGY}.{key}: percentages of cpu and memory are wanted, not {given!r}; using 100")
+    return np.full(len(_DIMENSIONS), _DEFAULT_THRESHOLD)

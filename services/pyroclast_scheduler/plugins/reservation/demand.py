@@ -1,0 +1,130 @@
+"""What a target still needs, and what the nodes have for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import numpy as np
+
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.statuses import ALLOCATED
+from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
+from pyroclast_scheduler.plugins.reservation.promise import estimate, expected_end
+from pyroclast_scheduler.plugins.reservation.state import Need, Nodes, Piece
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["Cluster", "is_waiting", "need_of"]
+
+_WAITING: Final = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
+
+
+def is_waiting(session: Session, job: Job) -> bool:
+    """Whether `job` is one that nodes may be reserved for: not let in yet, or let in and without its places."""
+    return job.phase in _WAITING and not (job.facts.tasks and session.job_ready(job))
+
+
+def need_of(session: Session, job: Job) -> Need:
+    """What the gang still lacks: the requests of the tasks that it waits for, or its minimum while it has none."""
+    dimensions = session.dimensions
+    lacking = job.tally.missing(job.facts.min_available, job.facts.role_minimum)
+    waiting = sorted((task for task in job.tasks if session.is_waiting(task)), key=session.task_key)
+    if len(waiting) >= lacking > 0:
+        counts = Counter(task.facts.shape for task in waiting[:lacking])
+        pieces = [
+            Piece(dimensions.vector(shape.request).astype(np.float64), count, session.plan(shape).mask)
+            for shape, count in counts.items()
+        ]
+        pieces.sort(key=lambda piece: tuple(-piece.request))
+        total = np.asarray(np.sum([piece.request * piece.count for piece in pieces], axis=0))
+        return Need(total, tuple(pieces), was_refused=bool(job.fit_errors) and not job.is_limited)
+    minimum = job.facts.minimum(dimensions)
+    return Need(np.zeros(len(dimensions)) if minimum is None else np.maximum(minimum - job.allocated, 0))
+
+
+class Cluster:
+    """The nodes of a session, as a target sees them."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._whole: Floats | None = None
+
+    def mask(self, names: Collection[str]) -> Bools:
+        """The rows of nodes by name."""
+        mask = np.zeros(len(self._session.names), dtype=np.bool_)
+        mask[[row for name in names if (row := self._session.snapshot.rows.get(name)) is not None]] = True
+        return mask
+
+    def nodes(self, job: Job, others: Collection[str] = ()) -> Nodes:
+        """What `job` may use; `others`: names of nodes that are locked for other targets."""
+        session = self._session
+        return Nodes(
+            list(session.names),
+            session.snapshot.rows,
+            self._passing(job),
+            self._capacity(job),
+            session.columns.idle().astype(np.float64),
+            self.mask(others),
+        )
+
+    def ends(self, rows: Iterable[int], assumed: float | None) -> tuple[list[tuple[int, float | None]], str]:
+        """When the last pod of each node ends by the estimates, None if one has none; and who has outlived its own."""
+        now = self._session.ports.now
+        found: list[tuple[int, float | None]] = []
+        late = ""
+        for row in rows:
+            end: float | None = now
+            for task in self._session.snapshot.residents[row]:
+                if _is_fixed(task):
+                    continue
+                facts = self._session.snapshot.all_jobs.get(task.job)
+                seconds = estimate("" if facts is None else facts.running_estimate, assumed)
+                if seconds is None or end is None:
+                    end = None
+                    continue
+                started = task.pod.status.start_time
+                until, is_late = expected_end(seconds_of(started) if started else now, seconds, now)
+                if is_late:
+                    late = late or f"job {task.job} outlives its estimate"
+                end = max(end, until)
+            found.append((row, end))
+        return found, late
+
+    def _passing(self, job: Job) -> Bools:
+        session = self._session
+        open_nodes = session.usable & ~session.features.closed()
+        shapes = {id(task.facts.shape): task.facts.shape for task in job.tasks if session.is_waiting(task)}
+        if not shapes:
+            return open_nodes
+        passing = np.logical_or.reduce([session.plan(shape).mask for shape in shapes.values()])
+        return np.asarray(passing & open_nodes)
+
+    def _capacity(self, job: Job) -> Floats:
+        """What each node has less what pods ask for that do not drain, those of `job` itself among them."""
+        whole = self._lasting()
+        own = [task for task in job.tasks if task.row >= 0 and task.status in ALLOCATED]
+        if own:
+            whole = whole.copy()
+            for task in own:
+                whole[:, task.row] -= self._session.dimensions.vector(task.facts.shape.request)
+        return whole
+
+    def _lasting(self) -> Floats:
+        if self._whole is None:
+            session = self._session
+            whole = session.columns.allocatable.astype(np.float64)
+            for row, residents in enumerate(session.snapshot.residents):
+                for task in residents:
+                    if _is_fixed(task):
+                        whole[:, row] -= session.dimensions.vector(task.shape.request)
+            self._whole = whole
+        return self._whole
+
+
+def _is_fixed(task: TaskFacts) -> bool:
+    """Whether a pod stays until somebody takes it away: one of a DaemonSet or of the node itself, or of no gang of ours."""
+    owners = {owner.kind for owner in task.pod.metadata.owner_references}
+    return not task.job or bool(owners & {"DaemonSet", "Node"})

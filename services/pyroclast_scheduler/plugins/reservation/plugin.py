@@ -1,0 +1,133 @@
+"""What reservation registers: who is reserved for, which nodes are locked, and whom that keeps off them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyroclast_scheduler.model.columns import Bools
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.reservations import Reservation, read
+from pyroclast_scheduler.plugins.reservation.demand import Cluster, is_waiting, need_of
+from pyroclast_scheduler.plugins.reservation.draining import evict_lower
+from pyroclast_scheduler.plugins.reservation.promise import earliest, estimate, promised
+from pyroclast_scheduler.plugins.reservation.settings import Settings
+from pyroclast_scheduler.plugins.reservation.state import covers, next_state
+from pyroclast_scheduler.plugins.reservation.targets import choose
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Extensions, Vote
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["ReservationPlugin"]
+
+
+class ReservationPlugin:
+    """Arguments: see `Settings`. Needs the actions elect and reserve."""
+
+    is_timed = True
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._settings = Settings.of(arguments)
+
+    def open(self, session: Session) -> Extensions:
+        """Register."""
+        book = _Book(session, self._settings)
+        return Extensions(
+            target_job=book.target,
+            reserve_nodes=book.reserve,
+            closed_to=book.refusals,
+            job_enqueueable=lambda job: Vote.PERMIT if job.facts.key in book.states else Vote.ABSTAIN,
+        )
+
+
+class _Book:
+    """The reservations of a session, by the key of the job."""
+
+    def __init__(self, session: Session, settings: Settings) -> None:
+        self._session = session
+        self._settings = settings
+        self._cluster = Cluster(session)
+        known = session.ports.reservations
+        if known is None:  # the first session: what stands in the PodGroups is taken up again
+            known = read((facts.group for facts in session.snapshot.all_jobs.values()), session.ports.scheduler)
+        self.states: dict[str, Reservation] = {}
+        for key, state in known.items():
+            facts = session.snapshot.all_jobs.get(key)
+            if facts is not None and facts.uid == state.uid:
+                self.states[key] = state
+        session.reservations = self.states
+        self._masks: dict[str, Bools] = {}
+        self._renew()
+
+    def target(self, jobs: Sequence[Job]) -> Job | None:
+        """Choose a job in every scope that has none, or a more important one; one that was chosen, None if none was."""
+        first: Job | None = None
+        for chosen in choose(self._session, self._cluster, jobs, self.states, self._settings):
+            for old in [key for key, state in self.states.items() if state.scope == chosen.scope]:
+                self._release(old, f"{chosen.job} goes before it")
+            self.states[chosen.job] = chosen
+            job = self._session.job(chosen.job)
+            if job is not None:
+                first = first or job
+                self._session.note(
+                    job, "Normal", "ReservationTarget", "nodes are reserved for it, one after another, until it starts"
+                )
+        if first is not None:
+            self._renew()
+        return first
+
+    def reserve(self) -> None:
+        """Go on with every reservation, or end it."""
+        for key, state in list(self.states.items()):
+            job = self._session.job(key)
+            if job is None or not is_waiting(self._session, job):
+                self._release(
+                    key, "it has its places" if job is not None and self._session.job_ready(job) else "it waits no longer"
+                )
+                continue
+            self.states[key] = self._next(job, state)
+        self._renew()
+
+    def refusals(self, job: Job) -> list[Refusal]:
+        """The nodes that are kept for others; those stay open to who is gone before they are needed."""
+        found = []
+        for key, state in self.states.items():
+            if key != job.facts.key and key in self._masks and not self._ends_before(job, state):
+                reason = f"waiting for nodes reserved for job {key}"
+                found.append(Refusal(self._masks[key], reason, Code.UNRESOLVABLE))
+        return found
+
+    def _next(self, job: Job, state: Reservation) -> Reservation:
+        session, ports = self._session, self._session.ports
+        need = need_of(session, job)
+        others = {node for key, each in self.states.items() if key != state.job for node in each.nodes}
+        nodes = self._cluster.nodes(job, others)
+        following = next_state(state, nodes, need, self._settings, period=ports.period, now=ports.now)
+        if self._settings.is_preemptive:
+            evict_lower(session, job, [nodes.rows[lock.node] for lock in following.locks])
+        rows = [nodes.rows[lock.node] for lock in following.locks]
+        if not covers(nodes, rows, need):
+            return following
+        ends, late = self._cluster.ends(rows, self._settings.assumed)
+        gone = sorted(state.nodes - following.nodes)
+        blame = late or (f"node {gone[0]} is no longer kept" if gone else "")
+        found = earliest(ends, lambda free: covers(nodes, free, need))
+        following = promised(following, found, blame, ports.now)
+        if following.promise is not None:
+            session.note(job, "Normal", "ReservationPromised", str(following))
+        return following
+
+    def _ends_before(self, job: Job, state: Reservation) -> bool:
+        if not self._settings.fills or state.promise is None or state.fill_until is None:
+            return False
+        seconds = estimate(job.facts.running_estimate, self._settings.assumed)
+        return seconds is not None and self._session.ports.now + seconds <= min(state.promise, state.fill_until)
+
+    def _release(self, key: str, why: str) -> None:
+        state = self.states.pop(key)
+        job = self._session.job(key)
+        if job is not None:
+            self._session.note(job, "Normal", "ReservationReleased", f"{len(state.locks)} nodes are no longer reserved: {why}")
+
+    def _renew(self) -> None:
+        self._masks = {key: self._cluster.mask(state.nodes) for key, state in self.states.items() if state.locks}

@@ -1,0 +1,158 @@
+"""What resource-strategy-fit registers: scores by strategy, scarce resources kept free, and room kept beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools, Floats, Rows
+from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Dimensions, Ints
+from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.placement.plans import Load, Plan
+from pyroclast_scheduler.plugins.resource_strategy_fit.strategies import LEAST, MOST, Strategy, find, of_pod, strategies
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["ResourceStrategyFit"]
+
+_DEFAULT_WEIGHT: Final = 10
+_BEST: Final = 100.0
+_ENDLESS: Final = np.iinfo(np.int64).max // 4
+_GIGA_PER_MILLI: Final = 10**6  # gigabytes for a whole device, in bytes for a thousandth of it
+
+
+class ResourceStrategyFit:
+    """Arguments: `resourceStrategyFitWeight` (10), `resources` (strategy by resource), `sra`, `proportional`.
+
+    `sra`: `enable`, `resources`, `weight`, `resourceWeight`: pods keep off nodes with scarce resources that they do not need.
+    `proportional`: `enable`, `resources`, `resourceProportion`: so much cpu and memory stays free beside each free device.
+    """
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._weight = arguments.integer("resourceStrategyFitWeight", _DEFAULT_WEIGHT, least=0)
+        self._strategies = strategies(arguments)
+        scarce = arguments.section("sra")
+        weight = scarce.number("weight", 0.0, least=0)
+        self._scarce_weight = weight if scarce.boolean("enable", default=False) else 0.0
+        weights = scarce.section("resourceWeight")
+        self._scarce = {name: weights.number(name, 1.0, least=0) for name in _names(scarce)}
+        proportional = arguments.section("proportional")
+        self._is_proportional = proportional.boolean("enable", default=False)
+        rates = proportional.section("resourceProportion")
+        self._rates = {
+            name: (rates.number(f"{name}.cpu", 1.0, least=0), rates.number(f"{name}.memory", 1.0, least=0))
+            for name in _names(proportional)
+        }
+
+    def open(self, session: Session) -> Extensions:
+        """Register what weighs anything."""
+
+        def score(plan: Plan, load: Load) -> Floats:
+            total = np.zeros(np.broadcast_shapes(load.used.shape[1:], load.rows.shape))
+            if self._weight > 0:
+                total = total + self._fit(session.dimensions, plan, load) * (_BEST * self._weight)
+            if self._scarce_weight > 0:
+                total = total + self._keep_free(session.dimensions, plan, load) * (_BEST * self._scarce_weight)
+            return total
+
+        has_scores = self._weight > 0 or self._scarce_weight > 0
+        return Extensions(
+            predicate=_Proportional(session, self._rates) if self._is_proportional else None,
+            node_order=score if has_scores else None,
+        )
+
+    def _fit(self, dimensions: Dimensions, plan: Plan, load: Load) -> Floats:
+        """The weighted mean of what each resource's strategy says, 0 to 1; 0 where the pod does not fit."""
+        total = np.zeros(np.broadcast_shapes(load.used.shape[1:], load.rows.shape))
+        whole, is_over = 0.0, np.zeros(total.shape, dtype=np.bool_)
+        for row, strategy in self._scored(dimensions, plan):
+            whole += strategy.weight
+            if strategy.weight == 0:
+                continue
+            allocatable = load.allocatable[row]
+            after = load.used[row] + plan.request[row]
+            has = allocatable > 0
+            is_over |= has & (after > allocatable)
+            part = {MOST: after, LEAST: allocatable - after}.get(strategy.kind)
+            if part is not None:
+                total += np.where(has, strategy.weight * part / np.maximum(allocatable, 1), 0.0)
+        return np.where(is_over, 0.0, total / whole) if whole else total
+
+    def _scored(self, dimensions: Dimensions, plan: Plan) -> list[tuple[int, Strategy]]:
+        """The rows of the resources that count for this pod, with their strategies."""
+        own = of_pod(plan.shape.marks)
+        known = self._strategies if own is None else own
+        found = []
+        for row in plan.present:
+            name = dimensions.names[row]
+            match = (name if name in known else None) if own is not None else find(name, known)
+            if plan.request[row] > 0 and match is not None:
+                found.append((row, known[match]))
+        return found
+
+    def _keep_free(self, dimensions: Dimensions, plan: Plan, load: Load) -> Floats:
+        """How few scarce resources a node has, 0 to 1; 0 where it lacks one that the pod asks for."""
+        shape = np.broadcast_shapes(load.used.shape[1:], load.rows.shape)
+        whole = sum(self._scarce.values())
+        if not whole:
+            return np.zeros(shape)
+        has = np.zeros(load.allocatable.shape[1:])
+        for name, weight in self._scarce.items():
+            row = dimensions.find(name)
+            if row is not None:
+                has = has + weight * (load.allocatable[row] > 0)
+        lacks = (load.allocatable[[row for row in plan.present if plan.request[row] > 0]] <= 0).any(axis=0)
+        return np.broadcast_to(np.where(lacks, 0.0, 1 - has / whole), shape)
+
+
+class _Proportional:
+    """Beside each free device so much cpu (cores) and memory (10^9 bytes) stays free: `rates` by resource."""
+
+    def __init__(self, session: Session, rates: Mapping[str, tuple[float, float]]) -> None:
+        self._columns = session.columns
+        self._rates = {row: (name, *rate) for name, rate in rates.items() if (row := session.dimensions.find(name)) is not None}
+
+    def mask(self, plan: Plan) -> Bools | None:
+        """It depends on what is free alone."""
+        del plan
+        return None
+
+    def limits(self, plan: Plan, rows: Rows) -> Ints | None:
+        """How many pods leave enough beside each kind of device."""
+        if self._is_user(plan):
+            return None
+        most = np.full(len(rows), _ENDLESS, dtype=np.int64)
+        for row in self._rates:
+            np.minimum(most, self._copies(plan, row, rows), out=most)
+        return most
+
+    def refusals(self, plan: Plan) -> Sequence[Refusal]:
+        """Nodes that one more pod leaves too little, by kind of device."""
+        if self._is_user(plan):
+            return []
+        rows = np.arange(self._columns.nodes)
+        return [
+            Refusal(self._copies(plan, row, rows) < 1, f"proportional of resource {name} check failed", Code.UNRESOLVABLE)
+            for row, (name, _, _) in self._rates.items()
+        ]
+
+    def _is_user(self, plan: Plan) -> bool:
+        return any(plan.request[row] > 0 for row in self._rates)
+
+    def _copies(self, plan: Plan, row: int, rows: Rows) -> Ints:
+        _, cores, giga = self._rates[row]
+        idle = self._columns.idle(rows)
+        most = np.full(len(rows), float(_ENDLESS))
+        for resource, kept in ((CPU, idle[row] * cores), (MEMORY, idle[row] * (giga * _GIGA_PER_MILLI))):
+            room = idle[resource] - kept
+            asked = plan.request[resource]
+            most = np.minimum(most, np.floor(room / asked) if asked else np.where(room < 0, 0, _ENDLESS))
+        copies: Ints = np.maximum(most, 0).astype(np.int64)
+        return copies
+
+
+def _names(section: Arguments) -> list[str]:
+    return [name.strip() for name in section.text("resources", "").split(",") if name.strip()]

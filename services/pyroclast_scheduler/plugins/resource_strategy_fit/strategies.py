@@ -1,0 +1,81 @@
+"""Which strategy and weight a resource has: by its name, or by the longest prefix with an asterisk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from pyroclast.api import keys
+from pyroclast_scheduler.session.arguments import Arguments
+
+__all__ = ["LEAST", "MOST", "Strategy", "find", "of_pod", "strategies"]
+
+LEAST: Final = "LeastAllocated"
+MOST: Final = "MostAllocated"
+
+
+class Strategy(NamedTuple):
+    """`kind`: LEAST spreads, MOST fills up; anything else scores nothing but weighs."""
+
+    kind: str
+    weight: float
+
+
+_DEFAULT: Final = {"cpu": Strategy(LEAST, 1), "memory": Strategy(LEAST, 1)}
+
+
+def strategies(arguments: Arguments) -> dict[str, Strategy]:
+    """The argument `resources`, by name or pattern; entries that make no sense are left out with a warning."""
+    arguments.known.add("resources")
+    given = arguments.get("resources")
+    if given is None:
+        return dict(_DEFAULT)
+    if not isinstance(given, Mapping):
+        arguments.warnings.append("argument resources: a mapping from names to type and weight is wanted; using cpu and memory")
+        return dict(_DEFAULT)
+    found: dict[str, Strategy] = {}
+    for key, entry in given.items():
+        name = str(key)
+        if not is_pattern_right(name):
+            arguments.warnings.append(f"argument resources: {name!r} may have one asterisk, at its end, after a prefix; left out")
+            continue
+        found[name] = _strategy(arguments, name, entry if isinstance(entry, Mapping) else {})
+    return found
+
+
+def is_pattern_right(name: str) -> bool:
+    """Whether a name has no asterisk, or just one at the end of a prefix."""
+    return "*" not in name or (name.count("*") == 1 and name.endswith("*") and len(name) > 1)
+
+
+def find(resource: str, known: Mapping[str, Strategy]) -> str | None:
+    """The name or pattern of `known` that `resource` goes by, None if there is none."""
+    if resource in known:
+        return resource
+    fitting = [name for name in known if name.endswith("*") and resource.startswith(name[:-1])]
+    return max(fitting, key=len, default=None)
+
+
+def of_pod(marks: Mapping[str, str]) -> dict[str, Strategy] | None:
+    """What the annotations of a pod say in place of the configuration, None if nothing; no entries if the weights are no JSON."""
+    kind = marks.get(keys.RESOURCE_STRATEGY_SCORING_TYPE, "")
+    if not kind:
+        return None
+    try:
+        weights = msgspec.json.decode(marks.get(keys.RESOURCE_STRATEGY_WEIGHT, ""), type=dict[str, float])
+    except msgspec.DecodeError:
+        return {}
+    return {name: Strategy(kind, weight) for name, weight in weights.items()}
+
+
+def _strategy(arguments: Arguments, name: str, entry: Mapping[str, Any]) -> Strategy:
+    kind, weight = entry.get("type", LEAST), entry.get("weight", 1)
+    if kind not in {LEAST, MOST}:
+        arguments.warnings.append(f"argument resources.{name}.type: {kind!r} is not {LEAST} or {MOST}; using {LEAST}")
+        kind = LEAST
+    if not isinstance(weight, int) or isinstance(weight, bool) or weight <= 0:
+        arguments.warnings.append(f"argument resources.{name}.weight: {weight!r} is not an integer above 0; using 1")
+        weight = 1
+    return Strategy(kind, weight)

@@ -1,0 +1,84 @@
+"""Plugin resourcequota: a job enters only if the quotas of its namespace leave room for its minimum."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
+
+from pyroclast.api import records
+from pyroclast.api.pending import PendingReason
+from pyroclast.api.types import RESOURCE_QUOTAS
+from pyroclast.resources import quantity
+from pyroclast.resources.quantity import ZERO, Quantity, QuantityError
+from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.objects import Watch
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Extensions, Vote
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["ResourceQuota"]
+
+_Amounts = Mapping[str, Quantity]
+
+
+class ResourceQuota:
+    """No arguments. Names must match to the letter: a quota of `requests.cpu` limits a minimum of `requests.cpu`, not of `cpu`.
+
+    Scopes of quotas are not looked at.
+    """
+
+    watches = (Watch(RESOURCE_QUOTAS, records.ResourceQuota),)
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> Extensions:
+        """Register."""
+        quotas: dict[str, list[tuple[_Amounts, _Amounts]]] = defaultdict(list)
+        for quota in session.objects(records.ResourceQuota).values():
+            quotas[quota.metadata.namespace].append((_amounts(quota.status.hard), _amounts(quota.status.used)))
+        entering: dict[str, dict[str, Quantity]] = defaultdict(dict)
+
+        def vote(job: Job) -> Vote:
+            minimum = _minimum(job)
+            for hard, used in quotas.get(job.facts.namespace, ()) if minimum else ():
+                asked = {name: amount for name, amount in minimum.items() if name in hard}
+                coming = entering[job.facts.namespace]
+                taken = {name: used.get(name, ZERO) + coming.get(name, ZERO) for name in asked}
+                if any(taken[name] + amount > hard[name] for name, amount in asked.items()):
+                    limits = {name: hard[name] for name in asked}
+                    numbers = f"requested: {_shown(asked)}, used: {_shown(taken)}, limited: {_shown(limits)}"
+                    text = f"not now: a ResourceQuota of namespace {job.facts.namespace} has no room for it, {numbers}"
+                    sentence = f"resource quota insufficient, {numbers}"
+                    session.refuse(job, Cause(PendingReason.NAMESPACE_QUOTA, partial(str, text), sentence))
+                    return Vote.REJECT
+            return Vote.PERMIT
+
+        def entered(job: Job) -> None:
+            if job.facts.namespace in quotas:
+                coming = entering[job.facts.namespace]
+                for name, amount in _minimum(job).items():
+                    coming[name] = coming.get(name, ZERO) + amount
+
+        return Extensions(job_enqueueable=vote, job_enqueued=entered)
+
+
+def _minimum(job: Job) -> _Amounts:
+    return _amounts(job.facts.group.spec.min_resources or {})
+
+
+def _amounts(resources: Mapping[str, str | int]) -> _Amounts:
+    """The quantities that can be read; one that cannot limits nothing."""
+    found: dict[str, Quantity] = {}
+    for name, text in resources.items():
+        try:
+            found[name] = quantity.parse(text)
+        except QuantityError:
+            continue
+    return found
+
+
+def _shown(amounts: _Amounts) -> str:
+    return ",".join(f"{name}={amount}" for name, amount in sorted(amounts.items()))

@@ -1,0 +1,58 @@
+"""Plugin sla: a job that has waited too long enters and gets its promises, whatever later tiers say."""
+
+from __future__ import annotations
+
+from pyroclast.api import keys
+from pyroclast.resources import durations
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Extensions, Rank, Vote
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["Sla"]
+
+_ARGUMENT = "sla-waiting-time"
+
+
+class Sla:
+    """Argument: `sla-waiting-time`, a duration such as `1h30m`; without it only jobs with an annotation have a limit.
+
+    The annotation `volcano.sh/sla-waiting-time` of a PodGroup goes before the argument, `sla-waiting-time` is its older name.
+    """
+
+    is_timed = True
+
+    def __init__(self, arguments: Arguments) -> None:
+        text = arguments.text(_ARGUMENT, "")
+        self._default = _seconds(text)
+        if text and self._default is None:
+            arguments.warnings.append(f"argument {_ARGUMENT}: {text!r} is no duration above 0 such as 1h30m; there is no limit")
+
+    def open(self, session: Session) -> Extensions:
+        """Register."""
+
+        def vote(job: Job) -> Vote:
+            limit = self._limit(job)
+            return Vote.PERMIT if limit is not None and session.ports.now >= job.facts.created + limit else Vote.ABSTAIN
+
+        return Extensions(job_order=self._rank, job_enqueueable=vote, job_pipelined=vote)
+
+    def _rank(self, job: Job) -> Rank:
+        """Jobs with a limit before those without, the one whose limit is reached first before the others."""
+        limit = self._limit(job)
+        return (True, 0.0) if limit is None else (False, job.facts.created + limit)
+
+    def _limit(self, job: Job) -> float | None:
+        annotations = job.facts.group.metadata.annotations
+        text = annotations.get(keys.SLA_WAITING_TIME) or annotations.get(keys.SLA_WAITING_TIME_LEGACY, "")
+        own = _seconds(text)
+        return self._default if own is None else own
+
+
+def _seconds(text: str) -> float | None:
+    """A duration above 0 in seconds, None if `text` is none."""
+    try:
+        amount = durations.nanoseconds(text)
+    except durations.DurationError:
+        return None
+    return amount / 1e9 if amount > 0 else None

@@ -1,0 +1,74 @@
+"""What task-topology registers: the order of tasks, and scores of nodes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast.api import keys
+from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.plugins.task_topology.buckets import Buckets
+from pyroclast_scheduler.plugins.task_topology.relations import relations_of
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Extensions, Rank
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Move
+
+__all__ = ["TaskTopology"]
+
+_BEST: Final = 100
+_ANNOTATIONS: Final = (keys.TASK_TOPOLOGY_AFFINITY, keys.TASK_TOPOLOGY_ANTI_AFFINITY, keys.TASK_TOPOLOGY_TASK_ORDER)
+
+
+class TaskTopology:
+    """Argument: `task-topology.weight` (1)."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._weight = arguments.integer("task-topology.weight", 1)
+
+    def open(self, session: Session) -> Extensions:
+        """Register, if any job that waits says how its tasks belong together."""
+        found: dict[str, Buckets] = {}
+        for job in session.jobs.values():
+            buckets = _buckets(session, job)
+            if buckets is not None:
+                found[job.facts.key] = buckets
+        if not found:
+            return Extensions()
+
+        def rank(task: Task) -> Rank:
+            buckets = found.get(task.facts.job)
+            place = None if buckets is None else buckets.rank(task)
+            return (True,) if place is None else (False, *place)
+
+        def scores(job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+            del plan, candidates
+            buckets = found.get(job.facts.key)
+            free = session.columns.idle() + session.columns.releasing
+            beside = None if buckets is None else buckets.scores(task, free)
+            return None if beside is None else beside * (_BEST * self._weight)
+
+        def moved(move: Move, sign: int) -> None:
+            buckets = found.get(move.job.facts.key)
+            if buckets is not None and move.status is not TaskStatus.RELEASING:
+                for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
+                    buckets.moved(task, row, is_placed=sign > 0)
+
+        return Extensions(task_order=rank, batch_node_order=scores, moved=moved)
+
+
+def _buckets(session: Session, job: Job) -> Buckets | None:
+    annotations = job.facts.group.metadata.annotations
+    if not job.tally[TaskStatus.PENDING] or not any(annotations.get(key) for key in _ANNOTATIONS):
+        return None
+    try:
+        relations = relations_of(annotations, {task.facts.role for task in job.tasks})
+    except ValueError as error:
+        session.note(job, "Warning", "TaskTopologyInvalid", f"task topology is ignored: {error} in job {job.facts.key}")
+        return None
+    if relations is None:
+        return None
+    return Buckets(relations, job.tasks, lambda task: session.dimensions.vector(task.facts.shape.request))

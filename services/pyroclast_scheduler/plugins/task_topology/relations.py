@@ -1,0 +1,79 @@
+"""Which roles of a job want to be together, or apart, and in which order they are placed: what its annotations say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from pyroclast.api import keys
+
+__all__ = ["Relations", "relations_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """Pairs of roles; a role with itself means its own tasks. `order`: the larger, the earlier."""
+
+    together: frozenset[frozenset[str]] = frozenset()
+    apart: frozenset[frozenset[str]] = frozenset()
+    order: Mapping[str, int] = field(default_factory=dict)
+
+    def concerns(self, role: str) -> bool:
+        """Whether tasks of `role` have any relation."""
+        return any(role in pair for pair in (*self.together, *self.apart))
+
+    def priority(self, role: str) -> int:
+        """Which relations are to be kept first: apart from its own 4, with others 3, with its own 2, apart from others 1."""
+        own = frozenset({role})
+        found = [0]
+        if own in self.apart:
+            found.append(4)
+        if any(role in pair and pair != own for pair in self.together):
+            found.append(3)
+        if own in self.together:
+            found.append(2)
+        if any(role in pair and pair != own for pair in self.apart):
+            found.append(1)
+        return max(found)
+
+    def balance(self, role: str, others: Mapping[str, int], *, only_apart: bool = False) -> int:
+        """How much a task of `role` wants to be with `others`, a number of tasks by role; negative: rather not."""
+        total = 0
+        for other, count in others.items():
+            pair = frozenset({role, other})
+            total += count * ((pair in self.together and not only_apart) - (pair in self.apart))
+        return total
+
+
+def relations_of(annotations: Mapping[str, str], roles: Collection[str]) -> Relations | None:
+    """The relations that `annotations` of a PodGroup tell; None if they tell none.
+
+    Raises:
+        ValueError: they name a role that the job does not have, or one twice; the text says which.
+    """
+    together = _groups(annotations.get(keys.TASK_TOPOLOGY_AFFINITY, ""))
+    apart = _groups(annotations.get(keys.TASK_TOPOLOGY_ANTI_AFFINITY, ""))
+    order = [name.strip() for name in annotations.get(keys.TASK_TOPOLOGY_TASK_ORDER, "").split(",") if name.strip()]
+    if not (together or apart or order):
+        return None
+    for group in (*together, *apart, order):
+        for name in group:
+            if name not in roles:
+                raise ValueError(f"task {name} do not exist")
+            if group.count(name) > 1:
+                raise ValueError(f"task {name} is duplicate")
+    ranks = {name: len(order) - at for at, name in enumerate(order)}
+    return Relations(_pairs(together), _pairs(apart), ranks)
+
+
+def _groups(text: str) -> list[list[str]]:
+    groups = [[name.strip() for name in group.split(",") if name.strip()] for group in text.split(";")]
+    return [group for group in groups if group]
+
+
+def _pairs(groups: list[list[str]]) -> frozenset[frozenset[str]]:
+    """A group of one role stands for its own tasks, a larger one for each two of its roles."""
+    return frozenset(
+        frozenset(pair) for group in groups for pair in (combinations(group, 2) if len(group) > 1 else [tuple(group)])
+    )

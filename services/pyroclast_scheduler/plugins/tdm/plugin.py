@@ -1,0 +1,147 @@
+"""What tdm registers: who may use revocable nodes, and who leaves them when their hours are over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from operator import eq
+from typing import Final
+
+import numpy as np
+
+from pyroclast.api import keys
+from pyroclast_scheduler.model.booleans import parse_bool
+from pyroclast_scheduler.model.columns import Bools, Floats, Rows
+from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement.plans import Load, Plan
+from pyroclast_scheduler.plugins.tdm.budget import most_evictions
+from pyroclast_scheduler.plugins.tdm.windows import Window, parse
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.points import Candidate, Extensions, Vote
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["Tdm", "is_revocable"]
+
+_ZONE: Final = "tdm.revocable-zone."
+_PERIOD: Final = "tdm.evict.period"
+_LAST: Final = "tdm.last-eviction"
+_WANTED: Final = 100.0
+_NOT_ALLOWED: Final = "not allow to dispatch to revocable node"
+
+
+class Tdm:
+    """Arguments: `tdm.revocable-zone.<zone>`, hours such as `22:00-6:30` of the scheduler's day; `tdm.evict.period` (1m)."""
+
+    is_timed = True
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._windows: dict[str, Window] = {}
+        self._texts: dict[str, str] = {}
+        for key in arguments:
+            if _ZONE in key:
+                zone, text = key.partition(_ZONE)[2], arguments.text(key, "")
+                self._texts[zone] = text
+                try:
+                    self._windows[zone] = parse(text)
+                except ValueError as error:
+                    arguments.warnings.append(f"argument {key}: {error}; the zone is closed")
+        self._period = arguments.seconds(_PERIOD, "1m")
+
+    def open(self, session: Session) -> Extensions:
+        """Register."""
+        zones = _Zones(session, self._windows, self._texts)
+        memory, now = session.ports.memory, session.ports.now
+
+        def leave(candidates: Sequence[Candidate], /) -> Sequence[Candidate]:
+            if now - memory.get(_LAST, -np.inf) < self._period:
+                return ()
+            memory[_LAST] = now
+            return zones.overdue(candidates)
+
+        return Extensions(
+            predicate=zones,
+            node_order=zones.score,
+            preemptable=zones.victims,
+            victim_tasks=leave,
+            job_order=lambda job: job.facts.is_preemptable,
+            job_pipelined=lambda job: Vote.PERMIT if job.is_pipelined else Vote.REJECT,
+            job_starving=lambda job: not job.facts.is_preemptable and job.tally[TaskStatus.PENDING] > 0,
+        )
+
+
+class _Zones:
+    """Which nodes are in which zone, and which zones are open now."""
+
+    def __init__(self, session: Session, windows: Mapping[str, Window], texts: Mapping[str, str]) -> None:
+        local = datetime.fromtimestamp(session.ports.now, UTC).astimezone()
+        second = local.hour * 3600 + local.minute * 60 + local.second
+        self._texts = texts
+        self._open = {zone for zone, window in windows.items() if window.holds(second)}
+        self._labels = session.features.label(keys.REVOCABLE_ZONE)
+        self._has_zone = self._labels.where(bool)
+        self._is_open = self._labels.where(lambda zone: zone in self._open)
+
+    def mask(self, plan: Plan) -> Bools | None:
+        """Nodes without a zone, and for revocable pods those of open zones."""
+        if not self._has_zone.any():
+            return None
+        return ~self._has_zone | (self._is_open & is_revocable(plan.shape.marks))
+
+    def limits(self, plan: Plan, rows: Rows) -> Ints | None:
+        """It does not count pods."""
+        del plan, rows
+        return None
+
+    def refusals(self, plan: Plan) -> Sequence[Refusal]:
+        """The closed zones by name, then open ones for pods that are not revocable."""
+        found = []
+        for zone in sorted({value for value in self._labels.values if value} - self._open):
+            text = f"current time beyond revocable zone {zone}:{self._texts[zone]}"
+            reason = text if zone in self._texts else f"revocable zone {zone} not support"
+            found.append(Refusal(self._labels.where(partial(eq, zone)), reason, Code.UNRESOLVABLE))
+        if not is_revocable(plan.shape.marks):
+            found.append(Refusal(self._is_open, _NOT_ALLOWED, Code.UNRESOLVABLE))
+        return found
+
+    def score(self, plan: Plan, load: Load) -> Floats:
+        """Revocable pods want revocable nodes."""
+        wanted = self._is_open & is_revocable(plan.shape.marks)
+        return np.where(wanted[load.rows], _WANTED, 0.0)
+
+    def victims(self, preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate]:
+        """For pods that are neither preemptable nor revocable: running preemptable pods on nodes without a zone, by budget."""
+        del job
+        if preemptor.facts.is_preemptable or is_revocable(preemptor.facts.shape.marks):
+            return []
+        return _within_budgets([each for each in candidates if _may_go(each[1]) and not self._has_zone[each[1].row]])
+
+    def overdue(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Running preemptable pods on nodes of configured zones that are closed now, by budget."""
+        is_closed = self._labels.where(lambda zone: zone in self._texts and zone not in self._open)
+        return _within_budgets([each for each in candidates if _may_go(each[1]) and is_closed[each[1].row]])
+
+
+def is_revocable(annotations: Mapping[str, str]) -> bool:
+    """Whether a pod with these annotations may be on nodes that are taken back."""
+    return annotations.get(keys.REVOCABLE_ZONE) == "*" or parse_bool(annotations.get(keys.PREEMPTABLE, "")) is True
+
+
+def _may_go(task: Task) -> bool:
+    return task.facts.is_preemptable and task.status is TaskStatus.RUNNING and task.row >= 0
+
+
+def _within_budgets(candidates: Sequence[Candidate]) -> list[Candidate]:
+    left: dict[str, int] = {}
+    chosen: list[Candidate] = []
+    for job, task in candidates:
+        key = job.facts.key
+        left.setdefault(key, most_evictions(job))
+        if left[key] > 0:
+            left[key] -= 1
+            chosen.append((job, task))
+    return chosen

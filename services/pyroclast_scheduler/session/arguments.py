@@ -1,0 +1,106 @@
+"""Typed access to the free-form arguments of plugins and actions, with the original's leniency.
+
+A missing key keeps the default silently; a value of the wrong type, or out of range, keeps it too and is noted as a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, TypeVar
+
+from pyroclast.resources import durations
+from pyroclast_scheduler.model.booleans import parse_bool
+
+__all__ = ["Arguments"]
+
+T = TypeVar("T")
+Number = TypeVar("Number", int, float)
+
+
+class Arguments(Mapping[str, Any]):
+    """The arguments of one entry, and its flags. `warnings` collects what cannot be used; `known` the keys asked for."""
+
+    def __init__(self, values: Mapping[str, Any] | None = None, flags: Collection[str] = ()) -> None:
+        self._values = dict(values or {})
+        self._flags = flags
+        self._path = ""
+        self._sections: list[Arguments] = []
+        self.warnings: list[str] = []
+        self.known: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:  # noqa: ANN401 - a YAML value
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def integer(self, key: str, default: int, *, least: int | None = None, most: int | None = None) -> int:
+        """A YAML integer from `least` to `most`; None: no bound."""
+        value = self._take(key, default)
+        if not isinstance(value, int) or isinstance(value, bool):
+            return self.wrong(key, value, "an integer", default)
+        return self._bounded(key, value, default, least, most)
+
+    def number(self, key: str, default: float, *, least: float | None = None, most: float | None = None) -> float:
+        """A YAML float or integer from `least` to `most`; None: no bound."""
+        value = self._take(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return self.wrong(key, value, "a number", default)
+        return self._bounded(key, float(value), default, least, most)
+
+    def boolean(self, key: str, *, default: bool) -> bool:
+        """A YAML bool, or a string in one of the usual spellings."""
+        value = self._take(key, default)
+        parsed = parse_bool(value) if isinstance(value, str) else value
+        return parsed if isinstance(parsed, bool) else self.wrong(key, value, "a bool", default)
+
+    def text(self, key: str, default: str) -> str:
+        """A YAML string."""
+        value = self._take(key, default)
+        return value if isinstance(value, str) else self.wrong(key, value, "a string", default)
+
+    def seconds(self, key: str, default: str, *, least: str = "0s") -> float:
+        """A duration such as `1h30m`, of `least` or more, in seconds."""
+        value = self._take(key, default)
+        try:
+            amount = durations.nanoseconds(value) if isinstance(value, str) else -1
+        except durations.DurationError:
+            amount = -1
+        if amount < durations.nanoseconds(least):
+            amount = durations.nanoseconds(self.wrong(key, value, f"a duration of {least} or more", default))
+        return amount / 1e9
+
+    def section(self, key: str) -> Arguments:
+        """The arguments in a YAML mapping, none where it is missing. Its warnings are among these."""
+        value = self._take(key, {})
+        found = Arguments(value if isinstance(value, Mapping) else self.wrong(key, value, "a mapping", {}))
+        found._path, found.warnings = f"{self._path}{key}.", self.warnings
+        self._sections.append(found)
+        return found
+
+    def is_on(self, flag: str) -> bool:
+        """Whether the entry has that flag, such as `enableHierarchy`."""
+        return flag in self._flags
+
+    def unknown(self) -> list[str]:
+        """Keys that nobody asked for."""
+        own = sorted(f"{self._path}{key}" for key in set(self._values) - self.known)
+        return own + [key for section in self._sections for key in section.unknown()]
+
+    def wrong(self, key: str, value: object, want: str, default: T) -> T:
+        """Note that `value` is not what is wanted; the default that is used in its place."""
+        self.warnings.append(f"argument {self._path}{key}: {value!r} is not {want}; using {default!r}")
+        return default
+
+    def _take(self, key: str, default: Any) -> Any:  # noqa: ANN401 - a YAML value
+        self.known.add(key)
+        return self._values.get(key, default)
+
+    def _bounded(self, key: str, value: Number, default: Number, least: float | None, most: float | None) -> Number:
+        if (least is None or value >= least) and (most is None or value <= most):
+            return value
+        want = f"{least} or more" if most is None else f"{most} or less" if least is None else f"from {least} to {most}"
+        return self.wrong(key, value, want, default)

@@ -1,0 +1,187 @@
+"""The one cause of a job that waits, from what a session found out: which reason of the closed list, and its numbers.
+
+A cause that says "never" is proved by what the nodes have when they are empty; whatever is not proved is "not now".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.pending import PendingReason
+from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.columns import Rows
+from pyroclast_scheduler.model.dimensions import PODS, Ints
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.reasons import FitErrors
+from pyroclast_scheduler.model.statuses import READY, TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.wording import listed, spelled
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session import refusing
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["cause_of"]
+
+_NO_NODE = Cause(PendingReason.NO_NODE_READY, lambda: "no node is ready")
+_ROOM = ("Insufficient ", "node(s) pod number exceeded")  # how refusals begin that go when pods go
+
+
+def cause_of(session: Session, job: Job) -> Cause | None:
+    """Why `job` waits now; None if it does not, or nobody knows."""
+    if job.phase is PodGroupPhase.PENDING:
+        return job.cause or _not_let_in(session, job)
+    waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING]
+    if not waiting:
+        return _coming(job)
+    gates = sorted({gate for task in waiting for gate in task.facts.gates})
+    open_ones = [task for task in waiting if not task.facts.gates]
+    if not open_ones:
+        return Cause(PendingReason.GATED, lambda: f"{len(waiting)} pods wait behind scheduling gates: {', '.join(gates)}")
+    invalid = session.job_invalid(job)
+    if invalid is not None:
+        found, least = job.tally.valid, job.facts.min_available
+        text = f"its gang is not complete yet: {found} pods of at least {least} are there"
+        return Cause(PendingReason.PODS_MISSING, lambda: text if found < least else f"not now: {invalid.message}")
+    failed = next((task for task in open_ones if task.uid in job.fit_errors), None)
+    if failed is not None:
+        return _does_not_fit(session, job, failed, job.fit_errors[failed.uid])
+    if any(task.uid in session.snapshot.held for task in open_ones):
+        return Cause(
+            PendingReason.BIND_REFUSED, lambda: "the API server refused to bind pods of it a moment ago; it is tried again"
+        )
+    if not session.usable.any():
+        return _NO_NODE
+    if job.is_limited or session.overused(session.queues[job.facts.queue]):
+        return _queue_is_full(session, job, open_ones[0])
+    return _coming(job)
+
+
+def _not_let_in(session: Session, job: Job) -> Cause | None:
+    queue = session.queues[job.facts.queue]
+    if not queue.facts.is_open:
+        return refusing.closed(session, queue.name)
+    if job.facts.min_resources is None:
+        return None
+    return Cause(PendingReason.NOT_LET_IN, lambda: f"not now: a plugin does not let it into queue {queue.name} yet")
+
+
+def _coming(job: Job) -> Cause | None:
+    """That its places are promised, while what is there goes."""
+    promised = job.tally[TaskStatus.PIPELINED]
+    if not promised:
+        return None
+    evicts = any(task.evicted_others for task in job.tasks if task.status is TaskStatus.PIPELINED)
+    why = "pods were evicted for it" if evicts else "what runs there is ending"
+    return Cause(PendingReason.ROOM_IS_COMING, lambda: f"room for {promised} pods of it is coming: {why}")
+
+
+def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
+    queue, plan = session.queues[job.facts.queue], session.plan(task.facts.shape)
+    if not queue.facts.is_open:
+        return refusing.closed(session, queue.name)
+    names = session.dimensions.names
+    sums = session.queue_sums.get(queue.name)
+    has = np.zeros(len(names)) if sums is None else sums.allocated + session.queue_changes.get(queue.name, 0.0)
+    rows = _asked(plan)
+
+    def tell() -> str:
+        asks, taken = listed(names, plan.request, rows), listed(names, has, rows)
+        text = f"not now: its pods ask for {asks} each; queue {queue.name} has {taken} and may take no more"
+        return text + refusing.before(session, job)
+
+    return Cause(PendingReason.QUEUE_FULL, tell)
+
+
+def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> Cause:
+    plan = session.plan(task.facts.shape)
+    allowed = np.flatnonzero(plan.mask)
+    if errors.hyper_node or errors.text.startswith("no hypernode"):
+        return Cause(PendingReason.TOPOLOGY_TOO_NARROW, lambda: f"not now: {str(errors)[:1].lower()}{str(errors)[1:]}")
+    if not session.usable.any():
+        return _NO_NODE
+    if not len(allowed) and errors.reasons:
+        return Cause(PendingReason.NO_NODE_ALLOWED, lambda: f"never: no node takes {task.facts.name}: {_reasons(errors)}")
+    if not len(allowed) or not errors.reasons or not any(reason.startswith(_ROOM) for reason in errors.reasons):
+        return Cause(PendingReason.NODES_REFUSE, lambda: f"not now: no node takes {task.facts.name}: {_reasons(errors)}")
+    empty = _copies(plan, session.columns.allocatable, allowed)
+    if not empty.any():
+        return Cause(PendingReason.NO_NODE_BIG_ENOUGH, lambda: _too_big(session, plan, allowed, task))
+    needed = _needed(job, task)
+    if int(empty.sum()) < needed:
+        return Cause(PendingReason.TOO_FEW_NODES, lambda: _too_few(session, plan, needed, int(empty.sum()), len(allowed)))
+    return Cause(PendingReason.NODES_FULL, lambda: _full(session, job, plan, allowed, needed))
+
+
+def _reasons(errors: FitErrors) -> str:
+    counted = sorted(errors.reasons.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{count} {reason}" for reason, count in counted) or str(errors)
+
+
+def _asked(plan: Plan) -> list[int]:
+    """The dimensions that a pod asks for, its place aside."""
+    return [row for row in plan.present if plan.request[row] > 0 and row != PODS] or [PODS]
+
+
+def _copies(plan: Plan, amounts: Ints, rows: Rows) -> Ints:
+    """How many such pods each of `rows` takes if it has `amounts`."""
+    wanted = [row for row in plan.present if plan.request[row] > 0]
+    copies: Ints = np.min([np.maximum(amounts[row, rows], 0) // plan.request[row] for row in wanted], axis=0)
+    return copies
+
+
+def _needed(job: Job, task: Task) -> int:
+    """How many pods of the shape of `task` its gang needs at least."""
+    shapes = {each.facts.shape for each in job.tasks}
+    if len(shapes) == 1:
+        return max(1, job.facts.min_available - job.tally[TaskStatus.SUCCEEDED])
+    roles = {each.facts.role for each in job.tasks if each.facts.shape is task.facts.shape}
+    alike = sum(each.facts.shape is task.facts.shape and each.status not in READY for each in job.tasks)
+    least = sum(job.facts.role_minimum.get(role, 0) for role in roles) if job.enforces_roles else 0
+    return max(1, min(least, alike))
+
+
+def _too_big(session: Session, plan: Plan, allowed: Rows, task: Task) -> str:
+    names, has = session.dimensions.names, session.columns.allocatable[:, allowed]
+    rows = _asked(plan)
+    lacking = [row for row in rows if has[row].max() < plan.request[row]]
+    what = f"never: {task.facts.name} asks for {listed(names, plan.request, lacking or rows)}"
+    if not lacking:
+        return f"{what}, and no single node has all of that"
+    row = lacking[0]
+    if not has[row].max():
+        return f"{what}, and no node has any {names[row]}"
+    biggest = allowed[int(has[row].argmax())]
+    among = "the biggest node" if len(allowed) == int(session.usable.sum()) else "the biggest node that takes it"
+    return f"{what}; {among}, {session.names[biggest]}, has {spelled(names[row], has[row].max())}"
+
+
+def _too_few(session: Session, plan: Plan, needed: int, held: int, nodes: int) -> str:
+    asks = listed(session.dimensions.names, plan.request, _asked(plan))
+    holding = "holds" if nodes == 1 else "hold"
+    return f"never: its gang needs {_pods(needed)} of {asks}, and {_nodes(nodes)} {holding} {held} of them even when empty"
+
+
+def _full(session: Session, job: Job, plan: Plan, allowed: Rows, needed: int) -> str:
+    names, rows = session.dimensions.names, _asked(plan)
+    free = np.maximum(session.columns.idle(allowed), 0)
+    short = [row for row in rows if free[row].max() < plan.request[row]]
+    row = (short or rows)[0]
+    fit = int(_copies(plan, session.columns.idle(), allowed).sum())
+    most = allowed[int(free[row].argmax())]
+    asks = f"its gang needs {_pods(needed)} of {listed(names, plan.request, rows)}, of which {fit} {_verb(fit)} room"
+    on_one = f"at most {spelled(names[row], free[row].max())} on one ({session.names[most]})"
+    total = f"{spelled(names[row], free[row].sum())} free on {_nodes(len(allowed))}"
+    return f"not now: {asks}: {total}, {on_one}" + refusing.before(session, job)
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _verb(count: int) -> str:
+    return "has" if count == 1 else "have"

@@ -1,0 +1,255 @@
+"""The end of a session: which status each PodGroup should have, why pods wait, what each queue has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from pyroclast.api import pending, records
+from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
+from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.jobs import Condition, Job
+from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.waits import Rest
+from pyroclast_scheduler.session.causes import cause_of
+from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["close", "left_out_status"]
+
+_WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
+_WAITING = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
+_ROOT = "root"
+_OURS = frozenset(pending.PendingReason)
+_RENEW_PERIODS = 60
+_BARE = records.PodGroupStatus()
+
+
+def close(session: Session, *, timestamp: str) -> Outcome:
+    """Let the plugins finish and say what is to be written. `timestamp`: now, RFC 3339."""
+    session.close_plugins()
+    _tell_reservations(session)
+    touched = [job for job in session.others.values() if job.is_changed]
+    outcome = Outcome(notes=session.notes, warnings=session.warnings, queues=_queues(session))
+    outcome.reservations, outcome.measures = session.reservations, session.measures
+    outcome.let_in = session.let_in
+    unready: dict[str, int] = {}
+    has_promises = any(job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED] for job in session.jobs.values())
+    for job in (*session.jobs.values(), *touched):
+        outcome.seen.add(job.facts.key)
+        cause = cause_of(session, job) if _may_wait(job) else None
+        status = _status(session, job, cause, timestamp)
+        differs = _differs(job.facts.group.status, status)
+        if differs:
+            outcome.statuses[job.facts.key] = status
+        elif status == _BARE:
+            outcome.bare.append(job.facts.key)
+        if status.phase in _WAITING_PHASES:
+            _explain(session, job, status, cause, outcome)
+        else:
+            if differs:
+                outcome.notes.append(Note(job.facts.key, "Normal", "Scheduled", "pod group is ready"))
+            _tell_pods(session, job, outcome, summary="" if cause is None else str(cause))
+        if job.facts.tasks and not job.is_ready:
+            unready[job.facts.key] = job.facts.min_available - job.tally.ready
+        is_incomplete = _is_incomplete(session, job)
+        if is_incomplete:
+            outcome.incomplete.append(job.facts.key)
+        if not differs and not is_incomplete and not job.is_changed:
+            rest = _rest(session, job, has_promises=has_promises)
+            if rest is not None:
+                outcome.rests.append(rest)
+    outcome.unready = unready
+    return outcome
+
+
+def _tell_reservations(session: Session) -> None:
+    """Say on the jobs that nodes are kept for, beside why they wait, until when."""
+    for key, reservation in (session.reservations or {}).items():
+        job = session.job(key)
+        said = None if job is None else job.conditions.get(PodGroupConditionType.UNSCHEDULABLE)
+        if job is not None and said is not None:
+            job.conditions[said.type] = said._replace(message=f"{said.message}; {reservation}")
+
+
+def left_out_status(old: records.PodGroupStatus, message: str, timestamp: str) -> records.PodGroupStatus | None:
+    """The status of a PodGroup that no session can look at, which says why; None if it says so already."""
+    condition = Condition(PodGroupConditionType.UNSCHEDULABLE, pending.PendingReason.LEFT_OUT, message)
+    new = msgspec.structs.replace(old, conditions=_conditions(old.conditions, [condition], "", timestamp))
+    return new if _differs(old, new) else None
+
+
+def _may_wait(job: Job) -> bool:
+    return job.is_pending or any(job.tally[status] for status in _WAITING)
+
+
+def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> records.PodGroupStatus:
+    old, tally = job.facts.group.status, job.tally
+    phase = _phase(job)
+    stated = list(job.conditions.values())
+    if cause is not None and job.is_pending and PodGroupConditionType.UNSCHEDULABLE not in job.conditions:
+        stated.append(Condition(PodGroupConditionType.UNSCHEDULABLE, cause.reason))
+    # numbers alone are renewed once a minute: each job in its own second of it
+    is_renewed = session.ports.period % _RENEW_PERIODS == int(job.facts.created) % _RENEW_PERIODS
+    said = [_worded(old.conditions, each, cause, is_renewed=is_renewed) for each in stated]
+    return records.PodGroupStatus(
+        phase=phase,
+        conditions=_conditions(old.conditions, said, session.uid, timestamp),
+        running=tally[TaskStatus.RUNNING],
+        succeeded=tally[TaskStatus.SUCCEEDED],
+        failed=tally[TaskStatus.FAILED],
+    )
+
+
+def _phase(job: Job) -> PodGroupPhase:
+    tally = job.tally
+    scheduled = tally.scheduled + (job.facts.releasing_on_node if tally[TaskStatus.RELEASING] else 0)
+    if tally[TaskStatus.RUNNING] and PodGroupConditionType.UNSCHEDULABLE in job.conditions:
+        return PodGroupPhase.UNKNOWN
+    if scheduled >= job.facts.min_available:
+        return PodGroupPhase.COMPLETED if scheduled == tally.finished else PodGroupPhase.RUNNING
+    return PodGroupPhase.INQUEUE if job.phase is PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
+
+
+def _worded(old: Sequence[records.PodGroupCondition], new: Condition, cause: Cause | None, *, is_renewed: bool) -> Condition:
+    """`new` with the cause behind its sentence; the numbers of before stay while sentence and reason do."""
+    if cause is None or new.type != PodGroupConditionType.UNSCHEDULABLE:
+        return new
+    before = next((each.message for each in old if each.type == new.type and each.reason == new.reason), "")
+    sentence, summary = pending.parted(before)
+    if not is_renewed and summary.startswith(f"{cause.reason}:") and sentence == new.message:
+        return new._replace(message=before)
+    return new._replace(message=pending.joined(new.message, str(cause)))
+
+
+def _conditions(
+    old: Sequence[records.PodGroupCondition], new: Sequence[Condition], uid: str, timestamp: str
+) -> tuple[records.PodGroupCondition, ...]:
+    """The old conditions with those of the same type replaced in place, and others added; an equal one is kept as it is.
+
+    What was said of a gang before it was let in goes when it is.
+    """
+    types = {condition.type for condition in new}
+    result = [each for each in old if each.type in types or each.reason not in _OURS]
+    for condition in new:
+        at = next((i for i, each in enumerate(result) if each.type == condition.type), None)
+        if at is not None and _says(result[at]) == (condition.type, "True", condition.reason, condition.message):
+            continue
+        made = records.PodGroupCondition(
+            type=condition.type,
+            status="True",
+            reason=condition.reason,
+            message=condition.message,
+            last_transition_time=timestamp,
+            transition_id=uid,
+        )
+        if at is None:
+            result.append(made)
+        else:
+            result[at] = made
+    return tuple(result)
+
+
+def _says(condition: records.PodGroupCondition) -> tuple[str, str, str, str]:
+    return condition.type, condition.status, condition.reason, condition.message
+
+
+def _differs(old: records.PodGroupStatus, new: records.PodGroupStatus) -> bool:
+    counts = (old.phase, old.running, old.succeeded, old.failed) != (new.phase, new.running, new.succeeded, new.failed)
+    return counts or list(map(_says, old.conditions)) != list(map(_says, new.conditions))
+
+
+def _explain(session: Session, job: Job, status: records.PodGroupStatus, cause: Cause | None, outcome: Outcome) -> None:
+    """The events on a waiting PodGroup, and the conditions of its pods."""
+    waiting = job.tally[TaskStatus.PENDING]
+    text = job.fit_error(session.names)
+    said = next((each.message for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), "")
+    summary = "" if cause is None else pending.parted(said)[1] or str(cause)
+    if job.cause is not None and cause is job.cause:
+        outcome.notes.append(Note(job.facts.key, "Normal", "Unschedulable", pending.joined(cause.sentence, summary)))
+    is_being_bound = job.is_ready and not waiting
+    if not is_being_bound and (job.facts.tasks or (summary and status.phase is not PodGroupPhase.INQUEUE)):
+        total = len(job.facts.tasks)
+        sentence = f"{waiting}/{total} tasks in gang unschedulable: {text}" if total else ""
+        outcome.notes.append(Note(job.facts.key, "Warning", "Unschedulable", pending.joined(sentence, summary)))
+    _tell_pods(session, job, outcome, text, summary=summary)
+
+
+def _tell_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *, summary: str) -> None:
+    tally = job.tally
+    if not any(tally[status] for status in _WAITING):
+        return
+    members = tally.valid if session.job_invalid(job) is not None else None
+    for task in job.tasks:
+        if task.status not in _WAITING or task.facts.gates:
+            continue
+        reason, message = job.scheduling_reason(task, session.names)
+        if not message:
+            text = text or job.fit_error(session.names)
+            message = text or ALL_UNAVAILABLE
+        nominated = session.names[task.row] if task.status is TaskStatus.PIPELINED and task.evicted_others else ""
+        outcome.waiting.append(Waiting(task.facts, reason, pending.joined(message, summary), nominated, members))
+
+
+def _is_incomplete(session: Session, job: Job) -> bool:
+    """Whether the job holds places that it cannot use: some members have theirs, too few for it to start, and others wait.
+
+    A member that the API server would not have where it was put waits until it really has a node.
+    """
+    held = job.tally[TaskStatus.BOUND] + job.tally[TaskStatus.BINDING]
+    if not held:
+        return False
+    refused = 0
+    if session.snapshot.refused and job.tally[TaskStatus.BINDING]:
+        refused = sum(task.status is TaskStatus.BINDING and task.uid in session.snapshot.refused for task in job.tasks)
+    if job.tally.ready - refused + job.tally.pending_best_effort >= job.facts.min_available:
+        return False
+    return bool(refused) or any(task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks)
+
+
+def _rest(session: Session, job: Job, *, has_promises: bool) -> Rest | None:
+    """When the job is worth another look; None if in the next session already."""
+    tally = job.tally
+    if not any(tally[status] for status in _WAITING) and not job.is_pending:
+        return Rest(job.facts)
+    if session.is_timed or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
+        return None
+    if job.is_pending:
+        return Rest(job.facts, is_wary=True)
+    waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
+    if any(task.uid in session.snapshot.held for task in waiting):
+        return None
+    if any(task.facts.is_behind_queue_gate and task.facts.uses_queue_gate for task in job.tasks):
+        return Rest(job.facts, is_wary=True)  # the queue may get room for it
+    if session.job_invalid(job) is not None or not waiting:
+        return Rest(job.facts)
+    shapes = frozenset(task.facts.shape for task in waiting)
+    is_wary = has_promises or job.is_limited or not job.fit_errors or session.snapshot.is_coupled
+    is_wary = is_wary or any(shape.has_claims for shape in shapes)
+    lacking = tally.missing(job.facts.min_available, job.facts.role_minimum) if len(shapes) == 1 else 1
+    return Rest(job.facts, shapes, max(1, lacking), is_wary=is_wary or session.evicts)
+
+
+def _queues(session: Session) -> dict[str, dict[str, int]]:
+    """What each queue has allocated, its descendants' included, in stored units; others than cpu and memory where they occur."""
+    totals: dict[str, Floats] = {name: np.zeros(len(session.dimensions)) for name in session.queues}
+    for own, sums in session.queue_sums.items():
+        allocated = sums.allocated + session.queue_changes.get(own, 0.0)
+        seen: set[str] = set()
+        name = own
+        while name in totals and name not in seen:
+            seen.add(name)
+            totals[name] = totals[name] + allocated
+            name = session.queues[name].facts.parent or _ROOT
+    return {
+        name: {
+            dimension: int(amount)
+            for dimension, amount in zip(session.dimensions.names, total.tolist(), strict=True)
+            if amount or dimension in {"cpu", "memory"}
+        }
+        for name, total in totals.items()
+    }

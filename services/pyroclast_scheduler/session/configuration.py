@@ -1,0 +1,213 @@
+"""The scheduler's configuration file: actions, tiers of plugins with flags and arguments, arguments of actions.
+
+Same form as the original's. A file that cannot be used raises `BadConfiguration` with line and reason; what is merely unknown
+is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from pyroclast_scheduler.session import points
+
+__all__ = ["DEFAULT_CONFIGURATION", "BadConfiguration", "Configuration", "PluginEntry", "parse"]
+
+DEFAULT_CONFIGURATION: Final = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+_HIERARCHICAL: Final = frozenset({"capacity", "drf", "nodegroup"})  # the plugins that heed enableHierarchy
+_SECTIONS: Final = frozenset({"actions", "tiers", "configurations", "metrics"})
+_ALL_ON: Final = points.FLAGS - points.DEFAULT_OFF
+
+
+class BadConfiguration(ValueError):
+    """The file cannot be used. `line` counts from 1, 0 where it is not known."""
+
+    def __init__(self, reason: str, *, line: int = 0) -> None:
+        super().__init__(f"line {line}: {reason}" if line else reason)
+        self.reason = reason
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class PluginEntry:
+    """One listing of a plugin: which flags are on, and its arguments."""
+
+    name: str
+    enabled: frozenset[str] = _ALL_ON
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a session works by. `warnings` tells what was passed over."""
+
+    actions: tuple[str, ...]
+    tiers: tuple[tuple[PluginEntry, ...], ...]
+    action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def parse(text: str, *, actions: Collection[str], plugins: Collection[str]) -> Configuration:
+    """The configuration that `text` spells. `actions` and `plugins` are the names that exist.
+
+    Raises:
+        BadConfiguration: not YAML, not of the right form, or an action that does not exist.
+    """
+    body = text.strip()
+    body = "\n" * text[: text.find(body)].count("\n") + body  # what stands before is passed over, and lines keep their numbers
+    try:
+        root = yaml.compose(body, Loader=yaml.SafeLoader)
+        document = yaml.safe_load(body)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        raise BadConfiguration(
+            f"not YAML: {getattr(error, 'problem', None) or error}", line=mark.line + 1 if mark is not None else 0
+        ) from error
+    if document is None:
+        document = {}
+    lines = _Lines(root)
+    if not isinstance(document, dict):
+        raise BadConfiguration("a mapping with actions and tiers is wanted", line=1)
+    warnings = [f"line {lines.of_key(key)}: {key} is unknown" for key in document if key not in _SECTIONS]
+    tiers = tuple(_tier(entry, ("tiers", i), lines, plugins, warnings) for i, entry in enumerate(_list(document, "tiers", lines)))
+    chosen = _actions(document.get("actions", ""), actions, lines)
+    listed = _list(document, "configurations", lines)
+    warnings += [
+        f"line {lines.of('configurations', i)}: arguments of action {entry.get('name')}, which is not among the actions"
+        for i, entry in enumerate(listed)
+        if entry.get("name") not in chosen
+    ]
+    _check_reservation(chosen, tiers, lines.of("actions"))
+    return Configuration(
+        chosen,
+        tiers,
+        _action_arguments(listed),
+        {str(key): str(value) for key, value in (document.get("metrics") or {}).items()},
+        tuple(warnings),
+    )
+
+
+class _Lines:
+    """Line numbers of the nodes of a YAML document by path."""
+
+    def __init__(self, root: yaml.Node | None) -> None:
+        self._root = root
+
+    def of_key(self, key: object) -> int:
+        pairs = self._root.value if isinstance(self._root, yaml.MappingNode) else ()
+        return next((name.start_mark.line + 1 for name, _ in pairs if name.value == str(key)), 0)
+
+    def of(self, *path: str | int) -> int:
+        node = self._root
+        for step in path:
+            if isinstance(node, yaml.MappingNode):
+                node = next((value for key, value in node.value if getattr(key, "value", None) == step), node)
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+                node = node.value[step]
+        return node.start_mark.line + 1 if node is not None else 0
+
+
+def _list(document: Mapping[str, Any], key: str, lines: _Lines) -> list[Any]:
+    value = document.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise BadConfiguration(f"{key}: a list of mappings is wanted", line=lines.of(key))
+    return value
+
+
+def _actions(text: object, known: Collection[str], lines: _Lines) -> tuple[str, ...]:
+    if not isinstance(text, str):
+        raise BadConfiguration("actions: a comma separated string is wanted", line=lines.of("actions"))
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in known:
+            raise BadConfiguration(
+                f"failed to find Action {name} (there are: {', '.join(sorted(known))})", line=lines.of("actions")
+            )
+    return names
+
+
+def _check_reservation(actions: tuple[str, ...], tiers: tuple[tuple[PluginEntry, ...], ...], line: int) -> None:
+    """Reserving takes two actions at their places, and the plugin.
+
+    Raises:
+        BadConfiguration: something is missing, or stands in the wrong place.
+    """
+    has_plugin = any(entry.name == "reservation" for tier in tiers for entry in tier)
+    present = [name for name in ("elect", "reserve") if name in actions]
+    if not present and not has_plugin:
+        return
+    missing = [f"action {name}" for name in ("elect", "reserve") if name not in actions]
+    missing += [] if has_plugin else ["plugin reservation"]
+    if missing:
+        raise BadConfiguration(
+            f"elect, reserve and the plugin reservation belong together; {' and '.join(missing)} lacks", line=line
+        )
+    places = {name: actions.index(name) for name in ("enqueue", "elect", "allocate", "reserve") if name in actions}
+    if not places.get("enqueue", -1) < places["elect"] < places.get("allocate", -1) < places["reserve"]:
+        raise BadConfiguration("elect must stand between enqueue and allocate, and reserve after allocate", line=line)
+
+
+def _tier(
+    entry: Mapping[str, Any], path: tuple[str | int, ...], lines: _Lines, plugins: Collection[str], warnings: list[str]
+) -> tuple[PluginEntry, ...]:
+    listed = _list(entry, "plugins", lines)
+    result: list[PluginEntry] = []
+    for i, plugin in enumerate(listed):
+        line = lines.of(*path, "plugins", i)
+        name = plugin.get("name")
+        if not isinstance(name, str):
+            raise BadConfiguration("a plugin entry needs a name", line=line)
+        arguments = plugin.get("arguments") or {}
+        if not isinstance(arguments, dict):
+            raise BadConfiguration(f"{name}: arguments must be a mapping", line=line)
+        if name not in plugins:
+            warnings.append(f"line {line}: Failed to get plugin {name}.")
+        result.append(
+            PluginEntry(name, _flags(name, plugin, line, warnings), {str(key): value for key, value in arguments.items()})
+        )
+    drf = any(plugin.name == "drf" and "enableHierarchy" in plugin.enabled for plugin in result)
+    if drf and any(plugin.name == "proportion" for plugin in result):
+        raise BadConfiguration("proportion and drf with hierarchy enabled conflicts", line=lines.of(*path))
+    return tuple(result)
+
+
+def _flags(name: str, plugin: Mapping[str, Any], line: int, warnings: list[str]) -> frozenset[str]:
+    enabled = set(_ALL_ON)
+    for key, value in plugin.items():
+        if key in {"name", "arguments"}:
+            continue
+        if key not in points.FLAGS:
+            warnings.append(f"line {line}: {name}: unknown flag {key}")
+        elif not isinstance(value, bool):
+            raise BadConfiguration(f"{name}: {key} must be true or false", line=line)
+        elif value:
+            enabled.add(key)
+            if key == "enabledClusterOrder" or (key == "enableHierarchy" and name not in _HIERARCHICAL):
+                warnings.append(f"line {line}: {name}: {key} has no effect")
+        else:
+            enabled.discard(key)
+    return frozenset(enabled)
+
+
+def _action_arguments(entries: list[Any]) -> dict[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for entry in entries:
+        found.setdefault(str(entry.get("name")), entry.get("arguments") or {})
+    return found

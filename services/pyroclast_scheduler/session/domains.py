@@ -1,0 +1,197 @@
+"""Placing a job inside one part of the network: which part is tried first, and which of those that hold it is the best.
+
+For jobs with a limit on how far apart their pods may be, and for jobs that subgroup policies divide. Every try is a statement
+that is undone; the best one is made again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyroclast_scheduler.model.hypernodes import TOP, HyperNode
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.reasons import FitErrors
+from pyroclast_scheduler.model.subjobs import SubJob
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.topology import job_limit, locate, sub_job_limit
+from pyroclast_scheduler.session.placing import place, worksheet
+from pyroclast_scheduler.session.points import Purpose
+from pyroclast_scheduler.session.search import find
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Statement
+
+__all__ = ["Sheets", "is_constrained", "place_job", "sheets_of"]
+
+Sheets = dict[str, deque[Task]]  # waiting tasks by UID of their sub-job
+
+
+def is_constrained(session: Session, job: Job) -> bool:
+    """Whether `job` must be placed by parts of the network, or in parts of its own."""
+    return job.is_divided or job_limit(job, session.hyper_nodes) is not None
+
+
+def sheets_of(session: Session, job: Job) -> Sheets:
+    """The tasks of each sub-job that wait, first one first; where the job is in the network is noted on the way."""
+    locate(job, session.hyper_nodes)
+    found = {uid: worksheet(session, job, sub_job) for uid, sub_job in job.sub_jobs.items()}
+    return {uid: tasks for uid, tasks in found.items() if tasks}
+
+
+@dataclass(slots=True)
+class _Try:
+    """What came of placing a job inside one hypernode."""
+
+    hyper_node: HyperNode
+    statement: Statement
+    left: Sheets
+    score: float
+    where: Mapping[str, str]
+
+
+def place_job(session: Session, job: Job, sheets: Sheets) -> Statement | None:
+    """Place waiting tasks of `job` in the best part of the network that makes it ready, or would with what is promised.
+
+    Those that were placed, or cannot be, are taken out of `sheets`. None, with everything undone, where no part does.
+    """
+    before = {uid: each.allocated_hyper_node for uid, each in job.sub_jobs.items()}
+    for gradient in session.hyper_node_gradient(job, None, session.hyper_nodes.top, Purpose.ALLOCATE):
+        best: _Try | None = None
+        for hyper_node in gradient:
+            found = _try(session, job, sheets, hyper_node)
+            _put_back(job, before)
+            is_kept = bool(found.statement.moves) and (session.job_ready(job) or session.job_pipelined(job))
+            found.statement.discard()
+            if is_kept and (best is None or found.score > best.score):
+                best = found
+        if best is not None:
+            made = _try(session, job, sheets, best.hyper_node)
+            sheets.clear()
+            sheets.update(made.left)
+            job.allocated_hyper_node = session.hyper_nodes.common(job.allocated_hyper_node, best.hyper_node.name)
+            return made.statement
+    _say_why(session, job, sheets)
+    return None
+
+
+def _try(session: Session, job: Job, sheets: Sheets, hyper_node: HyperNode) -> _Try:
+    """Place sub-jobs inside `hyper_node`, in their order and in turns, until the job is ready or nothing more fits."""
+    job.fit_errors.clear()
+    job.failed_roles.clear()
+    left = {uid: deque(tasks) for uid, tasks in sheets.items()}
+    waiting = sorted((job.sub_jobs[uid] for uid in left), key=lambda each: session.sub_job_key(job, each))
+    whole, score = session.statement(), 0.0
+    while waiting:
+        sub_job = waiting.pop(0)
+        placed = _place_sub_job(session, job, sub_job, left[sub_job.uid], hyper_node)
+        if placed is None:
+            del left[sub_job.uid]
+            continue
+        statement, gained, rest = placed
+        whole.merge(statement)
+        score += gained
+        left[sub_job.uid] = rest
+        if rest:
+            waiting.append(sub_job)
+            waiting.sort(key=lambda each: session.sub_job_key(job, each))
+        else:
+            del left[sub_job.uid]
+        if session.job_ready(job):
+            break
+    where = {uid: each.allocated_hyper_node for uid, each in job.sub_jobs.items()}
+    return _Try(hyper_node, whole, left, score, where)
+
+
+def _place_sub_job(
+    session: Session, job: Job, sub_job: SubJob, tasks: deque[Task], inside: HyperNode
+) -> tuple[Statement, float, deque[Task]] | None:
+    """Place tasks of one sub-job in the best part of `inside` that holds them: statement, score, and the tasks that are left."""
+    hyper_nodes = session.hyper_nodes
+    if sub_job.nominated_hyper_node:
+        nominated = _place_nominated(session, job, sub_job, tasks)
+        if nominated is not None:
+            return nominated, 0.0, deque()
+        sub_job.nominated_hyper_node = ""
+    for gradient in session.hyper_node_gradient(job, sub_job, inside, Purpose.ALLOCATE):
+        fitting: list[HyperNode] = []
+        for hyper_node in gradient:
+            _forget_errors(job, sub_job)
+            statement = _place_in(session, job, sub_job, deque(tasks), hyper_node)
+            if statement is not None and statement.moves:
+                fitting.append(hyper_node)
+                statement.discard()
+        if not fitting:
+            continue
+        scores = session.hyper_node_scores(job, sub_job, fitting)
+        at = int(scores.argmax())
+        rest = deque(tasks)
+        final = _place_in(session, job, sub_job, rest, fitting[at])
+        if final is None:
+            continue
+        sub_job.allocated_hyper_node = hyper_nodes.common(sub_job.allocated_hyper_node, fitting[at].name)
+        return final, float(scores[at]), rest
+    return None
+
+
+def _place_nominated(session: Session, job: Job, sub_job: SubJob, tasks: deque[Task]) -> Statement | None:
+    """Place every task on the node that was made free for it in the nominated hypernode; None if one cannot be."""
+    hyper_nodes, snapshot = session.hyper_nodes, session.snapshot
+    pinned = hyper_nodes.get(sub_job.nominated_hyper_node)
+    rows = [snapshot.rows.get(task.facts.nominated, -1) for task in tasks]
+    if pinned is None or any(row < 0 or not pinned.nodes[row] for row in rows):
+        return None
+    queue = session.queues[job.facts.queue]
+    statement = session.statement()
+    for task, row in zip(tasks, rows, strict=True):
+        plan = session.plan(task.facts.shape)
+        within = np.zeros(len(session.names), dtype=np.bool_)
+        within[row] = True
+        is_open = session.allocatable(queue, plan, 1, task) and session.pre_predicate(task, plan) is None
+        batch = find(session, job, task, plan, 1, within=within) if is_open else None
+        if batch is None:
+            statement.discard()
+            return None
+        put = statement.pipeline if batch.is_promise else statement.allocate
+        put(job, plan, [task], batch.rows)
+    sub_job.allocated_hyper_node = hyper_nodes.common(sub_job.allocated_hyper_node, pinned.name)
+    return statement
+
+
+def _place_in(session: Session, job: Job, sub_job: SubJob, tasks: deque[Task], hyper_node: HyperNode) -> Statement | None:
+    name = "" if hyper_node.name == TOP else hyper_node.name
+    within = None if hyper_node.name == TOP else hyper_node.nodes
+    return place(session, job, tasks, sub_job=sub_job, within=within, hyper_node=name)
+
+
+def _put_back(job: Job, before: Mapping[str, str]) -> None:
+    for uid, hyper_node in before.items():
+        job.sub_jobs[uid].allocated_hyper_node = hyper_node
+
+
+def _forget_errors(job: Job, sub_job: SubJob) -> None:
+    for task in sub_job.tasks:
+        job.fit_errors.pop(task.uid, None)
+    uids = job.fit_errors
+    job.failed_roles.intersection_update({task.facts.role for task in job.tasks if task.uid in uids})
+
+
+def _say_why(session: Session, job: Job, sheets: Sheets) -> None:
+    """Where no part of the network was even tried there are no errors of nodes: say that none may be used."""
+    if job.fit_errors or not sheets:
+        return
+    limits = [
+        limit
+        for limit in (
+            job_limit(job, session.hyper_nodes),
+            *(sub_job_limit(job, job.sub_jobs[uid], session.hyper_nodes) for uid in sheets),
+        )
+        if limit is not None
+    ]
+    tier = f" up to tier {min(limits)}" if limits else ""
+    at = f" beside the pods in {job.allocated_hyper_node}" if job.allocated_hyper_node else ""
+    for tasks in sheets.values():
+        for task in tasks:
+            job.fit_errors[task.uid] = FitErrors(f"no hypernode{tier} has room for its gang{at}")

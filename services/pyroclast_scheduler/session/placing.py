@@ -1,0 +1,216 @@
+"""Placing the tasks of a job or sub-job on nodes: the one loop that all actions use which fill room that is there or coming."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.reasons import FitErrors
+from pyroclast_scheduler.model.statuses import READY, TaskStatus
+from pyroclast_scheduler.model.subjobs import SubJob
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session.search import alike, explain, find
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Statement
+
+__all__ = ["place", "worksheet"]
+
+
+def worksheet(session: Session, job: Job, sub_job: SubJob | None = None) -> deque[Task]:
+    """The tasks of `job`, or `sub_job`, that wait for a node and ask for something, first one first; gated ones are left out."""
+    if not job.tally[TaskStatus.PENDING]:
+        return deque()
+    waiting = [
+        task
+        for task in (job.tasks if sub_job is None else sub_job.tasks)
+        if session.is_waiting(task) and not task.facts.shape.is_best_effort
+    ]
+    return deque(sorted(waiting, key=session.task_key))
+
+
+def place(
+    session: Session,
+    job: Job,
+    tasks: deque[Task],
+    *,
+    sub_job: SubJob | None = None,
+    within: Bools | None = None,
+    hyper_node: str = "",
+    is_alone: bool = False,
+) -> Statement | None:
+    """Place tasks until `job` (`sub_job`) is ready; the statement if it is, or would be; None, with everything undone, if not.
+
+    Tasks that were placed or cannot be are taken out of `tasks`.
+
+    Args:
+        session: where to place.
+        job: whose tasks they are.
+        tasks: in order, see `worksheet`.
+        sub_job: the part of the job that must get ready; None: the job.
+        within: only these nodes; None: all.
+        hyper_node: what explanations call these nodes; empty for all of them.
+        is_alone: nobody else waits, so that beyond the minimum turns need not be taken.
+    """
+    attempt = _Attempt(session, job, sub_job, within, hyper_node)
+    queue = session.queues[job.facts.queue]
+    while tasks:
+        plan = session.plan(tasks[0].facts.shape)
+        run = _run(tasks)
+        count = session.allocatable(queue, plan, len(run), run[0])
+        if count == 0:
+            job.is_limited = True
+            _drop(tasks, len(run))
+            continue
+        if tasks[0].facts.role and tasks[0].facts.role in job.failed_roles and not tasks[0].facts.shape.has_claims:
+            _skip(job, [tasks.popleft() for _ in run], like=run[0])
+            continue
+        count = min(count, attempt.wanted(plan, len(run), is_alone=is_alone))
+        missed = attempt.place_run(plan, [tasks.popleft() for _ in range(count)])
+        if missed:
+            if not attempt.may_go_on(missed[0]):
+                break
+            while tasks and _alike(missed[0], tasks[0]):
+                missed.append(tasks.popleft())
+            _skip(job, missed[1:], like=missed[0])
+        elif attempt.is_ready():
+            break
+    if attempt.is_ready() or attempt.is_pipelined():
+        return attempt.statement
+    attempt.statement.discard()
+    return None
+
+
+class _Attempt:
+    """One go at placing tasks of a job, or of a part of it."""
+
+    def __init__(self, session: Session, job: Job, sub_job: SubJob | None, within: Bools | None, hyper_node: str) -> None:
+        self.session = session
+        self.job = job
+        self.sub_job = sub_job
+        self.within = within
+        self.hyper_node = hyper_node
+        self.statement = session.statement()
+
+    def is_ready(self) -> bool:
+        if self.sub_job is None:
+            return self.session.job_ready(self.job)
+        return self.session.sub_job_ready(self.job, self.sub_job)
+
+    def is_pipelined(self) -> bool:
+        if self.sub_job is None:
+            return self.session.job_pipelined(self.job)
+        return self.session.sub_job_pipelined(self.job, self.sub_job)
+
+    def wanted(self, plan: Plan, available: int, *, is_alone: bool) -> int:
+        """How many of `available` equal tasks may be placed before somebody else must be asked first.
+
+        Up to the gang's minimum nobody is; beyond it queues and jobs take turns, unless there is only this one.
+        """
+        session, job = self.session, self.job
+        if not self.is_ready():
+            if self.sub_job is not None and job.is_divided:
+                lacking = self.sub_job.tally.missing(self.sub_job.min_available, {})
+            else:
+                lacking = job.tally.missing(job.facts.min_available, job.facts.role_minimum)
+            return min(available, max(1, lacking))
+        if not is_alone or available == 1:
+            return 1
+        queue = session.queues[job.facts.queue]
+        return 1 + bisect_left(range(1, available), True, key=lambda more: session.overused(queue, plan.request * more))
+
+    def place_run(self, plan: Plan, run: list[Task]) -> list[Task]:
+        """Place equal tasks; those that fit nowhere, with the errors of the first noted."""
+        session, job = self.session, self.job
+        why = session.pre_predicate(run[0], plan)
+        if why is not None:
+            nodes = int(session.usable.sum())
+            job.fail(run[0], FitErrors(nodes=nodes, reasons={why: nodes}))
+            return run
+        same = 0
+        while run:
+            task = run[0]
+            batch = None
+            nominated = self._nominated(task)
+            if nominated is not None:
+                batch = find(session, job, task, plan, 1, within=nominated)
+            if batch is None:
+                same = same or alike(session, run)
+                batch = find(session, job, task, plan, 1 if nominated is not None else same, within=self.within)
+            if batch is None:
+                job.fail(task, explain(session, job, task, plan, within=self.within).inside(self.hyper_node))
+                return run
+            placed, run = run[: len(batch.rows)], run[len(batch.rows) :]
+            same = max(0, same - len(placed))
+            if batch.is_promise:
+                self.statement.pipeline(job, plan, placed, batch.rows)
+            else:
+                self.statement.allocate(job, plan, placed, batch.rows)
+        return run
+
+    def may_go_on(self, missed: Task) -> bool:
+        """Whether other tasks may still make it ready although `missed` fits nowhere."""
+        job, facts = self.job, self.job.facts
+        if facts.min_available >= len(facts.tasks):
+            return False
+        if self.sub_job is not None and self.sub_job.min_available >= len(self.sub_job.tasks):
+            return False
+        if job.is_divided or missed.facts.shape.has_claims:
+            return True
+        failed = job.failed_roles
+        roles = facts.role_minimum
+        if facts.min_available < sum(roles.values()):
+            left = sum(task.status is TaskStatus.PENDING and task.facts.role not in failed for task in job.tasks)
+            return job.tally.ready + left >= facts.min_available
+        for role in failed:
+            counts = job.tally.roles.get(role)
+            if roles.get(role) and counts is not None:
+                allocated = sum(counts[status] for status in READY) + counts[-1]
+                if allocated < roles[role]:
+                    return False
+        return True
+
+    def _nominated(self, task: Task) -> Bools | None:
+        """The node that was made free for `task`, as a mask; None if there is none among those allowed."""
+        row = self.session.snapshot.rows.get(task.facts.nominated)
+        if row is None or (self.within is not None and not self.within[row]):
+            return None
+        mask = np.zeros(len(self.session.names), dtype=np.bool_)
+        mask[row] = True
+        return mask
+
+
+def _run(tasks: deque[Task]) -> list[Task]:
+    """The tasks at the front that are alike."""
+    run: list[Task] = []
+    for task in tasks:
+        if not _alike(tasks[0], task):
+            break
+        run.append(task)
+    return run
+
+
+def _alike(a: Task, b: Task) -> bool:
+    """Whether what is true of the one is true of the other; pods with claims are each for themselves."""
+    if a.facts.shape.has_claims:
+        return a is b
+    return a.facts.shape is b.facts.shape and a.facts.role == b.facts.role
+
+
+def _drop(tasks: deque[Task], count: int) -> None:
+    for _ in range(count):
+        tasks.popleft()
+
+
+def _skip(job: Job, tasks: list[Task], *, like: Task) -> None:
+    """Note tasks that need not be tried because `like`, or one of its role before it, fits nowhere."""
+    for task in tasks:
+        role = task.facts.role
+        if role:
+            job.fail(task, FitErrors(f"Task {task.facts.name} with role spec {role} has already predicated failed, skip"))
+        else:
+            job.fail(task, job.fit_errors[like.uid])

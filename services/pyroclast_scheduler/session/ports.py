@@ -1,0 +1,80 @@
+"""What a session is given from outside: values and Protocols, implemented in the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.session.outcome import Commit
+
+__all__ = ["Extender", "NodeUsage", "Ports", "Shard", "UsageSource"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The nodes that are this scheduler's own: `hard` never uses others, `soft` only where its own have no room."""
+
+    nodes: frozenset[str]
+    is_hard: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """What a node really uses, in hundredths of what it has, by period such as `5m`; `measured`: seconds since the epoch."""
+
+    cpu: Mapping[str, float] = field(default_factory=dict)
+    memory: Mapping[str, float] = field(default_factory=dict)
+    measured: float = 0.0
+
+
+class UsageSource(Protocol):
+    """Measurements of nodes, collected in the background."""
+
+    def usage(self) -> Mapping[str, NodeUsage]:
+        """The last measurements by node; empty while there are none. Not to be changed."""
+
+
+class Extender(Protocol):
+    """An HTTP service that takes part in decisions."""
+
+    def post(self, url: str, body: bytes, *, timeout: float) -> bytes:
+        """The body of its answer, waited for on the deciding thread.
+
+        Raises:
+            OSError: no answer within `timeout` seconds, or none of success.
+        """
+
+
+class _NoExtender:
+    def post(self, url: str, body: bytes, *, timeout: float) -> bytes:  # noqa: ARG002 - the port's signature
+        raise ConnectionError(f"{url}: this scheduler reaches no HTTP extender")
+
+
+class _NoUsage:
+    def usage(self) -> Mapping[str, NodeUsage]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a session is given from outside.
+
+    `now`: seconds since the epoch. `period`: how many schedule periods have passed since the start; rules that the specifications
+    count per cycle count these, since a session starts whenever something changed. `commit` takes decisions as soon as they are
+    final. `memory`: what plugins keep from session to session, such as when they last did something; may be lost. `scheduler`:
+    the name that pods ask for. `reservations`: as the last session left them; None: there was none yet. `observe` runs and
+    measures the opening and closing of a plugin, or an action.
+    """
+
+    now: float = 0.0
+    commit: Callable[[Commit], None] = lambda _: None
+    observe: Callable[[str, str, Callable[[], Any]], Any] = lambda _plugin, _point, run: run()
+    shard: Shard | None = None
+    period: int = 0
+    extender: Extender = field(default_factory=_NoExtender)
+    usage: UsageSource = field(default_factory=_NoUsage)
+    memory: dict[str, Any] = field(default_factory=dict)
+    scheduler: str = "volcano"
+    reservations: Mapping[str, Reservation] | None = None

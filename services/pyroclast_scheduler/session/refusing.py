@@ -1,0 +1,124 @@
+"""Why a job is not let in, in numbers: what it asks for, what the cluster or its queue may give, and who is before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.pending import PendingReason
+from pyroclast_scheduler.model import quotas
+from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.wording import listed, number, spelled
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["before", "by_cluster", "by_queue", "closed"]
+
+
+def by_cluster(session: Session, job: Job, short: Sequence[str], *, limit: Floats, used: Floats, promised: Floats) -> Cause:
+    """The cluster has no room in the dimensions `short`: `limit` is what may be promised of it, vectors all."""
+    minimum = job.facts.minimum(session.dimensions)
+    assert minimum is not None  # noqa: S101 - who asks for nothing is let in
+    names, total = session.dimensions.names, session.total.copy()
+    rows, asked = _rows(session, short), minimum.copy()
+    sentence = f"resource in cluster is overused: {', '.join(f'overused {name}' for name in short)}"
+    never = [row for row in rows if asked[row] > limit[row]]
+    if never:
+        return _above_cluster(session, asked, never, sentence)
+    taken, coming = used.copy(), promised.copy()
+
+    def tell() -> str:
+        row = rows[0]
+        has, will = number(names[row], taken[row]), number(names[row], coming[row])
+        whole = f"of the cluster's {spelled(names[row], total[row])} {has} are taken and {will} promised to gangs let in before"
+        return f"not now: it asks for {listed(names, asked, rows)}; {whole}{before(session, job)}"
+
+    return Cause(PendingReason.CLUSTER_FULL, tell, sentence)
+
+
+def by_queue(
+    session: Session, job: Job, queue: str, short: Sequence[str], *, limit: Floats, allocated: Floats, promised: Floats
+) -> Cause:
+    """Its queue, or one above it, has no room in the dimensions `short`, of which it may have `limit` at most."""
+    minimum = job.facts.minimum(session.dimensions)
+    assert minimum is not None  # noqa: S101 - who asks for nothing is let in
+    dimensions, total = session.dimensions, session.total
+    rows, asked = _rows(session, short), minimum.copy()
+    cap = quotas.capability(session.queues[queue].facts.capability, dimensions)
+    row = rows[0]
+    name, most, has, coming = dimensions.names[row], float(limit[row]), float(allocated[row]), float(promised[row])
+    others = _guaranteed(session, queue, name)
+    is_capped = np.isfinite(cap[row])
+    wanted = asked[row] + has + coming
+    sentence = f"queue resource quota insufficient: {', '.join(f'insufficient {each}' for each in short)}" if is_capped else ""
+    asks = f"it asks for {listed(dimensions.names, asked, rows)}"
+    if is_capped and asked[row] > cap[row]:
+        text = f"never: {asks}; queue {queue} may have at most {spelled(name, cap[row])} (its capability)"
+        return Cause(PendingReason.ABOVE_QUEUE_LIMIT, lambda: text, sentence)
+    if asked[row] > total[row]:
+        return _above_cluster(session, asked, [row], sentence)
+    if others and wanted <= min(float(cap[row]), float(total[row])):
+        listed_others = ", ".join(f"{other} {spelled(name, amount)}" for other, amount in others)
+        kept = f"of the cluster's {spelled(name, total[row])} other queues are guaranteed: {listed_others}"
+        left = f"this leaves queue {queue} {spelled(name, most)}, of which it has {number(name, has)}"
+        text = f"not now: {asks}; {kept}; {left}"
+        return Cause(PendingReason.HELD_BY_GUARANTEE, lambda: text + before(session, job), sentence)
+    rest = f"it has {number(name, has)} and {number(name, max(coming, 0))} are promised to gangs let in before"
+    if is_capped:
+        text = f"not now: {asks}; queue {queue} may have at most {spelled(name, min(most, float(cap[row])))}, {rest}"
+        return Cause(PendingReason.QUEUE_FULL, lambda: text + before(session, job), sentence)
+    text = f"not now: {asks}; queue {queue} may have at most {spelled(name, most)} of the cluster, {rest}"
+    return Cause(PendingReason.CLUSTER_FULL, lambda: text + before(session, job), sentence)
+
+
+def closed(session: Session, queue: str) -> Cause:
+    """A queue that lets nobody in."""
+    state = session.queues[queue].facts.record.status.state
+    return Cause(PendingReason.QUEUE_CLOSED, lambda: f"queue {queue} is {state}, so the job starts when it is opened again")
+
+
+def before(session: Session, job: Job) -> str:
+    """Who of its queue waits before `job`, as the end of a text; empty if nobody does."""
+    own = session.job_key(job)
+    ahead = [each for each in _waiting(session, job.facts.queue) if each is not job and session.job_key(each) < own]
+    if not ahead:
+        return ""
+    first = min(ahead, key=session.job_key)
+    more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+    return f"; before it in the queue: {first.facts.key} (priority {first.facts.priority}){more}"
+
+
+def _waiting(session: Session, queue: str) -> list[Job]:
+    """Jobs of `queue` that wait, worked out once: whoever has its minimum waits no more."""
+    found = session.waiting_by_queue
+    if found is None:
+        found = session.waiting_by_queue = {}
+        for key, facts in session.snapshot.all_jobs.items():
+            is_waiting = facts.phase in {PodGroupPhase.PENDING, PodGroupPhase.INQUEUE} and facts.tally.ready < facts.min_available
+            job = session.job(key) if is_waiting else None
+            if job is not None:
+                found.setdefault(facts.queue, []).append(job)
+    return found.get(queue, [])
+
+
+def _guaranteed(session: Session, queue: str, name: str) -> list[tuple[str, float]]:
+    """Which other queues are guaranteed how much of a resource."""
+    guarantees = [(other.name, float(other.facts.guarantee.get(name, 0))) for other in session.queues.values()]
+    return [(other, amount) for other, amount in sorted(guarantees) if amount > 0 and other not in {queue, "root"}]
+
+
+def _above_cluster(session: Session, asked: Floats, rows: Sequence[int], sentence: str) -> Cause:
+    names, total = session.dimensions.names, session.total.copy()
+
+    def tell() -> str:
+        has = ", ".join(spelled(names[row], total[row]) if total[row] else f"no {names[row]}" for row in rows)
+        return f"never: it asks for {listed(names, asked, rows)} in all, and the cluster has {has}"
+
+    return Cause(PendingReason.ABOVE_CLUSTER, tell, sentence)
+
+
+def _rows(session: Session, short: Sequence[str]) -> list[int]:
+    return [row for row, name in enumerate(session.dimensions.names) if name in set(short)]

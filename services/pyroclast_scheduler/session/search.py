@@ -1,0 +1,106 @@
+"""Searching for nodes: the one way in which actions ask where a task may go, with all that plugins say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.reasons import Code, FitErrors, count_refusals
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.placement import placer
+from pyroclast_scheduler.placement.placer import Batch, Voices
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["alike", "explain", "find", "fits", "ranked", "resolvable"]
+
+
+def find(session: Session, job: Job, task: Task, plan: Plan, count: int, *, within: Bools | None = None) -> Batch | None:
+    """The nodes of the next pods, at least one and at most `count`; None where no node takes the next pod.
+
+    `task` is the first of them, the others are `alike`. `within`: only these nodes. The caller applies the batch before it asks
+    for the next.
+    """
+    allowed = within
+    refusals = session.coupled_refusals(task, plan)
+    for refusal in refusals or ():
+        allowed = ~refusal.nodes if allowed is None else allowed & ~refusal.nodes
+    locked = session.closed_to(job)
+    if locked is not None:
+        allowed = ~locked if allowed is None else allowed & ~locked
+    if refusals is not None and not all(refusal.is_steady for refusal in refusals):
+        count = 1
+    voices = Voices(
+        partial(session.relative_scores, plan) if session.has_relative_scores else None,
+        partial(session.batch_scores, job, task, plan) if session.has_batch_scores else None,
+        partial(session.best_node, task, plan) if session.has_best_node else None,
+    )
+    limits = [refusal.limit for refusal in refusals or () if refusal.limit is not None]
+    return placer.find(plan, count, session.log, allowed=allowed, preferred=session.preferred, voices=voices, limits=limits)
+
+
+def alike(session: Session, tasks: Sequence[Task]) -> int:
+    """How many of `tasks`, which are of one shape, are the same as the first to other pods and to each other."""
+    first = tasks[0].facts
+    if first.shape.has_claims:
+        return 1
+    if not session.snapshot.is_coupled:
+        return len(tasks)
+    labels = first.pod.metadata.labels
+    signature: tuple[bool, ...] | None = None
+    for i, task in enumerate(tasks):
+        if task.facts.pod.metadata.labels == labels:
+            continue
+        signature = session.term_counts.signature(first) if signature is None else signature
+        if session.term_counts.signature(task.facts) != signature:
+            return i
+    return len(tasks)
+
+
+def explain(session: Session, job: Job, task: Task, plan: Plan, *, within: Bools | None = None) -> FitErrors:
+    """Why `task` fits on none of the session's nodes, or of those `within`."""
+    refusals = session.job_refusals(job)
+    refusals += plan.refusals()
+    refusals += session.coupled_refusals(task, plan) or ()
+    return count_refusals(session.usable if within is None else session.usable & within, refusals)
+
+
+def ranked(session: Session, job: Job, task: Task, plan: Plan, nodes: Bools) -> list[int]:
+    """The rows of `nodes`, best score first, own ones before those of other schedulers; room is not asked for."""
+    rows = np.flatnonzero(nodes)
+    if not len(rows):
+        return []
+    scores = plan.scores(session.log)[rows]
+    for extra in (session.relative_scores(plan, nodes), session.batch_scores(job, task, plan, nodes)):
+        if extra is not None:
+            scores = scores + extra[rows]
+    order = np.argsort(-scores, kind="stable")
+    if session.preferred is not None:
+        order = order[np.argsort(~session.preferred[rows[order]], kind="stable")]
+    ordered: list[int] = rows[order].tolist()
+    return ordered
+
+
+def fits(session: Session, job: Job, task: Task, plan: Plan, row: int) -> bool:
+    """Whether `task` could be promised node `row` as things are now."""
+    rows = np.array([row], dtype=np.intp)
+    locked = session.closed_to(job)
+    if (locked is not None and locked[row]) or not plan.room(rows, future=True)[0]:
+        return False
+    return not any(refusal.nodes[row] for refusal in session.coupled_refusals(task, plan) or ())
+
+
+def resolvable(session: Session, job: Job, task: Task, plan: Plan) -> Bools:
+    """Nodes on which `task` could fit if some pods went."""
+    mask = plan.mask
+    locked = session.closed_to(job)
+    if locked is not None:
+        mask = mask & ~locked
+    for refusal in session.coupled_refusals(task, plan) or ():
+        if refusal.code is not Code.UNSCHEDULABLE:
+            mask = mask & ~refusal.nodes
+    return mask

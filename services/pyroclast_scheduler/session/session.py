@@ -1,0 +1,250 @@
+"""A session: one pass of decisions over a snapshot, with the plugins of one configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+import numpy as np
+
+from pyroclast.api import records
+from pyroclast.api.records.meta import Record
+from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.columns import Bools, Columns, Floats, Rows
+from pyroclast_scheduler.model.hypernodes import HyperNodes
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.model.shapes import Shape
+from pyroclast_scheduler.model.snapshot import Snapshot
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.sums import QueueSums
+from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.model.terms import TermCounts
+from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.session.measures import Measures
+from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
+from pyroclast_scheduler.session.points import Extensions, PluginFactory
+from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.session.rules import Rules
+from pyroclast_scheduler.session.statement import Move, Statement, undo
+
+__all__ = ["Session"]
+
+T = TypeVar("T", bound=Record)
+_FILLING: Final = frozenset({"enqueue", "allocate", "backfill"})
+
+
+class Session(Rules):
+    """The working copy of a cluster. Everything an action does is applied here at once; `commit` alone lets it out."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        configuration: Configuration,
+        plugins: Mapping[str, PluginFactory],
+        ports: Ports,
+        *,
+        uid: str = "",
+    ) -> None:
+        self.uid = uid
+        self.ports = ports
+        self.configuration = configuration
+        self.snapshot = snapshot
+        self.dimensions = snapshot.dimensions
+        self.names = snapshot.names
+        self.columns: Columns = snapshot.columns
+        self.columns.has_shifts = bool(self.columns.releasing.any() or self.columns.pipelined.any())
+        self.total: Floats = snapshot.total
+        self.notes: list[Note] = []
+        self.warnings: list[str] = []
+        self.measures = Measures()
+        self.log: list[Rows] = []
+        self.reservations: Mapping[str, Reservation] | None = None
+        self.let_in: list[TaskFacts] = []
+        self.usable: Bools = snapshot.is_ready.copy()
+        self.preferred: Bools | None = None
+        if ports.shard is not None:
+            own = np.fromiter((name in ports.shard.nodes for name in snapshot.names), dtype=np.bool_, count=len(snapshot.names))
+            self.preferred = None if ports.shard.is_hard else own
+            if ports.shard.is_hard:
+                self.usable &= own
+        self.features = snapshot.features
+        self.features.update(snapshot.nodes, snapshot.stamps)
+        self._rows = dict(snapshot.rows)
+        self.queues = {name: Queue(facts) for name, facts in snapshot.queues.items()}
+        self.jobs = {
+            facts.key: Job(facts, self.dimensions, self._rows) for facts in sorted(snapshot.jobs, key=lambda facts: facts.key)
+        }
+        self.others: dict[str, Job] = {}
+        self.waiting_by_queue: dict[str, list[Job]] | None = None
+        self.queue_changes: dict[str, Floats] = {}
+        hyper_nodes = snapshot.objects.of(records.HyperNode)
+        book = snapshot.features.hyper_nodes
+        stamps = snapshot.stamps.tobytes()
+        self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, stamps) if hyper_nodes else HyperNodes(len(self.names))
+        self._plans: dict[int, Plan] = {}
+        self._term_counts: TermCounts | None = None
+        self._is_timed = False
+        self._closers: list[tuple[str, Callable[[], None]]] = []
+        super().__init__(self._opened(plugins))
+        self._moved = self.all_of(lambda each: each.moved)
+        self._pre_bind = self.all_of(lambda each: each.pre_bind)
+
+    def _opened(self, plugins: Mapping[str, PluginFactory]) -> list[list[Extensions]]:
+        """What each plugin registers, by tier. Of a plugin listed twice the last one takes part in both places."""
+        offered: dict[str, Extensions] = {}
+        for tier in self.configuration.tiers:
+            for entry in tier:
+                factory = plugins.get(entry.name)
+                if factory is None:
+                    continue
+                arguments = Arguments(entry.arguments, entry.enabled)
+                plugin = factory(arguments)
+                offered[entry.name] = self.ports.observe(entry.name, "OnSessionOpen", partial(plugin.open, self))
+                unknown = [f"argument {key} is unknown" for key in arguments.unknown()]
+                self.warnings += [f"plugin {entry.name}: {text}" for text in (*arguments.warnings, *unknown)]
+        self._closers = [(name, each.close) for name, each in offered.items() if each.close is not None]
+        self._is_timed = any(getattr(plugins[name], "is_timed", False) for name in offered)
+        return [
+            [offered[entry.name].only(entry.enabled) for entry in tier if entry.name in offered]
+            for tier in self.configuration.tiers
+        ]
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def plan(self, shape: Shape) -> Plan:
+        """What the session has worked out about `shape`."""
+        plan = self._plans.get(id(shape))
+        if plan is None:
+            plan = self._plans[id(shape)] = Plan(shape, self.dimensions, self.columns, self.usable)
+            use = partial(plan.use, self.all_of(lambda each: each.predicate), self.all_of(lambda each: each.node_order))
+            self.ports.observe("Predicate", "stage", use)
+        return plan
+
+    def arguments_of(self, action: str) -> Arguments:
+        """The arguments that the configuration gives to `action`."""
+        return Arguments(self.configuration.action_arguments.get(action, {}))
+
+    def all_jobs(self) -> Mapping[str, Job]:
+        """Every job by key, those included of which nothing waits and nothing changed: `jobs` may leave these out."""
+        for key in self.snapshot.all_jobs:
+            self.job(key)
+        return self.jobs | self.others
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether what plugins say may change with time alone, so that jobs must be looked at again and again."""
+        return self._is_timed
+
+    @property
+    def evicts(self) -> bool:
+        """Whether other actions than those that fill room take part, for which other changes count than those of room."""
+        return not set(self.configuration.actions) <= _FILLING
+
+    def is_waiting(self, task: Task) -> bool:
+        """Whether `task` may be placed: it waits, behind no gate, and its last bind was not refused a moment ago."""
+        return task.status is TaskStatus.PENDING and not task.facts.gates and task.uid not in self.snapshot.held
+
+    def job(self, key: str) -> Job | None:
+        """The job of that key, also if it is none of `jobs`; None if there is none."""
+        job = self.jobs.get(key) or self.others.get(key)
+        if job is None and (facts := self.snapshot.all_jobs.get(key)) is not None:
+            job = self.others[key] = Job(facts, self.dimensions, self._rows)
+        return job
+
+    def objects(self, record: type[T]) -> Mapping[str, T]:
+        """All objects of a kind that a plugin watches, by namespace/name. Not to be changed."""
+        return self.snapshot.objects.of(record)
+
+    @property
+    def queue_sums(self) -> Mapping[str, QueueSums]:
+        """What the jobs of each queue had and wanted when the session began; queues without jobs are missing."""
+        return self.snapshot.queue_sums
+
+    @property
+    def term_counts(self) -> TermCounts:
+        """Who is where; for pods that care about each other."""
+        if self._term_counts is None:
+            spaces = self.objects(records.Namespace).values()
+            self.features.terms.use({space.metadata.name: space.metadata.labels for space in spaces})
+            self._term_counts = TermCounts(self.features.terms, self.snapshot.residents)
+        return self._term_counts
+
+    # -- doing ---------------------------------------------------------------------------------------------------------
+
+    def statement(self) -> Statement:
+        """A new, empty statement."""
+        return Statement(self)
+
+    def moved(self, move: Move, sign: int) -> None:
+        """Keep what depends on placements current: `move` was made (1) or undone (−1)."""
+        self.log.append(move.nodes)
+        if move.status is not TaskStatus.PIPELINED:
+            change, queue = sign * move.change, move.job.facts.queue
+            move.job.allocated = move.job.allocated + change
+            self.queue_changes[queue] = self.queue_changes.get(queue, 0.0) + change
+        if self._term_counts is not None:
+            leaves = move.status is TaskStatus.RELEASING
+            self._term_counts.moved([task.facts for task in move.tasks], move.rows.tolist(), -sign if leaves else sign)
+        for tell in self._moved:
+            tell(move, sign)
+
+    def commit(self, moves: Sequence[Move]) -> None:
+        """Let placements and evictions out."""
+        evictions: list[Eviction] = []
+        binds: dict[str, list[tuple[Task, int]]] = {}
+        for move in moves:
+            if move.status is TaskStatus.RELEASING:
+                evictions += [Eviction(task.facts, move.job.facts.key, move.reason) for task in move.tasks]
+            elif move.status is TaskStatus.ALLOCATED:
+                rows = move.rows.tolist()
+                binds.setdefault(move.job.facts.key, []).extend(zip(move.tasks, rows, strict=True))
+                move.job.move(move.tasks, TaskStatus.BINDING, rows)
+        if evictions or binds:
+            self.ports.commit(Commit(tuple(self._binds(job, placed) for job, placed in binds.items()), tuple(evictions)))
+
+    def dispatch(self, job: Job) -> None:
+        """Let out every placement of `job`, whichever statement made it."""
+        tasks = [task for task in job.tasks if task.status is TaskStatus.ALLOCATED]
+        job.move(tasks, TaskStatus.BINDING, [task.row for task in tasks])
+        if tasks:
+            self.ports.commit(Commit((self._binds(job.facts.key, [(task, task.row) for task in tasks]),)))
+
+    def _binds(self, job: str, placed: Sequence[tuple[Task, int]]) -> Binds:
+        preparations: dict[str, tuple[Preparation, ...]] = {}
+        for prepare in self._pre_bind:
+            for task, row in placed:
+                found = prepare(task, row)
+                if found is not None:
+                    preparations[task.uid] = (*preparations.get(task.uid, ()), found)
+        return Binds(job, tuple((task.uid, self.names[row]) for task, row in placed), preparations)
+
+    def take_back(self, job: Job, task: Task) -> None:
+        """Undo the promise made to one task, whichever statement made it."""
+        rows = np.array([task.row], dtype=np.intp)
+        move = Move(
+            job, self.plan(task.facts.shape), [task], rows, task.status, [TaskStatus.PENDING], rows, np.ones(1, dtype=np.int64)
+        )
+        undo(self, move)
+
+    def note(self, job: Job, kind: str, reason: str, message: str) -> None:
+        """Tell the users of `job` something, as an event on its PodGroup."""
+        self.notes.append(Note(job.facts.key, kind, reason, message))
+
+    def refuse(self, job: Job, cause: Cause) -> None:
+        """Say why `job` is not let in; what is said first stands."""
+        if job.cause is None:
+            job.cause = cause
+
+    def close_plugins(self) -> None:
+        """Let the plugins finish."""
+        for name, close in self._closers:
+            self.ports.observe(name, "OnSessionClose", close)
+
+    def node_record(self, row: int) -> records.Node | None:
+        """The node of `row`."""
+        return self.snapshot.nodes[row]

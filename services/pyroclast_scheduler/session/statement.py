@@ -1,0 +1,146 @@
+"""A statement: placements and evictions already applied to the session (its ledger), with an undo log; all of it is kept or none.
+
+Undoing costs what was touched: the log holds the rows and counts of each step, and is replayed backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Columns, Floats, Rows
+from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+
+if TYPE_CHECKING:
+    from pyroclast_scheduler.placement.plans import Plan
+
+_ONE: Final = np.ones(1, dtype=np.int64)
+
+__all__ = ["Move", "Statement"]
+
+
+@dataclass(slots=True)
+class Move:
+    """One step: tasks of one job and one shape go to `status`, each on its row. `nodes` and `counts` say how many where.
+
+    `before`: the status that each task had, the same for all.
+    """
+
+    job: Job
+    plan: Plan
+    tasks: Sequence[Task]
+    rows: Rows
+    status: TaskStatus
+    before: Sequence[TaskStatus]
+    nodes: Rows
+    counts: Ints
+    reason: str = ""
+
+    @property
+    def amount(self) -> Floats:
+        """What the tasks of this step ask for together."""
+        return self.plan.request.astype(np.float64) * len(self.tasks)
+
+    @property
+    def change(self) -> Floats:
+        """What quotas count: places taken or promised are more, evictions less."""
+        return -self.amount if self.status is TaskStatus.RELEASING else self.amount
+
+
+class Ledger(Protocol):
+    """What a statement writes to: a session."""
+
+    columns: Columns
+
+    def moved(self, move: Move, sign: int) -> None:
+        """Keep what depends on placements current: `move` was made (1) or undone (−1)."""
+
+    def commit(self, moves: Sequence[Move]) -> None:
+        """Let placements and evictions out."""
+
+
+@dataclass(slots=True)
+class Statement:
+    """Steps in order. Nothing leaves the ledger before `commit`."""
+
+    ledger: Ledger
+    moves: list[Move] = field(default_factory=list)
+
+    def allocate(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows) -> None:
+        """Give each of `tasks` its node of `rows`."""
+        self._do(job, plan, tasks, rows, TaskStatus.ALLOCATED)
+
+    def pipeline(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, *, evicted_others: bool = False) -> None:
+        """Promise each of `tasks` its node of `rows`, for when there is room."""
+        for task in tasks:
+            task.evicted_others = evicted_others
+        self._do(job, plan, tasks, rows, TaskStatus.PIPELINED)
+
+    def evict(self, job: Job, plan: Plan, task: Task, reason: str) -> None:
+        """Take `task` off its node."""
+        self._do(job, plan, [task], np.array([task.row], dtype=np.intp), TaskStatus.RELEASING, reason=reason)
+
+    def merge(self, other: Statement) -> None:
+        """Take over the steps of `other`, which is empty afterwards."""
+        self.moves += other.moves
+        other.moves = []
+
+    def commit(self) -> None:
+        """Keep the steps: evictions and binds leave the session now."""
+        for move in self.moves:
+            for task in move.tasks:
+                task.last = None
+        self.ledger.commit(self.moves)
+        self.moves = []
+
+    def discard(self) -> None:
+        """Undo the steps, last first."""
+        while self.moves:
+            move = self.moves.pop()
+            for task, row in zip(move.tasks, move.rows, strict=True):
+                task.last = (move.status, int(row))
+            undo(self.ledger, move)
+
+    def _do(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, status: TaskStatus, *, reason: str = "") -> None:
+        nodes, counts = np.unique(rows, return_counts=True) if len(rows) > 1 else (rows, _ONE)
+        before = [task.status for task in tasks]
+        move = Move(job, plan, tasks, rows, status, before, nodes, counts, reason)
+        job.move(tasks, status, rows.tolist())
+        _count(self.ledger.columns, move, 1)
+        self.ledger.moved(move, 1)
+        self.moves.append(move)
+
+
+def undo(ledger: Ledger, move: Move) -> None:
+    """Take `move` back, which must be the last one not undone of its tasks."""
+    _count(ledger.columns, move, -1)
+    before = move.before[0]
+    move.job.move(move.tasks, before, [-1 if before is TaskStatus.PENDING else row for row in move.rows.tolist()])
+    for task in move.tasks:
+        task.evicted_others = False
+    ledger.moved(move, -1)
+
+
+def _count(columns: Columns, move: Move, sign: int) -> None:
+    nodes, counts = move.nodes, move.counts * sign
+    amount = move.plan.request[:, None] * counts
+    columns.has_shifts |= move.status is not TaskStatus.ALLOCATED
+    match move.status:
+        case TaskStatus.ALLOCATED:
+            columns.used[:, nodes] += amount
+            columns.non_zero[:, nodes] += move.plan.non_zero[:, None] * counts
+            columns.pod_count[nodes] += counts
+        case TaskStatus.PIPELINED:
+            columns.pipelined[:, nodes] += amount
+            columns.pod_count[nodes] += counts
+        case TaskStatus.RELEASING:
+            columns.releasing[:, nodes] += amount
+            columns.pod_count[nodes] -= counts
+        case _:
+            raise AssertionError(f"a statement does not move tasks to {move.status.label}")

@@ -1,0 +1,132 @@
+"""What is to be written, and when.
+
+A value must have stood for a while before it is worth a write, and writes of one key keep a distance.
+
+Pure: time is a parameter.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+__all__ = ["Debounce"]
+
+_MOST: Final = 200  # written at once; some milliseconds of the event loop
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class _Wish(Generic[V]):
+    value: V
+    mark: object
+    due: float
+    earliest: float
+
+
+@dataclass(slots=True)
+class _Pace:
+    last: float
+    gap: float
+
+
+class Debounce(Generic[K, V]):
+    """Wishes by key. Seconds throughout.
+
+    Args:
+        shortest: between two writes of one key …
+        longest: … doubling up to this while the key keeps changing, and forgotten when it has been quiet for twice as long.
+    """
+
+    def __init__(self, *, shortest: float = 0.2, longest: float = 2.0) -> None:
+        self._shortest = shortest
+        self._longest = longest
+        self._wishes: dict[K, _Wish[V]] = {}
+        self._paces: dict[K, _Pace] = {}  # the one written longest ago first
+        self._under_way: set[K] = set()
+        self._heap: list[tuple[float, int, K]] = []  # an entry counts while it says what its wish says
+        self._pushed = 0
+
+    def __len__(self) -> int:
+        return len(self._wishes)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._wishes
+
+    def wish(self, key: K, value: V, now: float, *, hold: float = 0.0, mark: object = None, is_urgent: bool = False) -> None:
+        """Let `value` be written for `key` once it has stood for `hold`; a wish with an equal `mark` keeps the time it began.
+
+        What is urgent keeps only the shortest distance to the last write.
+        """
+        wish = self._wishes.get(key)
+        if wish is not None and wish.mark == mark:
+            wish.value = value
+            due = max(wish.earliest, min(wish.due, now + hold))
+            if due != wish.due:
+                wish.due = due
+                self._push(key, due)
+            return
+        pace = self._paces.get(key)
+        earliest = now if pace is None else pace.last + (self._shortest if is_urgent else pace.gap)
+        due = max(now + hold, earliest)
+        self._wishes[key] = _Wish(value, mark, due, earliest)
+        self._push(key, due)
+
+    def begin(self, key: K) -> None:
+        """A write of `key` is under way: nothing is due for it until `end`, so that none overtakes another."""
+        self._under_way.add(key)
+
+    def end(self, key: K) -> None:
+        """The write of `key` was answered."""
+        self._under_way.discard(key)
+        wish = self._wishes.get(key)
+        if wish is not None:
+            self._push(key, wish.due)
+
+    def drop(self, key: K) -> None:
+        """Forget the wish for `key`: what is there is what should be."""
+        self._wishes.pop(key, None)
+
+    def due(self, now: float) -> list[tuple[K, V]]:
+        """Take out what is to be written now, at most a few hundred at once."""
+        ready: list[tuple[K, V]] = []
+        while len(ready) < _MOST and (first := self._first()) is not None and first[0] <= now:
+            heapq.heappop(self._heap)
+            key = first[2]
+            ready.append((key, self._wishes.pop(key).value))
+            pace = self._paces.pop(key, None)
+            busy = pace is not None and now - pace.last < 2 * self._longest
+            gap = min(2 * pace.gap, self._longest) if pace is not None and busy else self._shortest
+            self._paces[key] = _Pace(now, gap)
+        return ready
+
+    def next_due(self) -> float | None:
+        """When the next wish is due; None if there is none, or only such as wait for `end`."""
+        first = self._first()
+        return None if first is None else first[0]
+
+    def forget_quiet(self, now: float) -> None:
+        """Forget the pace of keys that have been quiet for long."""
+        while self._paces:
+            key = next(iter(self._paces))
+            if now - self._paces[key].last < 2 * self._longest:
+                return
+            del self._paces[key]
+
+    def _push(self, key: K, due: float) -> None:
+        self._pushed += 1
+        heapq.heappush(self._heap, (due, self._pushed, key))
+
+    def _first(self) -> tuple[float, int, K] | None:
+        """The entry that is due first, of a wish that may be written; entries that no longer count are dropped."""
+        while self._heap:
+            due, _, key = self._heap[0]
+            wish = self._wishes.get(key)
+            if wish is not None and wish.due == due and key not in self._under_way:
+                return self._heap[0]
+            heapq.heappop(self._heap)
+        return None

@@ -1,0 +1,108 @@
+"""Collecting measurements in the background, from where the configuration's section `metrics` says."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import aiohttp
+import structlog
+
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import KubeError
+from pyroclast.resources import durations
+from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.session.ports import NodeUsage
+from pyroclast_scheduler.shell.usage import adaptor, elasticsearch, prometheus
+from pyroclast_scheduler.shell.usage.sources import BadAnswer, Measured, Source
+
+__all__ = ["Collector"]
+
+log = structlog.get_logger()
+
+_WINDOW: Final = "10m"
+_DEFAULT_SECONDS: Final = 30.0
+_PATIENCE_SECONDS: Final = 60.0
+_IDLE_SECONDS: Final = 5.0
+
+
+class Collector:
+    """The last measurements of all nodes. `configuration`: the one in force, read again before each collection.
+
+    What was measured last stays when a source fails; whoever uses it sees by `measured` how old it is.
+    """
+
+    def __init__(
+        self, client: Client, configuration: Callable[[], Configuration], *, now: Callable[[], float] = time.time
+    ) -> None:
+        self._client = client
+        self._configuration = configuration
+        self._now = now
+        self._usage: Mapping[str, NodeUsage] = {}
+        self._trouble = ""
+
+    def usage(self) -> Mapping[str, NodeUsage]:
+        """By name of the node; empty while nothing was measured."""
+        return self._usage
+
+    async def run(self) -> None:
+        """Collect again and again, until cancelled."""
+        while True:
+            settings = self._configuration().metrics
+            if settings.get("type"):
+                await self.collect()
+            elif self._usage:
+                self._usage = {}
+            await asyncio.sleep(_interval(settings) if settings.get("type") else _IDLE_SECONDS)
+
+    async def collect(self) -> None:
+        """Ask once; what goes wrong is logged when it begins, changes or ends."""
+        settings = self._configuration().metrics
+        trouble = ""
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                measured = await self._measured(settings)
+            self._usage = _usage(measured, self._now())
+        except (BadAnswer, KubeError, aiohttp.ClientError, OSError, ValueError) as error:
+            trouble = str(error) or type(error).__name__
+        if trouble != self._trouble:
+            self._trouble = trouble
+            if trouble:
+                log.warning("usage.not_measured", source=settings.get("type"), error=trouble)
+            else:
+                log.info("usage.measured_again", source=settings.get("type"), nodes=len(self._usage))
+
+    async def _measured(self, settings: Mapping[str, str]) -> Measured:
+        kind = settings["type"]
+        if kind == "prometheus_adaptor":
+            return await adaptor.measured(self._client)
+        source = _SOURCES.get(kind)
+        if source is None:
+            raise BadAnswer(
+                f"metrics.type {kind!r} is unknown (there are: {', '.join(sorted([*_SOURCES, 'prometheus_adaptor']))})"
+            )
+        if not settings.get("address"):
+            raise BadAnswer("metrics.address is missing")
+        async with aiohttp.ClientSession() as session:
+            return await source(session, settings)
+
+
+_SOURCES: Final[Mapping[str, Source]] = {"elasticsearch": elasticsearch.measured, "prometheus": prometheus.measured}
+
+
+def _usage(measured: Measured, now: float) -> dict[str, NodeUsage]:
+    cpu, memory = measured
+    return {
+        name: NodeUsage({_WINDOW: cpu.get(name, 0.0)}, {_WINDOW: memory.get(name, 0.0)}, now)
+        for name in cpu.keys() | memory.keys()
+    }
+
+
+def _interval(settings: Mapping[str, str]) -> float:
+    try:
+        seconds = durations.nanoseconds(settings.get("interval", "")) / 1e9
+    except durations.DurationError:
+        return _DEFAULT_SECONDS
+    return seconds if seconds > 0 else _DEFAULT_SECONDS

@@ -1,0 +1,61 @@
+"""Measurements from Elasticsearch, as Metricbeat leaves them there: one search for all nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import aiohttp
+
+from pyroclast_scheduler.shell.usage.sources import BadAnswer, Measured, asked, number
+
+__all__ = ["measured", "read"]
+
+_INDEX: Final = "metricbeat-*"
+_HOST: Final = "host.hostname"
+_NODES: Final = 10_000
+
+
+async def measured(session: aiohttp.ClientSession, settings: Mapping[str, str]) -> Measured:
+    """The averages of ten minutes. Settings `elasticsearch.index`, `.username`, `.password` and `.hostnameFieldName`.
+
+    Raises:
+        BadAnswer: see `sources.asked`.
+    """
+    user = settings.get("elasticsearch.username")
+    headers = {"Authorization": aiohttp.encode_basic_auth(user, settings.get("elasticsearch.password", ""))} if user else {}
+    index, host = settings.get("elasticsearch.index") or _INDEX, settings.get("elasticsearch.hostnameFieldName") or _HOST
+    return read(await asked(session, settings, f"/{index}/_search", json=_query(host), headers=headers))
+
+
+def _query(host: str) -> dict[str, Any]:
+    averages = {
+        "cpu": {"avg": {"field": "host.cpu.usage"}},
+        "memory": {"avg": {"field": "system.memory.actual.used.pct"}},
+    }
+    return {
+        "size": 0,
+        "query": {"range": {"@timestamp": {"gte": "now-10m"}}},
+        "aggs": {"nodes": {"terms": {"field": host, "size": _NODES}, "aggs": averages}},
+    }
+
+
+def read(answer: Mapping[str, Any]) -> Measured:
+    """Percents by node; entries that make no sense are passed over.
+
+    Raises:
+        BadAnswer: the answer has another form.
+    """
+    try:
+        buckets = answer["aggregations"]["nodes"]["buckets"]
+        rows = [(str(each["key"]), each) for each in buckets]
+    except (TypeError, KeyError):
+        raise BadAnswer("the search answered no averages by node") from None
+    found: Measured = {}, {}
+    for name, row in rows:
+        for kind, values in zip(("cpu", "memory"), found, strict=True):
+            average = row.get(kind)
+            value = number(average.get("value")) if isinstance(average, dict) else None
+            if value is not None:
+                values[name] = value * 100
+    return found

@@ -1,0 +1,58 @@
+"""What sources of measurements have in common: how they are asked, and what they answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import aiohttp
+import orjson
+
+__all__ = ["BadAnswer", "Measured", "Source", "asked", "number"]
+
+Measured = tuple[dict[str, float], dict[str, float]]
+"""Cpu and memory in percent of what the node has, by name of the node."""
+
+Source = Callable[[aiohttp.ClientSession, Mapping[str, str]], Awaitable[Measured]]
+
+_LARGEST: Final = 100 << 20
+"""Bytes of an answer."""
+
+
+class BadAnswer(Exception):
+    """A source gave nothing that can be used; the message says why."""
+
+
+async def asked(session: aiohttp.ClientSession, settings: Mapping[str, str], path: str, **request: Any) -> dict[str, Any]:  # noqa: ANN401 - aiohttp's
+    """The JSON object that a POST to `address` + `path` answers; `tls.insecureSkipVerify`: "true" trusts any certificate.
+
+    Raises:
+        BadAnswer: no success, or something else than a JSON object.
+    """
+    url = settings["address"].rstrip("/") + path
+    verify = settings.get("tls.insecureSkipVerify", "").lower() != "true"
+    async with session.post(url, ssl=verify, **request) as response:
+        body = bytearray()
+        async for chunk in response.content.iter_chunked(1 << 16):
+            body += chunk
+            if len(body) > _LARGEST:
+                raise BadAnswer(f"{url} answered more than {_LARGEST >> 20} MiB")
+        if response.status != 200:
+            raise BadAnswer(f"{url} answered {response.status} {response.reason}")
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadAnswer(f"{url}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise BadAnswer(f"{url} answered no JSON object")
+    return found
+
+
+def number(value: object) -> float | None:
+    """A finite number, also as text; None for anything else."""
+    try:
+        found = float(value) if isinstance(value, str | int | float) else math.nan
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
