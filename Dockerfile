@@ -1,22 +1,24 @@
 # syntax=docker/dockerfile:1
-# One target for each program: admission, job-controller, jobflow-controller, scheduler, standalone.
+# One target for each service: admission, job-controller, jobflow-controller, scheduler.
 #   docker build --target scheduler --tag pyroclast/scheduler .
+# For an image of which every byte is known name the base by its digest: --build-arg PYTHON=python:3.13-slim@sha256:…
+# For two architectures: docker buildx build --platform linux/amd64,linux/arm64 --sbom=true --provenance=true …
 ARG PYTHON=python:3.13-slim
 
-# Everything is installed into one environment, by exact versions and hashes; the pip that does it stays behind in this stage.
+# Everything is installed into one environment, by exact versions and hashes, also what builds our own wheel; the pip that does it stays
+# behind in this stage. packages.json says what there is in the end: names, versions, licences.
 FROM ${PYTHON} AS build
 WORKDIR /src
-RUN python -m venv --without-pip /opt/pyroclast
-COPY requirements.lock requirements-dev.lock ./
-RUN pip --no-cache-dir --python /opt/pyroclast/bin/python install --require-hashes --requirement requirements.lock
+COPY requirements.lock requirements-build.lock ./
+RUN python -m venv --without-pip /opt/pyroclast \
+    && pip --no-cache-dir --python /opt/pyroclast/bin/python install --require-hashes --requirement requirements.lock \
+    && pip --no-cache-dir install --require-hashes --requirement requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY libs libs
 COPY services services
-COPY charts charts
-COPY examples examples
-# The lock of the development tools also pins what builds the wheel.
-RUN sed 's/ *--hash=[^ ]*//g; s/ *\\$//' requirements-dev.lock > /tmp/constraints.txt \
-    && PIP_CONSTRAINT=/tmp/constraints.txt pip --no-cache-dir --python /opt/pyroclast/bin/python install --no-deps . \
+RUN pip --no-cache-dir wheel --no-deps --no-build-isolation --wheel-dir /tmp/wheels . \
+    && pip --no-cache-dir --python /opt/pyroclast/bin/python install --no-deps --no-index /tmp/wheels/*.whl \
+    && pip --python /opt/pyroclast/bin/python inspect > /opt/pyroclast/packages.json \
     && /opt/pyroclast/bin/python -m compileall -q /opt/pyroclast
 
 FROM ${PYTHON} AS runtime
@@ -26,7 +28,9 @@ ENV PATH=/opt/pyroclast/bin:$PATH \
     HOME=/tmp \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
+ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title=Pyroclast \
+      org.opencontainers.image.version=${VERSION} \
       org.opencontainers.image.description="A batch system for Kubernetes, compatible with the Volcano API" \
       org.opencontainers.image.licenses=Apache-2.0
 WORKDIR /tmp
@@ -48,6 +52,3 @@ ENTRYPOINT ["python", "-m", "pyroclast_jobflow_controller"]
 FROM runtime AS scheduler
 EXPOSE 8080
 ENTRYPOINT ["python", "-m", "pyroclast_scheduler"]
-
-FROM runtime AS standalone
-ENTRYPOINT ["python", "-m", "pyroclast_standalone"]

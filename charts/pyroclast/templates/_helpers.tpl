@@ -20,13 +20,76 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* Image of a program, from (root, value prefix). */}}
+{{/* Image of a program, from (root, value prefix); images of Volcano do not understand our arguments, so ours are taken for them. */}}
 {{- define "pyroclast.image" -}}
 {{- $root := index . 0 }}
 {{- $basic := $root.Values.basic }}
 {{- $name := get $basic (printf "%s_image_name" (index . 1)) }}
+{{- if hasPrefix "volcanosh/vc-" $name }}
+{{- $name = get (dict "admission" "pyroclast/admission" "controller" "pyroclast/job-controller" "jobflow" "pyroclast/jobflow-controller" "scheduler" "pyroclast/scheduler") (index . 1) }}
+{{- end }}
 {{- $tag := coalesce (get $basic (printf "%s_image_tag_version" (index . 1))) $basic.image_tag_version $root.Chart.AppVersion }}
 {{- with $basic.image_registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $name }}:{{ $tag }}
+{{- end }}
+
+{{/* Text of the configuration of a program, from (root, key): the override, else the file of this chart. */}}
+{{- define "pyroclast.configuration" -}}
+{{- $root := index . 0 }}
+{{- $key := index . 1 }}
+{{- $file := get $root.Values.basic (printf "%s_config_file" $key) }}
+{{- $text := get $root.Values.custom (printf "%s_config_override" $key) }}
+{{- if not $text }}
+{{- $text = $root.Files.Get $file }}
+{{- if not $text }}
+{{- $files := list }}
+{{- range $path, $_ := $root.Files.Glob "config/*" }}
+{{- $files = append $files $path }}
+{{- end }}
+{{- fail (printf "basic.%s_config_file is %q, which is no file of this chart; name one of %s, or give the text in custom.%s_config_override" $key $file (join ", " $files) $key) }}
+{{- end }}
+{{- end }}
+{{- $text }}
+{{- end }}
+
+{{/* Flags that every program takes, as a list in YAML, from (root, key). */}}
+{{- define "pyroclast.commonArgs" -}}
+{{- $custom := (index . 0).Values.custom }}
+{{- $level := get $custom (printf "%s_log_level" (index . 1)) | toString }}
+- --enable-healthz=true
+- --healthz-address={{ $custom.bind_address }}:11251
+- --log-format=json
+{{- if regexMatch "^[0-9]+$" $level }}
+- -v={{ $level }}
+{{- else }}
+- --log-level={{ default $custom.log_level $level }}
+{{- end }}
+{{- with $custom.otel_endpoint }}
+- --otel-endpoint={{ . }}
+{{- end }}
+{{- with get $custom (printf "%s_extra_args" (index . 1)) }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Name of the Lease of a service, from (root, key). */}}
+{{- define "pyroclast.lease" -}}
+{{- $names := dict "controller" "vc-controller-manager" "jobflow" "pyroclast-jobflow-controller" "scheduler" "volcano" }}
+{{- default (get $names (index . 1)) (get (index . 0).Values.custom (printf "%s_lease_name" (index . 1))) }}
+{{- end }}
+
+{{/* Flags of a service that elects who works, as a list in YAML, from (root, key, prefix of the API limits). */}}
+{{- define "pyroclast.electionArgs" -}}
+{{- $root := index . 0 }}
+{{- $custom := $root.Values.custom }}
+- --leader-elect={{ $custom.leader_elect_enable }}
+- --leader-elect-resource-namespace={{ $root.Release.Namespace }}
+- --leader-elect-resource-name={{ include "pyroclast.lease" (list $root (index . 1)) }}
+{{- $shards := get $custom (printf "%s_shards" (index . 1)) | int }}
+{{- if gt $shards 1 }}
+- --leader-elect-shards={{ $shards }}
+{{- end }}
+- --kube-api-qps={{ get $custom (printf "%s_kube_api_qps" (index . 2)) }}
+- --kube-api-burst={{ get $custom (printf "%s_kube_api_burst" (index . 2)) }}
 {{- end }}
 
 {{/* ServiceAccount and what it may do in the cluster and in the namespace of the release, from a dict: root, name, cluster, namespace. */}}

@@ -1,13 +1,16 @@
 {{/*
 Deployment and Service of a program, from a dict:
-  root, name (of the ServiceAccount and the Deployment), app (label), key (prefix of its values)
+  root, name (of the ServiceAccount and the Deployment), module (that is run), app (label), key (prefix of its values)
   container (its name), args, mounts, volumes (lists), annotations (a dict)
   port (of what it serves besides metrics, 0 for nothing), servicePort; metricsPort (0 when they are switched off)
+  pause (seconds between the decision that a pod ends and its SIGTERM, in which callers learn of it; 0 for none)
+with as many replicas as asked for, kept apart and from going together.
 */}}
 {{- define "pyroclast.workload" -}}
 {{- $root := .root }}
 {{- $custom := $root.Values.custom }}
 {{- $key := .key }}
+{{- $replicas := int (get $custom (printf "%s_replicas" $key)) }}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -20,7 +23,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
-  replicas: {{ get $custom (printf "%s_replicas" $key) }}
+  replicas: {{ $replicas }}
   selector:
     matchLabels:
       app: {{ .app }}
@@ -40,6 +43,19 @@ spec:
       serviceAccountName: {{ .name }}
       priorityClassName: system-cluster-critical
       enableServiceLinks: false
+      # the pause, the 30 s in which a program ends its work, and a little
+      terminationGracePeriodSeconds: {{ add 35 .pause }}
+      {{- if and (gt $replicas 1) $custom.topology_spread }}
+      topologySpreadConstraints:
+      - maxSkew: 1
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: {{ $custom.topology_spread }}
+        labelSelector:
+          matchLabels:
+            app: {{ .app }}
+            app.kubernetes.io/instance: {{ $root.Release.Name }}
+        matchLabelKeys: [pod-template-hash]
+      {{- end }}
       {{- with $root.Values.basic.image_pull_secret }}
       imagePullSecrets:
       - name: {{ . }}
@@ -60,19 +76,24 @@ spec:
       - name: {{ .container }}
         image: {{ include "pyroclast.image" (list $root $key) }}
         imagePullPolicy: {{ $root.Values.basic.image_pull_policy }}
+        command: [python, -m, {{ .module }}]
         args:
         {{- toYaml .args | nindent 8 }}
-        - --enable-healthz=true
-        - --healthz-address=:11251
-        - --log-format=json
-        - --log-level={{ $custom.log_level }}
+        {{- include "pyroclast.commonArgs" (list $root $key) | trim | nindent 8 }}
         env:
         - name: KUBE_POD_NAMESPACE
           valueFrom:
             fieldRef:
               fieldPath: metadata.namespace
+        - name: POD_IP
+          valueFrom:
+            fieldRef:
+              fieldPath: status.podIP
         - name: HELM_RELEASE_NAME
           value: {{ $root.Release.Name }}
+        {{- with concat (default list $custom.default_env) (default list (get $custom (printf "%s_env" $key))) }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
         ports:
         - name: healthz
           containerPort: 11251
@@ -83,6 +104,12 @@ spec:
         {{- if .metricsPort }}
         - name: metrics
           containerPort: {{ .metricsPort }}
+        {{- end }}
+        {{- with .pause }}
+        lifecycle:
+          preStop:
+            sleep:
+              seconds: {{ . }}
         {{- end }}
         livenessProbe:
           httpGet:
@@ -111,11 +138,30 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
       volumes:
+      # keys are written here for a moment: memory, no disk
       - name: tmp
-        emptyDir: {}
+        emptyDir: {medium: Memory, sizeLimit: 16Mi}
       {{- with .volumes }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
+{{- if and (gt $replicas 1) $custom.pdb_enable }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ .name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    app: {{ .app }}
+    {{- include "pyroclast.labels" $root | nindent 4 }}
+spec:
+  maxUnavailable: 1
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      app: {{ .app }}
+      app.kubernetes.io/instance: {{ $root.Release.Name }}
+{{- end }}
 {{- if or .port .metricsPort }}
 ---
 apiVersion: v1
