@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast.runtime import memory
+from pyroclast.runtime.listener import Listener
 from pyroclast.runtime.tls import ServingTls
 from pyroclast_admission.certificates.material import Material
 from pyroclast_admission.certificates.plan import Policy, Step
@@ -96,17 +96,11 @@ class Serving:
     material: Material
     engine: Engine
     overload: Overload
-    _runner: web.ServerRunner
+    _listener: Listener
 
     async def kill(self) -> None:
         """Be gone at once, as after SIGKILL: nothing is answered any more, every connection breaks."""
-        for site in list(self._runner.sites):
-            await site.stop()
-        server = self._runner.server
-        assert server is not None
-        for connection in server.connections:
-            if connection.transport is not None:
-                connection.transport.abort()
+        self._listener.abort()
 
 
 @asynccontextmanager
@@ -125,7 +119,7 @@ async def serving(state: Known | None = None, *, material: Material | None = Non
     server = WebhookServer(engine, metrics, tls.context)
     await server.start("127.0.0.1", 0)
     try:
-        yield Serving(server.port, tls, material, engine, overload, server.runner)
+        yield Serving(server.port, tls, material, engine, overload, server.listener)
     finally:
         await server.stop()
 

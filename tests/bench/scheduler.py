@@ -21,9 +21,10 @@ from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.framework.configuration import parse
-from pyroclast_scheduler.framework.outcome import Commit
-from pyroclast_scheduler.framework.session import Ports, Session
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.outcome import Commit
+from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.session.session import Session
 
 CHART = """
 actions: "enqueue, allocate, backfill"

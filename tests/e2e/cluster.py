@@ -85,10 +85,10 @@ class Cluster:
         found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "-o", "json"))
         return found
 
-    def audit(self) -> list[dict[str, Any]]:
-        """All finished requests so far, in order."""
+    def audit(self, *, stage: str = "ResponseComplete") -> list[dict[str, Any]]:
+        """All finished requests so far, in order; `stage` "ResponseStarted": all watches that began."""
         events = [json.loads(line) for line in self.audit_log.read_text().splitlines() if line.strip().endswith("}")]
-        return [event for event in events if event.get("stage") == "ResponseComplete"]
+        return [event for event in events if event.get("stage") == stage]
 
     def was_ready(self, timestamp: str) -> bool:
         """Whether the API server knew all roles at a time of an audit event; the real one serves a moment before it does."""
@@ -143,9 +143,17 @@ def wait_until(holds: Callable[[], object], what: str, *, seconds: float = 60.0)
 
 
 @contextlib.contextmanager
-def running(control_plane: str, folder: Path, *, nodes: int) -> Iterator[Cluster]:
-    """A control plane, "embedded" or "real", with all services and simulated nodes; all its files are in `folder`."""
-    data = ["--data-dir", str(folder / "data"), "--nodes", str(nodes)]
+def running(
+    control_plane: str, folder: Path, *, nodes: int, mode: str = "simulated", prefix: str = "node-", scheduler: str = ""
+) -> Iterator[Cluster]:
+    """A control plane, "embedded" or "real", with all services and simulated nodes; all its files are in `folder`.
+
+    `mode` and `prefix` are those of the nodes; `scheduler` is the text of the scheduler's configuration; empty takes the default.
+    """
+    data = ["--data-dir", str(folder / "data"), "--nodes", str(nodes), "--node-mode", mode, "--node-prefix", prefix]
+    if scheduler:
+        (folder / "data").mkdir(parents=True)
+        (folder / "data" / "scheduler.conf").write_text(scheduler)
     if control_plane == "embedded":
         audit_log = folder / "audit.log"
         with started("embedded", folder / "data" / "kubeconfig", audit_log, [*data, "--audit-log", str(audit_log)]) as cluster:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.cluster import Cluster, started, wait_until
 from tests.e2e.test_first_light import job
+from tests.e2e.test_flows import entry, flow, template
 
 INVALID = "examples/invalid/queue-missing.yaml"
 
@@ -52,8 +55,36 @@ def test_port_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         done = pyroclast("up", "--data-dir", str(tmp_path / "data"), "--port", str(port))
+        detached = pyroclast("up", "--detach", "--data-dir", str(tmp_path / "data"), "--port", str(port))
+    for each in (done, detached):
+        assert each.returncode == 1
+        assert f"--port {port}: something listens there already; give a free port" in each.stderr
+        assert each.stderr.count("\n") == 1, each.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", ["run", "up"])
+def test_a_server_that_is_away(tmp_path: Path, verb: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = f"https://127.0.0.1:{listener.getsockname()[1]}"
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [context],
+        "current-context": "c",
+    }
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(config))
+    manifests = ["examples/gang.yaml"] if verb == "run" else []
+    home = tmp_path / "home"
+    done = pyroclast(verb, "--kubeconfig", str(kubeconfig), *manifests, XDG_DATA_HOME=str(home))
     assert done.returncode == 1
-    assert f"--port {port}: something listens there already; give a free port" in done.stderr
+    want = f"--kubeconfig {kubeconfig}: no API server answers at {server}; start it, or give another file"
+    assert done.stderr == f"pyroclast: {want}\n"
+    assert not home.exists()
 
 
 def test_a_damaged_data_directory(tmp_path: Path) -> None:
@@ -110,6 +141,60 @@ def test_run_ends_with_another_status_when_the_job_fails(cluster: Cluster, names
     done = pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
     assert done.returncode == 1, done.stdout
     assert "Terminated" in done.stdout
+
+
+def follow(cluster: Cluster, namespace: str, tmp_path: Path, *objects: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """`pyroclast run` with all `objects` in one file."""
+    placed = [{**each, "metadata": {**each["metadata"], "namespace": namespace}} for each in objects]
+    manifest = tmp_path / "objects.json"
+    manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": placed}))
+    return pyroclast("run", "--kubeconfig", str(cluster.kubeconfig), str(manifest))
+
+
+def test_run_follows_a_flow_as_a_tree(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    objects = [template("a"), template("b"), flow(entry("a"), entry("b", "a", **{"for": {"count": 2}}))]
+    done = follow(cluster, namespace, tmp_path, *objects)
+    assert done.returncode == 0, done.stdout + done.stderr
+    end = done.stdout[done.stdout.rindex(f"{namespace}/f  ") :]
+    assert re.match(rf"{namespace}/f  Succeed +2 of 2 entries completed\n", end)
+    branches = re.findall(r"^ {10}(.*?) {2,}Completed", end, re.MULTILINE)
+    assert branches == ["└─ a", "   └─ b", "      ├─ round 0", "      └─ round 1"]
+    again = follow(cluster, namespace, tmp_path, *objects)
+    assert "jobtemplates.flow.volcano.sh/a unchanged" in again.stdout
+    assert f"jobflow {namespace}/f is Succeed from an earlier run: replacing it" in again.stdout
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_run_tells_that_a_flow_failed(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    done = follow(cluster, namespace, tmp_path, template("a", "exit 3"), template("b"), flow(entry("a"), entry("b", "a")))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(rf"{namespace}/f  Failed +0 of 2 entries completed, 1 skipped\n", done.stdout)
+    assert re.search(r"└─ a +Failed ", done.stdout)
+
+
+def test_run_follows_a_pod_to_its_end(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    spec = {"schedulerName": "volcano", **template("t", "exit 4")["spec"]["tasks"][0]["template"]["spec"]}
+    done = follow(cluster, namespace, tmp_path, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(rf"{namespace}/p  Failed +container c ended with exit code 4\n", done.stdout)
+
+
+def test_run_refuses_unknown_fields_and_takes_flows_back(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    typo = {**template("b"), "specs": {}}
+    done = follow(cluster, namespace, tmp_path, template("a", "sleep 600"), flow(entry("a")), typo)
+    assert done.returncode == 1
+    assert 'strict decoding error: unknown field "specs" (what was created before it was deleted again: 2)' in done.stderr
+    wait_until(lambda: not cluster.kubectl("get", "jf,jt,vcjob", "-n", namespace, "-o", "name"), "all of it to go")
+
+
+def test_run_shows_warnings_and_what_has_no_end(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    spec = template("t")["spec"]
+    spec["tasks"][0]["template"]["spec"]["priorityClassName"] = "nobody"
+    cron = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": spec}}
+    made = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": cron}
+    done = follow(cluster, namespace, tmp_path, made)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "cronjobs.batch.volcano.sh/c makes Jobs until it is deleted: it has no end that could be followed" in done.stdout
 
 
 def test_crds_can_be_printed() -> None:

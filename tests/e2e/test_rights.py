@@ -17,9 +17,20 @@ PREFIX = "system:serviceaccount:pyroclast-system:pyroclast-"
 RARE = {
     "controllers": {
         ("", "persistentvolumeclaims", "get"): "asked after a create whose answer was lost",
+        ("apps", "replicasets", "get"): "asked about the owner of a pod that is seen before it",
+        ("apps", "statefulsets", "get"): "asked about the owner of a pod that is seen before it",
+        ("batch", "jobs", "get"): "asked about the owner of a pod that is seen before it",
+        ("batch.volcano.sh", "jobs", "get"): "asked by a CronJob whose Job is there already",
         ("scheduling.volcano.sh", "podgroups", "get"): "asked after a create whose answer was lost",
     },
-    "scheduler": {("", "pods", "get"): "asked after a bind whose answer was lost"},
+    "jobflow": {("batch.volcano.sh", "jobs", "get"): "asked after a create whose answer was lost"},
+    "scheduler": {
+        ("", "pods", "get"): "asked after a bind whose answer was lost",
+        ("resource.k8s.io", "resourceclaims/binding", "patch"): "asked of whoever writes the status of a claim",
+        ("", "persistentvolumes", "patch"): "asked when a claim gets a volume that is there, and no controller was faster",
+        ("custom.metrics.k8s.io", "nodes/node_cpu_usage_avg", "get"): "asked where an adaptor serves measurements",
+        ("custom.metrics.k8s.io", "nodes/node_memory_usage_avg", "get"): "asked where an adaptor serves measurements",
+    },
 }
 """Rights for what no test can bring about at will, and why they are needed."""
 
@@ -30,15 +41,15 @@ Right = tuple[str, str, str]  # group, resource or resource/subresource, verb
 
 def used(cluster: Cluster, account: str) -> set[Right]:
     rights = set()
-    for event in cluster.audit():
+    for event in [*cluster.audit(), *cluster.audit(stage="ResponseStarted")]:
         reference = event.get("objectRef")
         if event["user"]["username"] != PREFIX + account or not reference:
             continue
         resource = "/".join(filter(None, [reference["resource"], reference.get("subresource")]))
         group = reference.get("apiGroup", "")
         rights.add((group, resource, event["verb"]))
-        if event["verb"] == "list":
-            rights.add((group, resource, "watch"))  # an informer goes on to watch, which is logged when it ends
+        if event["verb"] == "watch" and "sendInitialEvents" in event["requestURI"]:
+            rights.add((group, resource, "list"))  # what a server without streaming lists is asked for
     return rights
 
 

@@ -20,10 +20,9 @@ from tests.e2e.conformance.stateful_setup import set_up
 ASK_SECONDS = 120.0
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize(
-    ("sequences", "steps"), [pytest.param(20, 20, id="few"), pytest.param(1000, 50, id="many", marks=pytest.mark.soak)]
-)
+@pytest.mark.parametrize(("sequences", "steps"), [(20, 20), (1000, 50)], ids=["few", "many"])
 async def test_random_writes_are_answered_the_same(
     pair: Pair,  # noqa: F811
     tmp_path: Path,

@@ -65,11 +65,23 @@ REFUSED = {
             "f",
             {"flows": [{"name": "a", "dependsOn": {"targets": ["b"]}}, {"name": "b", "dependsOn": {"targets": ["a"]}}]},
         ),
-        ['The JobFlow "f" is invalid: spec.flows[0].dependsOn.targets', "jobflow Flow is not DAG; a waits for b waits for a"],
+        ['The JobFlow "f" is invalid: spec.flows[0].dependsOn.targets', "jobflow Flow is not DAG; a → b → a"],
     ),
     "/jobtemplates/validate": (
         manifest("flow.volcano.sh/v1alpha1", "JobTemplate", "t", {**JOB_SPEC, "minAvailable": 5}),
         ['The JobTemplate "t" is invalid: spec.minAvailable: Invalid value: 5'],
+    ),
+    "/commands/validate": (
+        json.dumps(
+            {
+                "apiVersion": "bus.volcano.sh/v1alpha1",
+                "kind": "Command",
+                "metadata": {"name": "c"},
+                "action": "Explode",
+                "target": {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1"},
+            }
+        ),
+        ['The Command "c" is invalid: action: Unsupported value: "Explode": supported values: "AbortJob"'],
     ),
     "/pods/validate": (
         manifest(

@@ -13,7 +13,7 @@ from pyroclast.api import records
 
 NOW = 1_800_000_000.0
 NAMESPACE = "t"
-_NODE = {"pods", "labels", "taints", "unschedulable", "annotations", "used", "idle"}
+_NODE = {"images", "pods", "labels", "taints", "unschedulable", "annotations", "used", "idle"}
 
 
 def timestamp(seconds: float) -> str:
@@ -44,9 +44,14 @@ def node(row: list[Any]) -> records.Node:
     body = {
         "metadata": {"name": name, "uid": f"node-{name}", "labels": labels, "annotations": annotations},
         "spec": {"unschedulable": options.get("unschedulable", False), "taints": taints},
-        "status": {"allocatable": allocatable, "capacity": allocatable},
+        "status": {"allocatable": allocatable, "capacity": allocatable, "images": images(options)},
     }
     return msgspec.convert(body, records.Node)
+
+
+def images(options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """{name: size in MiB}."""
+    return [{"names": [name], "sizeBytes": size * 2**20} for name, size in (options.get("images") or {}).items()]
 
 
 def taint(text: str) -> dict[str, str]:
@@ -63,14 +68,17 @@ def queue(row: list[Any]) -> records.Queue:
             spec[key] = quantities(options[key])
     if options.get("guarantee") is not None:
         spec["guarantee"] = {"resource": quantities(options["guarantee"])}
-    for key in ("parent", "reclaimable"):
+    for key in ("parent", "reclaimable", "affinity"):
         if key in options:
             spec[key] = options[key]
+    annotations = dict(options.get("annotations", {}))
+    if "hier" in options:
+        annotations["volcano.sh/hierarchy"], annotations["volcano.sh/hierarchy-weights"] = options["hier"]
     body = {
         "metadata": {
             "name": name,
             "uid": name,
-            "annotations": options.get("annotations", {}),
+            "annotations": annotations,
             "creationTimestamp": created(options),
         },
         "spec": spec,
@@ -85,6 +93,49 @@ def priority_class(value: int) -> records.PriorityClass:
     )
 
 
+def resource_quota(hard: Mapping[str, Any], used: Mapping[str, Any]) -> records.ResourceQuota:
+    status = {"hard": quantities(hard), "used": quantities(used)}
+    return msgspec.convert({"metadata": {"namespace": NAMESPACE, "name": "quota"}, "status": status}, records.ResourceQuota)
+
+
+def disruption_budget(budget: Mapping[str, Any]) -> records.PodDisruptionBudget:
+    body = {
+        "metadata": {"namespace": NAMESPACE, "name": "budget"},
+        "spec": {"selector": {"matchLabels": budget["selector"]}},
+        "status": {"disruptionsAllowed": budget["allowed"]},
+    }
+    return msgspec.convert(body, records.PodDisruptionBudget)
+
+
+def hyper_node(name: str, tier: int, members: list[str], known: Mapping[str, Any], tier_name: str = "") -> records.HyperNode:
+    listed = [{"type": "HyperNode" if each in known else "Node", "selector": {"exactMatch": {"name": each}}} for each in members]
+    body = {"metadata": {"name": name, "uid": name}, "spec": {"tier": tier, "tierName": tier_name, "members": listed}}
+    return msgspec.convert(body, records.HyperNode)
+
+
+def topology(given: list[Any]) -> dict[str, Any]:
+    """[mode, highest tier]."""
+    found: dict[str, Any] = {"mode": given[0]}
+    if len(given) > 1 and isinstance(given[1], int):
+        found["highestTierAllowed"] = given[1]
+    return found
+
+
+def sub_group(number: int, row: list[Any]) -> dict[str, Any]:
+    """[label that splits, mode, tier, options]."""
+    options = next((each for each in row if isinstance(each, dict)), {})
+    labels = {"spec": "volcano.sh/task-spec", "inst": "volcano.sh/task-instance"}
+    made: dict[str, Any] = {
+        "name": f"policy-{number}",
+        "matchLabelKeys": [labels[row[0]]],
+        "subGroupSize": options.get("size", 1),
+        "minSubGroups": options.get("minSubGroups", 0),
+    }
+    if row[1] != "none":
+        made["networkTopology"] = topology([each for each in row[1:] if not isinstance(each, dict)])
+    return made
+
+
 def pod_group(row: list[Any]) -> records.PodGroup:
     name, queue_name, minimum, options = [*row, {}][:4]
     spec: dict[str, Any] = {"minMember": minimum, "queue": queue_name, "minTaskMember": options.get("roles") or {}}
@@ -92,6 +143,11 @@ def pod_group(row: list[Any]) -> records.PodGroup:
         spec["minResources"] = quantities(options["minRes"])
     if options.get("class") is not None:
         spec["priorityClassName"] = f"class-{options['class']}"
+    if options.get("topo"):
+        spec["networkTopology"] = topology(options["topo"])
+    if "topoName" in options:
+        spec["networkTopology"] = {"mode": "hard", "highestTierName": options["topoName"]}
+    spec["subGroupPolicy"] = [sub_group(number, each) for number, each in enumerate(options.get("sub") or [])]
     body = {
         "metadata": {
             "namespace": NAMESPACE,
@@ -117,16 +173,22 @@ def pod(row: list[Any]) -> records.Pod:
     for key, value in options.items():
         if "/" in key:
             requests[key] = str(value)
+    limits = {key: value for key, value in requests.items() if "/" in key}
     spec: dict[str, Any] = {
         "schedulerName": "volcano",
         "nodeName": "" if where == "-" else where,
         "nodeSelector": options.get("sel", {}),
-        "containers": [{"name": "c", "resources": {"requests": requests}, "ports": host_ports(options)}],
+        "containers": [container(requests, limits, options)],
         "tolerations": tolerations(options),
         "schedulingGates": [{"name": gate} for gate in options.get("gates", [])],
         "affinity": affinity(options),
         "topologySpreadConstraints": [spread(options["spread"])] if "spread" in options else [],
     }
+    spec["volumes"] = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in options.get("pvc", [])]
+    spec["volumes"] += [{"name": each, "ephemeral": {}} for each in options.get("ephemeral", [])]
+    if "claim" in options:
+        claim = options["claim"]
+        spec["resourceClaims"] = [{"name": "c", "resourceClaimName": f"{name}-claim" if " " in claim else claim}]
     if "prio" in options:
         spec["priority"] = options["prio"]
     if options.get("never"):
@@ -134,7 +196,7 @@ def pod(row: list[Any]) -> records.Pod:
     if "host" in options:
         spec["affinity"].setdefault("nodeAffinity", {})
     metadata: dict[str, Any] = {
-        "namespace": NAMESPACE,
+        "namespace": options.get("ns", NAMESPACE),
         "name": name,
         "uid": f"t-{name}",
         "labels": options.get("labels", {}),
@@ -143,8 +205,21 @@ def pod(row: list[Any]) -> records.Pod:
     }
     if options.get("releasing"):
         metadata["deletionTimestamp"] = timestamp(NOW)
-    status = {"phase": "Pending" if where == "-" else "Running", "nominatedNodeName": options.get("nominated", "")}
+    status: dict[str, Any] = {
+        "phase": options.get("phase", "Pending" if where == "-" else "Running"),
+        "nominatedNodeName": options.get("nominated", ""),
+    }
+    if "resized" in options:
+        has = {"cpu": str(options["resized"])}
+        status["containerStatuses"] = [{"name": "c", "resources": {"requests": has}, "allocatedResources": has}]
+    if "infeasible" in options:
+        status["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
     return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, records.Pod)
+
+
+def container(requests: Mapping[str, str], limits: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, Any]:
+    resources = {"requests": requests, "limits": limits}
+    return {"name": "c", "image": options.get("image", ""), "resources": resources, "ports": host_ports(options)}
 
 
 def host_ports(options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -189,8 +264,10 @@ def affinity(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pod_term(term: Mapping[str, Any]) -> dict[str, Any]:
-    labels = {key: value for key, value in term.items() if key != "key"}
-    return {"topologyKey": term["key"], "labelSelector": {"matchLabels": labels}}
+    special = {"key", "namespaceSelector", "namespaces", "matchLabelKeys", "mismatchLabelKeys"}
+    labels = {key: value for key, value in term.items() if key not in special}
+    extra = {key: value for key, value in term.items() if key in special - {"key"}}
+    return {"topologyKey": term["key"], "labelSelector": {"matchLabels": labels}, **extra}
 
 
 def spread(constraint: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,4 +276,5 @@ def spread(constraint: Mapping[str, Any]) -> dict[str, Any]:
         "maxSkew": constraint["maxSkew"],
         "whenUnsatisfiable": constraint["when"],
         "labelSelector": {"matchLabels": constraint["match"]},
+        **{key: value for key, value in constraint.items() if key in {"minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy"}},
     }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pyroclast_scheduler.framework.configuration import Configuration, PluginEntry
+from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 
 FLAGS = {
     "jobOrder": "enableJobOrder",
@@ -51,25 +52,36 @@ PROFILES: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).paren
 
 def profile_of(case: Mapping[str, Any]) -> Mapping[str, Any]:
     """The profile of a case: by name, written out, or given in pieces."""
-    profile = case.get("profile") or {}
+    profile = case.get("profile") or _usual(case)
     base = dict(PROFILES[profile]) if isinstance(profile, str) else dict(profile)
     base.update({key: case[key] for key in ("actions", "tiers", "actionArgs") if key in case})
     base.setdefault("actions", ["enqueue"])
     return base
 
 
-def configuration(
-    profile: Mapping[str, Any], *, use: list[str] | None = None, weights: Mapping[str, Any] | None = None
-) -> Configuration:
-    """The configuration that a profile stands for; `use` keeps only these plugins, `weights` are arguments of nodeorder."""
+def _usual(case: Mapping[str, Any]) -> str | dict[str, Any]:
+    """The profile of a case that names none: the one in its title, or that of its chapter."""
+    if found := re.search(r"\(profile (\w+)\)", case.get("title", "")):
+        return found[1]
+    return "HDRF" if "jobs" in case else "TOPO" if "hypernodes" in case else {}
+
+
+def configuration(profile: Mapping[str, Any], case: Mapping[str, Any]) -> Configuration:
+    """The configuration that a profile stands for in `case`.
+
+    `use` keeps only these plugins; `weights` are arguments of nodeorder; `L` is the level of capacity; `prio` adds priority.
+    """
+    use, weights = case.get("use"), case.get("weights") or {}
     tiers = tuple(
-        tuple(entry for listing in tier for entry in _entries(listing, weights or {}) if use is None or entry.name in use)
+        tuple(entry for listing in tier for entry in _entries(listing, weights, case) if use is None or entry.name in use)
         for tier in profile.get("tiers", [])
     )
+    if case.get("prio"):
+        tiers = ((*tiers[0], *_entries({"priority": ["jobOrder", "taskOrder"]}, {}, case)), *tiers[1:])
     return Configuration(tuple(profile["actions"]), tiers, profile.get("actionArgs", {}))
 
 
-def _entries(listing: Mapping[str, Any], weights: Mapping[str, Any]) -> list[PluginEntry]:
+def _entries(listing: Mapping[str, Any], weights: Mapping[str, Any], case: Mapping[str, Any]) -> list[PluginEntry]:
     found = []
     for head, flags in listing.items():
         name, _, text = head.partition("(")
@@ -79,5 +91,7 @@ def _entries(listing: Mapping[str, Any], weights: Mapping[str, Any]) -> list[Plu
             arguments[key] = yaml.safe_load(value)
         if name == "nodeorder" and weights:
             arguments |= {f"{each}.weight": 0 for each in SUB_SCORES} | dict(weights)
+        if name == "capacity" and "L" in case:
+            arguments["ancestorReclaimLevel"] = case["L"]
         found.append(PluginEntry(name, frozenset(FLAGS[flag] for flag in flags), arguments))
     return found

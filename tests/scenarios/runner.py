@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,17 +12,26 @@ import numpy as np
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.actions import backfill
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.framework.closing import close
-from pyroclast_scheduler.framework.configuration import Configuration
-from pyroclast_scheduler.framework.outcome import Commit, Outcome
-from pyroclast_scheduler.framework.session import Ports, Session, Shard
 from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.closing import close
+from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.session.outcome import Commit, Outcome
+from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.ports import Ports, Shard
+from pyroclast_scheduler.session.session import Session
 
-from . import objects
+from . import claims, objects, storage
 from .profiles import configuration, profile_of
 
 UNDERSTOOD = {
+    "L",
     "id",
+    "hypernodes",
+    "jobs",
+    "tierNames",
+    "victimFn",
+    "prio",
     "title",
     "src",
     "profile",
@@ -44,6 +53,16 @@ UNDERSTOOD = {
     "actions",
     "actionArgs",
     "subScores",
+    "volumes",
+    "claims",
+    "storageClasses",
+    "csiNodes",
+    "namespaces",
+    "devices",
+    "deviceClasses",
+    "deviceClaims",
+    "classSelector",
+    "services",
 }
 
 
@@ -67,6 +86,8 @@ class Seen:
     phases: dict[str, str] = field(default_factory=dict)
     conditions: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    writes: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
 
 
 def cases_of(case: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -84,11 +105,13 @@ def run(name: str, case: Mapping[str, Any]) -> Result:
     """Run a case that is a cluster and cycles over it."""
     result = Result(name)
     profile = profile_of(case)
-    settings = configuration(profile, use=case.get("use"), weights=case.get("weights"))
+    settings = configuration(profile, case)
     result.missing = missing(settings, case)
     if result.missing:
         return result
     cache = Cache()
+    if "queues" not in {*case, *(case.get("base") or {})}:
+        feed(cache, {"queues": [[name, {}] for name in sorted({row[1] for row in case.get("podgroups") or []})]})
     feed(cache, case.get("base") or {})
     feed(cache, case)
     if "backfillOrder" in (case.get("expect") or {}):
@@ -98,7 +121,7 @@ def run(name: str, case: Mapping[str, Any]) -> Result:
     for step in case.get("cycles") or [case]:
         if step is not case:
             feed(cache, step)
-            settings = configuration({**profile, "actions": step.get("actions", profile["actions"])}, use=case.get("use"))
+            settings = configuration({**profile, "actions": step.get("actions", profile["actions"])}, case)
         seen.binds, seen.evicted = {}, []
         cycle(cache, settings, seen, shard=shard_of(case))
         result.differences += judge(step.get("expect") or {}, seen, case)
@@ -109,13 +132,8 @@ def missing(settings: Configuration, case: Mapping[str, Any]) -> list[str]:
     """Actions, plugins and features that this case needs and that are not there."""
     actions, plugins = registry.actions(), registry.plugins()
     names = [f"action {name}" for name in settings.actions if name not in actions]
-    names += [f"plugin {entry.name}" for tier in settings.tiers for entry in tier if entry.name not in plugins]
-    if settings.action_arguments.get("preempt", {}).get("enableTopologyAwarePreemption"):
-        names.append("topology-aware preemption")
+    names += [f"plugin {entry.name}" for tier in settings.tiers for entry in tier if entry.name not in {*plugins, "fake"}]
     names += [f"table of {key}" for key in case if key not in UNDERSTOOD]
-    groups = (row for row in case.get("podgroups") or [] if len(row) > 3)
-    if any(row[3].get("sub") or row[3].get("topo") for row in groups):
-        names.append("sub-groups and topology")
     return sorted(set(names))
 
 
@@ -123,6 +141,11 @@ def feed(cache: Cache, tables: Mapping[str, Any]) -> None:
     """Put the objects of the tables into the cache."""
     for row in tables.get("nodes") or []:
         cache.node_changed(None, objects.node(row))
+    for name, (tier, members) in (tables.get("hypernodes") or {}).items():
+        tier_name = (tables.get("tierNames") or {}).get(tier, "")
+        cache.object_changed(None, objects.hyper_node(name, tier, members, tables["hypernodes"], tier_name))
+    for record in (*storage.of(tables), *claims.of(tables)):
+        cache.object_changed(None, record)
     for row in tables.get("queues") or []:
         cache.queue_changed(None, objects.queue(row))
     for row in tables.get("podgroups") or []:
@@ -132,6 +155,9 @@ def feed(cache: Cache, tables: Mapping[str, Any]) -> None:
         cache.group_changed(None, objects.pod_group(row))
     for row in tables.get("pods") or []:
         cache.pod_changed(None, objects.pod(row))
+    for name, job in (tables.get("jobs") or {}).items():
+        feed(cache, {"podgroups": [[name, job["queue"], 1]]})
+        feed(cache, {"pods": [[f"{name}-{number}", name, "-", *job["each"]] for number in range(job["pods"])]})
 
 
 def shard_of(case: Mapping[str, Any]) -> Shard | None:
@@ -144,7 +170,7 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, *, shard: Shard | N
     """One cycle; its binds and evictions are taken up by the cache, as the service does it."""
     commits: list[Commit] = []
     ports = Ports(objects.NOW, commits.append, shard=shard)
-    session = Session(cache.snapshot(), settings, registry.plugins(), ports, uid="session")
+    session = Session(cache.snapshot(), settings, {**registry.plugins(), "fake": LowPriority}, ports, uid="session")
     for name in settings.actions:
         registry.actions()[name](session, session.arguments_of(name))
     outcome: Outcome = close(session, timestamp=objects.timestamp(objects.NOW))
@@ -155,10 +181,14 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, *, shard: Shard | N
         for binds in commit.binds:
             for uid, node in binds.placed:
                 seen.binds[cache.tasks[uid].name] = node
+            storage.promise(cache, binds)
             problem = cache.assume_all(binds.placed)
             assert problem is None, problem
+    seen.writes |= storage.writes(commits)
+    seen.reasons |= {waiting.task.name: waiting.message for waiting in outcome.waiting}
     for key, status in outcome.statuses.items():
         cache.believe(key, status)
+    cache.rest(outcome.rests)
     for job in session.jobs.values():
         name = job.facts.name
         pipelined = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]
@@ -168,6 +198,17 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, *, shard: Shard | N
         status = outcome.statuses.get(job.facts.key, job.facts.group.status)
         seen.phases[name] = str(status.phase)
     seen.notes = [note.message for note in outcome.notes]
+
+
+class LowPriority:
+    """A plugin that wants all pods of priority 10 to go."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> Extensions:
+        del session
+        return Extensions(victim_tasks=lambda candidates: [each for each in candidates if each[1].facts.pod.spec.priority == 10])
 
 
 def backfill_order(cache: Cache, settings: Configuration, case: Mapping[str, Any]) -> list[str]:
@@ -184,6 +225,16 @@ def backfill_order(cache: Cache, settings: Configuration, case: Mapping[str, Any
     return [] if got == want else [f"order: got {got}, want {want}"]
 
 
+def compare_evictions(want: list[str] | str, seen: Seen, case: Mapping[str, Any], compare: Callable[..., None]) -> None:
+    """Evicted pods by name, or `N pods of JOB` where it does not matter which."""
+    if isinstance(want, str):
+        number, _, _, job = want.split()
+        owner = {row[0]: row[1] for row in case["pods"]}
+        compare("evict", [owner[pod] for pod in seen.evicted], [job] * int(number))
+    else:
+        compare("evict", sorted(seen.evicted), sorted(want))
+
+
 def judge(expect: Mapping[str, Any], seen: Seen, case: Mapping[str, Any]) -> list[str]:
     """What differs from what is expected."""
     found: list[str] = []
@@ -193,13 +244,30 @@ def judge(expect: Mapping[str, Any], seen: Seen, case: Mapping[str, Any]) -> lis
         if got != want:
             found.append(f"{what}: got {got}, want {want}")
 
-    if "bind" in expect or not {*expect} & {"binds", "bound", "oneOf", "sameZone", "atLeastOneOn"}:
+    if "bind" in expect or not {*expect} & {"binds", "bound", "perNode", "oneOf", "sameZone", "atLeastOneOn"}:
         compare("bind", seen.binds, expect.get("bind", {}))
-    compare("evict", sorted(seen.evicted), sorted(expect.get("evict", [])))
+    compare_evictions(expect.get("evict") or [], seen, case, compare)
     for key, want in expect.items():
         match key:
             case "bind" | "evict":
                 pass
+            case "perNode":
+                roles = {row[0]: row[5]["role"] for row in case["pods"]}
+                on: dict[str, list[str]] = {}
+                for pod, node in seen.binds.items():
+                    on.setdefault(node, []).append(roles[pod])
+                wrong = {node: sorted(found) for node, found in on.items() if sorted(found) != sorted(want["roles"])}
+                compare("roles on nodes", wrong, {})
+            case "writes":
+                compare("writes", seen.writes, want)
+            case "says":
+                wrong = {pod: seen.reasons.get(pod) for pod, text in want.items() if text not in seen.reasons.get(pod, "")}
+                compare("what pods say", wrong, {})
+            case "noCrash":
+                pass  # it has come this far
+            case "bound":
+                owner = {f"{job}-{number}": job for job, each in case["jobs"].items() for number in range(each["pods"])}
+                compare("bound per job", Counter(owner[pod] for pod in seen.binds), want)
             case "binds":
                 compare("number of binds", len(seen.binds), want)
             case "pipe":

@@ -24,6 +24,7 @@ def judge(found: dict[str, list[compare.Difference]]) -> list[str]:
     return wrong + [f"{case}: {path} does not differ any more" for case, path in sorted(known - seen) if case in found]
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 async def test_every_request_is_answered_as_a_real_server_does(pair: Pair, tmp_path: Path) -> None:
     found = {}
@@ -37,6 +38,7 @@ async def test_every_request_is_answered_as_a_real_server_does(pair: Pair, tmp_p
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 async def test_kubectl_prints_the_same(pair: Pair, tmp_path: Path) -> None:
     if not kubectl_is_there():

@@ -8,12 +8,18 @@ import ssl
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
+from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast.api.types import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS, Key
+from pyroclast.kube.certificates import Pem
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
 from pyroclast_admission.certificates import issue
@@ -33,8 +39,8 @@ def start(now: datetime = NOW, policy: Policy = POLICY) -> Material:
     return carry_out(Step.START_OVER, None, policy, now)
 
 
-def step_at(material: Material, now: datetime, policy: Policy = POLICY) -> Step:
-    return next_step(issue.inspect(material), policy, now)
+def step_at(material: Material, now: datetime, policy: Policy = POLICY, known_since: datetime | None = NOW) -> Step:
+    return next_step(issue.inspect(material), policy, now, known_since)
 
 
 def test_a_new_set_fits_together_and_stays() -> None:
@@ -71,6 +77,68 @@ def test_an_authority_is_replaced_with_an_overlap() -> None:
         now += policy.overlap + timedelta(seconds=1)
     assert steps == [Step.ADD_AUTHORITY, Step.ISSUE, Step.DROP_AUTHORITIES]
     assert step_at(material, now, policy) is Step.KEEP
+
+
+def test_an_authority_that_some_caller_was_not_seen_to_trust_serves_no_certificate() -> None:
+    policy = replace(POLICY, validity=POLICY.authority_validity)
+    now = NOW + policy.authority_validity * 2 / 3 + timedelta(minutes=1)
+    material = carry_out(Step.ADD_AUTHORITY, start(policy=policy), policy, now)
+    now += timedelta(days=1)
+    assert step_at(material, now, policy, known_since=None) is Step.KEEP
+    facts = issue.inspect(material)
+    assert facts is not None
+    assert next_time(facts, policy, None) > now
+    assert step_at(material, now, policy, known_since=now) is Step.KEEP  # just now: callers take it up in a moment
+    assert next_time(facts, policy, now) == now + policy.overlap
+    assert step_at(material, now + policy.overlap, policy, known_since=now) is Step.ISSUE
+    end = facts.serving.span.end
+    assert step_at(material, end, policy, known_since=None) is Step.ISSUE  # there is no other any more
+
+
+def foreign(kind: str) -> Material:
+    """What somebody else made with other tools."""
+    key: Any = {
+        "rsa": lambda: rsa.generate_private_key(65537, 2048),
+        "ed25519": ed25519.Ed25519PrivateKey.generate,
+        "dsa": lambda: dsa.generate_private_key(2048),
+    }.get(kind, lambda: ec.generate_private_key(ec.SECP384R1()))()
+    algorithm = None if kind == "ed25519" else hashes.SHA256()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "somebody")])
+    serving_key = ec.generate_private_key(ec.SECP256R1())
+
+    def certificate(subject: x509.Name, public: Any, *extensions: x509.ExtensionType) -> bytes:
+        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(name).public_key(public).serial_number(7)
+        builder = builder.not_valid_before(NOW - timedelta(days=1)).not_valid_after(NOW + timedelta(days=300))
+        for extension in extensions:
+            builder = builder.add_extension(extension, critical=False)
+        return builder.sign(key, algorithm).public_bytes(serialization.Encoding.PEM)
+
+    def pem(private: Any) -> bytes:
+        form, how = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        return private.private_bytes(serialization.Encoding.PEM, form, how)
+
+    constraints = [] if kind == "no authority" else [x509.BasicConstraints(ca=True, path_length=None)]
+    names = [] if kind == "no names" else [x509.SubjectAlternativeName([x509.DNSName("old.example")])]
+    return Material(
+        (certificate(name, key.public_key(), *constraints),),
+        pem(key),
+        certificate(x509.Name([]), serving_key.public_key(), *names),
+        pem(serving_key),
+    )
+
+
+@pytest.mark.parametrize("kind", ["rsa", "ed25519", "no names"])
+def test_an_authority_of_somebody_else_is_used(kind: str) -> None:
+    material = foreign(kind)
+    assert step_at(material, NOW) is Step.ISSUE  # for our names
+    issued = carry_out(Step.ISSUE, material, POLICY, NOW)
+    assert issued.authorities == material.authorities
+    assert step_at(issued, NOW) is Step.KEEP
+
+
+@pytest.mark.parametrize("kind", ["dsa", "no authority"])
+def test_an_authority_that_cannot_sign_is_started_over(kind: str) -> None:
+    assert step_at(foreign(kind), NOW) is Step.START_OVER
 
 
 @pytest.mark.parametrize(
@@ -130,7 +198,7 @@ def test_never_a_certificate_that_somebody_does_not_trust_yet_or_any_more(pauses
     facts = issue.inspect(material)
     assert facts is not None
     assert lag >= 0
-    assert next_time(facts, policy) > now - policy.overlap
+    assert next_time(facts, policy, NOW) > now - policy.overlap
 
 
 def _pair(served: Material, trusted: Material) -> dict[str, bytes]:
@@ -150,7 +218,7 @@ async def client(server: RunningServer) -> AsyncIterator[Client]:
 
 
 def keeper(client: Client, used: list[Material], policy: Policy = POLICY, now: datetime = NOW) -> CertificateKeeper:
-    return CertificateKeeper(client, SECRET, policy, now=lambda: now, use=used.append)
+    return CertificateKeeper(client, SECRET, policy, now=lambda: now, use=used.append, known_since=lambda _: NOW)
 
 
 async def test_replicas_that_start_at_once_agree(client: Client) -> None:
@@ -218,9 +286,12 @@ async def test_the_bundle_is_put_in_and_comes_back_when_it_is_lost(client: Clien
     tasks.append(asyncio.ensure_future(injector.run()))
     try:
         assert injector.pending() == "no certificates yet"
-        bundle = start().bundle
+        material = start()
+        bundle = material.bundle
         injector.tell(bundle)
         await until_told()
+        assert injector.known_since(material.authorities[0]) is not None
+        assert injector.known_since(start().authorities[0]) is None
         assert await bundles(MUTATING_WEBHOOKS, "ours-mutate") == [bundle.decode()] * 2
         await client.create(VALIDATING_WEBHOOKS, configuration("ValidatingWebhookConfiguration", "ours-validate"))
         found = await client.get(MUTATING_WEBHOOKS, Key("", "ours-mutate"))
@@ -243,3 +314,9 @@ def test_the_bundle_is_what_a_client_takes() -> None:
     material = carry_out(Step.ADD_AUTHORITY, start(), POLICY, NOW)
     context = ssl.create_default_context(cadata=material.bundle.decode())
     assert len(context.get_ca_certs()) >= 2
+
+
+def test_keys_are_not_shown() -> None:
+    material = start()
+    assert "PRIVATE" not in repr(material)
+    assert "PRIVATE" not in repr(Pem(data=material.key))

@@ -75,6 +75,7 @@ OBJECTS: dict[str, dict[str, Any]] = {
         "status": {"state": {"phase": "Running"}, "runningJobs": ["f-a"]},
     },
     "jobtemplates": {"metadata": {"name": "t"}, "spec": full_job(1)["spec"]},
+    "commands": {"metadata": {"name": "c"}, "action": "AbortJob", "target": {"kind": "Job", "name": "j", "uid": "1"}},
 }
 
 

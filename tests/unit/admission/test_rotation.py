@@ -19,6 +19,7 @@ from tests.bench.admission_server import Serving, policy, serving
 from tests.unit.admission.clients import review
 from tests.unit.rules.builders import job
 
+START = datetime(2026, 1, 1, tzinfo=UTC)
 VALID, INVALID = job(), job(queue="nowhere")
 
 
@@ -90,7 +91,7 @@ async def _run(seconds: float, per_second: float, *, kill: bool) -> Callers:
                 older, newer = newer, []
                 # each turn the clock jumps to the next step: the others have had the time in between to see the last one
                 now += settings.authority_validity * 2 / 3 if turn % 3 == 0 else settings.overlap + timedelta(seconds=1)
-                step = next_step(issue.inspect(material), settings, now)
+                step = next_step(issue.inspect(material), settings, now, known_since=START)
                 seen.append(step)
                 material = carry_out(step, material, settings, now)
                 _take(material, first, second, callers)

@@ -152,6 +152,7 @@ UNEXPECTED = {
     "/hypernodes/validate": "",
     "/jobflows/validate": "expect operation to be 'CREATE' or 'UPDATE'",
     "/jobtemplates/validate": "expect operation to be 'CREATE' or 'UPDATE'",
+    "/commands/validate": "",
 }
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from pyroclast_standalone.apiserver.persist import DamagedData, SqliteJournal
-from pyroclast_standalone.apiserver.running import running_server
+from pyroclast_standalone.apiserver.running import RunningServer, running_server
 
-from .conftest import CONFIG_MAPS, CRD, Api, client_of, config_map
+from .conftest import CONFIG_MAPS, CRD, PODS, Api, client_of, config_map, pod
 
 
 async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -32,6 +32,22 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
         async with api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion={last}") as watch:
             kind, error = await watch.next()
         assert (kind, error["code"]) == ("ERROR", 410)
+
+
+async def test_what_works_in_the_background_adds_nothing_after_a_restart(tmp_path: Path) -> None:
+    claimed = [{"name": "v", "persistentVolumeClaim": {"claimName": "absent"}}]
+    async with running_server(tmp_path, in_memory=False) as server, client_of(server) as api:
+        await api.post(PODS, pod("plain"))
+        await api.post(PODS, pod("claiming", volumes=claimed))
+        await server.settle()
+        stored = _stored(server)
+    async with running_server(tmp_path, in_memory=False) as server, client_of(server) as api:
+        await server.settle()
+        assert _stored(server) == stored
+
+
+def _stored(server: RunningServer) -> dict[str, list[str]]:
+    return {each.name: list(each.keys()) for each in server.server.store.collections() if each.items}
 
 
 async def _start(directory: Path) -> tuple[asyncio.subprocess.Process, str]:

@@ -7,7 +7,9 @@ import json
 
 import pytest
 
-from .conftest import CONFIG_MAPS, CRD, PODS, Api, config_map, pod
+from pyroclast_standalone.apiserver.running import running_server
+
+from .conftest import CONFIG_MAPS, CRD, PODS, Api, client_of, config_map, pod
 
 WIDGETS = "/apis/example.org/v1/namespaces/default/widgets"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -205,6 +207,26 @@ async def test_scale_reads_and_writes_replicas_where_the_definition_says(api: Ap
     assert (await api.merge(f"{WIDGETS}/a/scale", {"spec": {"replicas": 5}})).body["spec"] == {"replicas": 5}
     assert (await api.get(f"{WIDGETS}/a")).body["spec"]["replicas"] == 5
     assert (await api.merge(f"{WIDGETS}/a/scale", {"spec": {"replicas": -1}})).code == 422
+
+
+async def test_who_scales_a_kind_of_many_parts_is_told_where_its_replicas_are(api: Api) -> None:
+    definition = json.loads(json.dumps(CRD))
+    (version,) = definition["spec"]["versions"]
+    del version["subresources"]["scale"]
+    task = {"type": "object", "properties": {"replicas": {"type": "integer"}}}
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] = {"tasks": {"type": "array", "items": task}}
+    await api.post(DEFINITIONS, definition)
+    await api.post(WIDGETS, {**widget("a"), "spec": {"tasks": []}})
+    refused = await api.get(f"{WIDGETS}/a/scale")
+    assert refused.code == 404
+    assert "kind Widget has no scale subresource; change spec.tasks[*].replicas" in refused.body["message"]
+
+
+async def test_a_pod_for_a_scheduler_that_does_not_run_is_warned_of() -> None:
+    async with running_server(schedulers=("volcano",)) as server, client_of(server) as api:
+        assert "no scheduler named" in (await api.post(PODS, pod("a"))).headers["Warning"]
+        assert "Warning" not in (await api.post(PODS, pod("b", schedulerName="volcano"))).headers
+        assert "Warning" not in (await api.post(PODS, pod("c", nodeName="n1"))).headers
 
 
 async def test_a_definition_that_changes_is_read_into_what_is_stored(api: Api) -> None:

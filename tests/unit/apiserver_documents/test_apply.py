@@ -85,16 +85,6 @@ def test_cleared_owners_stay_away_until_somebody_applies():
     assert owners(again) == {("m2", "Apply"): [".data.b"], ("before-first-apply", "Update"): [".data", ".data.a"]}
 
 
-def test_many_writers_are_folded():
-    live = config()
-    live["data"] = {}
-    managed_fields.track_update(live, None, CONFIG_MAP, manager="w0", api_version="v1", now=NOW)
-    for number in range(1, 15):
-        live = updated(live, f"w{number:02}", lambda new, number=number: new["data"].update({f"k{number}": "v"}))
-    assert len(live["metadata"]["managedFields"]) == managed_fields.MAX_UPDATERS
-    assert ("ancient-changes", "Update") in owners(live)
-
-
 def test_kubectl_may_take_over_what_it_applied_from_its_side():
     last = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"ns"},"data":{"a":"1"}}'
     live = config(a="1")

@@ -1,4 +1,4 @@
-"""Bodies and patterns as Go's encoding/json, sigs.k8s.io/yaml and regexp take them (`recorded/{json,yaml,patterns}.jsonl`)."""
+"""Bodies and patterns as Go's encoding/json, sigs.k8s.io/yaml and regexp take them; the words of refusals are ours."""
 
 from contextlib import suppress
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyroclast.resources.patterns import BadPattern, compile_pattern
 from pyroclast_standalone.apiserver.documents.errors import Undecodable, UnsupportedBody
-from pyroclast_standalone.apiserver.documents.patterns import BadPattern, compile_pattern
 from pyroclast_standalone.apiserver.documents.protobuf import decode
 from pyroclast_standalone.apiserver.documents.strict import parse_json, strict_message
 from pyroclast_standalone.apiserver.documents.yaml import parse_yaml
@@ -22,7 +22,7 @@ def test_json(entry):
     if "error" in entry:
         with pytest.raises(Undecodable) as refusal:
             parse_json(body)
-        assert refusal.value.message == entry["error"]
+        assert "\n" not in refusal.value.message
     else:
         assert parse_json(body)[0] == entry["value"]
 
@@ -33,7 +33,7 @@ def test_yaml(entry):
     if "error" in entry:
         with pytest.raises(Undecodable) as refusal:
             parse_yaml(body)
-        assert refusal.value.message == entry["error"]
+        assert "\n" not in refusal.value.message
     else:
         assert parse_yaml(body) == (entry["value"], entry["twice"])
 
@@ -43,7 +43,7 @@ def test_patterns(entry):
     if "error" in entry:
         with pytest.raises(BadPattern) as refusal:
             compile_pattern(entry["pattern"])
-        assert str(refusal.value) == entry["error"]
+        assert str(refusal.value).startswith("error parsing regexp: ")
     else:
         search = compile_pattern(entry["pattern"]).search
         texts = entry["matches"] + entry["others"]
@@ -69,7 +69,7 @@ def test_fields_given_twice():
 
 
 def test_deep_and_swelling_bodies_are_refused():
-    with pytest.raises(Undecodable, match="exceeded max depth"):
+    with pytest.raises(Undecodable, match="no JSON"):
         parse_json(b"[" * 100_000 + b"]" * 100_000)
     with pytest.raises(Undecodable):
         parse_yaml(b"[" * 100_000)
@@ -82,6 +82,13 @@ def test_uses_of_an_anchor_are_copies():
     value, _ = parse_yaml(b"a: &x {b: 1}\nc: *x\n")
     value["a"]["b"] = 2
     assert value["c"] == {"b": 1}
+
+
+@given(st.binary(max_size=60))
+def test_any_protobuf_is_read_or_refused(content):
+    envelope = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12" + bytes([len(content)]) + content
+    with suppress(Undecodable):
+        decode(envelope)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"k8s\0", b"k8s\0\x0a\x05abc", b"k8s\0\x0a\xff\xff\xff\xff"])

@@ -15,7 +15,6 @@ WIDGET = Served(
     "ws",
     namespaced=True,
     verbs=VERBS,
-    subresources=("status", "scale"),
     schema=cases.WIDGETS["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
 )
 
@@ -42,7 +41,6 @@ def test_patches_say_what_they_take():
     path = "/apis/recorded.example.org/v1/namespaces/{namespace}/ws/{name}"
     assert "application/strategic-merge-patch+json" not in operation(custom, path, "patch")["requestBody"]["content"]
     assert {"fieldValidation", "fieldManager"} <= parameters(custom, path, "patch")
-    assert f"{path}/status" in custom["paths"]
 
 
 def test_operations_name_their_kind_and_action():

@@ -7,8 +7,8 @@ import pytest
 
 from pyroclast_standalone.apiserver import kinds
 from pyroclast_standalone.apiserver.documents import managed_fields, protobuf, tables
-from pyroclast_standalone.apiserver.documents.durations import parse_time
 from pyroclast_standalone.apiserver.documents.errors import DocumentError, causes_of
+from pyroclast_standalone.times import parse_time
 from tests.unit.apiserver_documents import cases
 from tests.unit.apiserver_documents.conftest import address, recorded, settled
 

@@ -44,7 +44,7 @@ def render(helm: Path, *options: str) -> str:
 
 def rendered(helm: Path) -> str:
     """The content of the package data."""
-    return _HEAD + render(helm)
+    return _HEAD + render(helm, "--no-hooks")
 
 
 def main() -> None:

@@ -8,20 +8,12 @@ import yaml
 from pyroclast.api import crds
 from pyroclast.runtime.settings import parse
 from pyroclast_admission import handlers
-from pyroclast_admission.settings import AdmissionSettings
-from pyroclast_job_controller.settings import ControllerSettings
-from pyroclast_jobflow_controller.settings import JobFlowSettings
-from pyroclast_scheduler.settings import SchedulerSettings
 from tests.unit.chart import render, values_schema
 
 KEPT = [document for document in yaml.load_all(render.RENDERED.read_text(), yaml.CSafeLoader) if document]
-SETTINGS = {
-    "admission": AdmissionSettings,
-    "controllers": ControllerSettings,
-    "jobflow": JobFlowSettings,
-    "scheduler": SchedulerSettings,
-}
-PROGRAMS = tuple(SETTINGS)
+KEYS = {"admission": "admission", "controllers": "controller", "jobflow": "jobflow", "scheduler": "scheduler"}
+"""Programs, and the prefix of their values."""
+PROGRAMS = tuple(KEYS)
 
 
 def of_kind(documents, kind):
@@ -105,6 +97,7 @@ WEBHOOKS = {
     "/hypernodes/validate": ("validatehypernode.volcano.sh", "hypernodes", ["CREATE", "UPDATE"]),
     "/jobflows/validate": ("validatejobflow.volcano.sh", "jobflows", ["CREATE", "UPDATE", "DELETE"]),
     "/jobtemplates/validate": ("validatejobtemplate.volcano.sh", "jobtemplates", ["CREATE", "UPDATE", "DELETE"]),
+    "/commands/validate": ("validatecommand.volcano.sh", "commands", ["CREATE"]),
 }
 
 
@@ -144,8 +137,7 @@ def test_webhooks_are_reached_by_url_where_one_is_given(helm):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_can_be_left_out(helm, program):
-    switch = program.removesuffix("s") if program == "controllers" else program
-    left = rendered(helm, f"custom.{switch}_enable=false")
+    left = rendered(helm, f"custom.{KEYS[program]}_enable=false", "custom.vap_enable=true")
     names = {document["metadata"]["name"] for document in left}
     assert not [name for name in names if name.startswith(f"pyroclast-{program}")]
     if program == "admission":
@@ -162,7 +154,7 @@ def test_a_given_certificate_is_mounted_and_no_secret_is_written(helm):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_each_program_understands_its_arguments(program):
     (container,) = of_kind(KEPT, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"]
-    settings = parse(SETTINGS[program], container["args"], program)
+    settings = parse(values_schema.SETTINGS[KEYS[program]], container["args"], program)
     assert settings.enable_healthz
     assert settings.healthz_address == ":11251"
     assert settings.enable_metrics
@@ -178,7 +170,8 @@ def test_owners_may_be_named_where_that_takes_a_right(helm):
             for resource in rule["resources"]
         }
 
-    assert resources(rendered(helm, "custom.owner_references_enforced=true")) - resources(KEPT) == {"jobs/finalizers"}
+    more = resources(rendered(helm, "custom.owner_references_enforced=true")) - resources(KEPT)
+    assert more == {"jobs/finalizers", "cronjobs/finalizers", "hyperjobs/finalizers"}
 
 
 def test_values_reach_what_they_are_for(helm):
@@ -198,6 +191,14 @@ def test_values_reach_what_they_are_for(helm):
     (container,) = spec["template"]["spec"]["containers"]
     assert container["image"] == "registry.example.org/pyroclast/scheduler:7"
     assert "--scheduler-name=other" in container["args"]
+
+
+def test_job_plugins_of_others_are_named_to_webhook_and_policy(helm):
+    documents = rendered(helm, r"custom.job_plugins=stamp\, audit", "custom.vap_enable=true")
+    (container,) = of_kind(documents, "Deployment")["pyroclast-admission"]["spec"]["template"]["spec"]["containers"]
+    assert "--job-plugins=stamp,audit" in container["args"]
+    policy = of_kind(documents, "ValidatingAdmissionPolicy")["job-validation-policy"]
+    assert '+ ["stamp", "audit"]' in str(policy["spec"]["validations"])
 
 
 @pytest.mark.parametrize(

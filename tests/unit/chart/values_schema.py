@@ -1,25 +1,76 @@
 """Draws `values.schema.json` from `values.yaml`: types from the defaults, descriptions from the comments, limits from a table.
 
+Which further flags a program takes is read from its settings; what is taken but does nothing is in `files/ignored-values.yaml`.
+
 `python -m tests.unit.chart.values_schema` writes the file anew.
 """
 
 import json
 import re
+from typing import Any
 
 import yaml
 
+from pyroclast.runtime.settings import ServiceSettings
+from pyroclast_admission.settings import AdmissionSettings
+from pyroclast_job_controller.settings import ControllerSettings
+from pyroclast_jobflow_controller.settings import JobFlowSettings
+from pyroclast_scheduler.settings import SchedulerSettings
 from tests.unit.chart import render
 
 VALUES = render.CHART / "values.yaml"
 SCHEMA = render.CHART / "values.schema.json"
+IGNORED = render.CHART / "files" / "ignored-values.yaml"
+
+SETTINGS: dict[str, type[ServiceSettings]] = {
+    "admission": AdmissionSettings,
+    "controller": ControllerSettings,
+    "jobflow": JobFlowSettings,
+    "scheduler": SchedulerSettings,
+}
+# Flags behind which another value stands, or on which the rest of the chart relies: as further flags they would fight it.
+_OWN = (
+    "enable-healthz healthz-address enable-metrics listen-address log-format log-level otel-endpoint kube-api-qps kube-api-burst"
+)
+_ELECTION = "leader-elect leader-elect-resource-name leader-elect-resource-namespace leader-elect-shards lock-object-namespace"
+RESERVED = {
+    "admission": """port webhook-namespace webhook-service-name webhook-url webhook-secret-name enabled-admission admission-conf
+        tls-cert-file tls-private-key-file ca-cert-file certificate-validity ca-validity certificate-overlap metrics-address
+        max-queue-depth enable-root-queue-protection enable-queue-allocated-pods-check enable-flow-protection job-plugins
+        scheduler-name feature-gates""",
+    "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
+        sharding-configmap sharding-configmap-namespace controller-configmap""",
+    "jobflow": f"{_ELECTION} controllers",
+    "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners
+        scheduler-sharding-mode scheduler-sharding-name""",
+}
+# The admission service has no values for its limits to the API server.
+_ADMISSION_TOO = {"kube-api-qps", "kube-api-burst"}
 
 # What the default of a value does not tell, by a pattern of its path; the first that fits counts.
 LIMITS = [
     (r"webhook\.failurePolicy", {"enum": ["Fail", "Ignore"]}),
     (r"webhook\.certificates", {"enum": ["self-signed", "secret"]}),
     (r"webhook\.timeoutSeconds", {"type": "integer", "minimum": 1, "maximum": 30}),
+    (
+        r"webhook\.(certificate|ca)(Validity|Overlap)",
+        {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"},
+    ),
     (r"webhook\.url", {"type": "string", "pattern": "^(https://.+)?$"}),
     (r"custom\.log_level", {"enum": ["debug", "info", "warning", "error"]}),
+    (r"custom\..*_log_level", {"enum": ["", "debug", "info", "warning", "error", *range(11)]}),
+    (r"custom\.hypernode_controller_mode", {"enum": ["controller-manager", "standalone", "disabled"]}),
+    (r"custom\.scheduler_sharding_mode", {"enum": ["", "none", "hard", "soft", None]}),
+    (r"custom\.topology_spread", {"enum": ["", "ScheduleAnyway", "DoNotSchedule"]}),
+    (r"custom\.max_queue_depth", {"type": "integer", "minimum": 1}),
+    (r"custom\..*_shards", {"type": "integer", "minimum": 1, "maximum": 64}),
+    (
+        r"custom\..*_env",
+        {
+            "type": ["array", "null"],
+            "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
+        },
+    ),
     (r"custom\.enabled_admissions", {"type": "string", "pattern": "^( *(/[a-z]+/(mutate|validate)) *(,|$))*$"}),
     (r"custom\.scheduler_schedule_period", {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"}),
     (r"custom\..*_replicas", {"type": "integer", "minimum": 0}),
@@ -28,6 +79,8 @@ LIMITS = [
     (r"basic\.image_pull_policy", {"enum": ["Always", "IfNotPresent", "Never"]}),
     (r"basic\.admission_port", {"type": "integer", "minimum": 1, "maximum": 65535}),
     (r"basic\..*image_tag_version", {"type": ["string", "number"]}),
+    (r"monitoring\.interval", {"type": "string", "pattern": "^[0-9]+(s|m)$"}),
+    (r"test\.timeoutSeconds", {"type": "integer", "minimum": 1}),
     (r"service\.ipFamilyPolicy", {"enum": ["", "SingleStack", "PreferDualStack", "RequireDualStack"]}),
     (r"service\.ipFamilies", {"type": "array", "items": {"enum": ["IPv4", "IPv6"]}}),
 ]
@@ -39,23 +92,35 @@ def draw() -> str:
     text = VALUES.read_text()
     told = descriptions(text)
     sections = {section: _section(section, values, told) for section, values in yaml.safe_load(text).items()}
+    for path, ignored in yaml.safe_load(IGNORED.read_text()).items():
+        section, _, name = path.partition(".")
+        sections[section]["properties"][name] = {"description": f"Has no effect: {ignored['why']}."}
     sections["global"] = {"type": "object", "description": "Set by helm where another chart includes this one."}
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", **_closed(sections)}
     return json.dumps(schema, indent=2) + "\n"
 
 
-def _section(section: str, values: dict[str, object], told: dict[str, str]) -> dict[str, object]:
+def extra_flags(key: str) -> list[str]:
+    """The flags of a program that no other value sets."""
+    reserved = {*RESERVED[key].split(), *_OWN.split()} - (_ADMISSION_TOO if key == "admission" else set())
+    return sorted({name.replace("_", "-") for name in SETTINGS[key].model_fields} - reserved)
+
+
+def _section(section: str, values: dict[str, object], told: dict[str, str]) -> dict[str, Any]:
     paths = {name: f"{section}.{name}" for name in values}
     known = {name: {"description": told[path], **limits(path, values[name])} for name, path in paths.items()}
     return {"description": told[section], **_closed(known)}
 
 
-def _closed(properties: dict[str, object]) -> dict[str, object]:
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
 def limits(path: str, default: object) -> dict[str, object]:
     """What values there may be at `path`."""
+    if matched := re.fullmatch(r"custom\.(\w+)_extra_args", path):
+        flags = "|".join(extra_flags(matched[1]))
+        return {"type": ["array", "null"], "items": {"type": "string", "pattern": f"^--({flags})(=.*)?$"}}
     for pattern, found in LIMITS:
         if re.fullmatch(pattern, path):
             return found

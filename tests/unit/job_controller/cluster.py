@@ -8,19 +8,34 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from pyroclast.api.crds import custom_resource_definitions
-from pyroclast.api.types import COMMANDS, CRDS, JOBS, POD_GROUPS, PODS, QUEUES, Key
+from pyroclast.api.types import (
+    COLOCATION_CONFIGURATIONS,
+    COMMANDS,
+    CRDS,
+    CRON_JOBS,
+    HYPER_JOBS,
+    HYPER_NODES,
+    JOBS,
+    NODE_SHARDS,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+    Key,
+)
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.config import load_config
 from pyroclast.kube.errors import Conflict, KubeError, NotFound
 from pyroclast.kube.events import EventRecorder
-from pyroclast.kube.workers import run_workers
 from pyroclast.runtime.service import Service
-from pyroclast_job_controller.app import COMPONENT, build, make_shared
+from pyroclast_job_controller.app import COMPONENT, build, make_shared, work
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_standalone.apiserver.running import RunningServer, running_server
 
 STEP = 0.03
-KINDS = {kind.qualified for kind in (COMMANDS, JOBS, POD_GROUPS, QUEUES)}
+KINDS = {
+    kind.qualified
+    for kind in (COLOCATION_CONFIGURATIONS, COMMANDS, CRON_JOBS, HYPER_JOBS, HYPER_NODES, JOBS, NODE_SHARDS, POD_GROUPS, QUEUES)
+}
 """The custom kinds that the controller uses."""
 NS = "default"
 
@@ -31,8 +46,15 @@ class Cluster:
         self.holding: set[str] = set()
         """Pods that do not end by themselves."""
         self.admitting = True
+        self.idle = False
+        """Whether pods stay as they are."""
         self._controller: asyncio.Task[None] | None = None
+        self.shards: dict[int, asyncio.Task[None]] = {}
+        """The work on each shard that is led."""
+        self.take: Callable[[int], asyncio.Task[None]]
         self.service: Service | None = None
+        self.controller_client = client
+        """That of the controller, for faults of the way there and back."""
 
     # the controller
 
@@ -48,22 +70,27 @@ class Cluster:
             await asyncio.wait([self._controller])
             self._controller = None
 
+    async def give(self, shard: int) -> None:
+        """Another replica takes over a shard."""
+        self.shards[shard].cancel()
+        await asyncio.wait([self.shards[shard]])
+
     async def _run(self, ready: asyncio.Event, more: dict[str, Any]) -> None:
         settings = ControllerSettings(kubeconfig=str(self.server.kubeconfig), leader_elect=False, **more)
         self.service = Service("test", settings)
         async with Client(load_config(settings.kubeconfig)) as client, asyncio.TaskGroup() as group:
+            self.controller_client = client
             recorder = EventRecorder(client, COMPONENT)
             shared = make_shared(self.service, client, recorder, settings)
             controllers = build(self.service, settings, shared)
-            for informer in shared.caches.informers:
+            for informer in [*shared.caches.informers, *shared.caches.optional]:
                 group.create_task(informer.run())
             group.create_task(recorder.run())
             for informer in shared.caches.informers:
                 await informer.synced()
-            shared.shards.take(0)
-            for controller in controllers:
-                group.create_task(run_workers(controller.queue, controller.reconcile, controller.workers))
-                controller.look_at_all()
+            self.take = lambda shard: group.create_task(work(shared, controllers, shard))
+            for shard in range(settings.leader_elect_shards):
+                self.shards[shard] = self.take(shard)
             ready.set()
 
     # scheduler and nodes
@@ -79,7 +106,7 @@ class Cluster:
                 if pod["metadata"].get("deletionTimestamp"):
                     await self._try(self.client.delete(PODS, key_of(pod), grace_seconds=0))
                     continue
-                following = self._following(pod)
+                following = None if self.idle else self._following(pod)
                 if following:
                     await self._try(self.set_phase(pod["metadata"]["name"], following, namespace=pod["metadata"]["namespace"]))
             await asyncio.sleep(STEP)

@@ -41,8 +41,9 @@ async def told(cluster, name="j"):
     return [f"{event['reason']}: {event['message']}" for event in events if event["involvedObject"]["name"] == name]
 
 
-async def command(cluster, action, kind=JOBS, name="j"):
-    target = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": "x"}
+async def command(cluster, action, kind=JOBS, name="j", uid=""):
+    uid = uid or (await cluster.client.get(kind, Key(NS if kind.namespaced else "", name)))["metadata"]["uid"]
+    target = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": uid}
     meta = {"generateName": "c-", "namespace": NS}
     body = {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": meta, "action": action, "target": target}
     await cluster.client.create(COMMANDS, body)

@@ -4,13 +4,17 @@ import asyncio
 
 import pytest
 
-from pyroclast.api.types import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, SERVICES, VALIDATING_WEBHOOKS, Key
+from pyroclast.api import keys
+from pyroclast.api.types import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, SERVICES, VALIDATING_WEBHOOKS, Key
 from pyroclast.kube import caller
+from pyroclast.kube.batches import slow_start
 from pyroclast.kube.client import PatchKind
-from pyroclast_job_controller import jobs
-from pyroclast_job_controller.batches import slow_start
-from pyroclast_job_controller.pod_actions import PodActions
-from pyroclast_job_controller.refusal import NamespaceGoing
+from pyroclast.kube.errors import Forbidden
+from pyroclast.kube.shards import Shards
+from pyroclast_job_controller.blocked import NamespaceTerminating
+from pyroclast_job_controller.job import controller as jobs
+from pyroclast_job_controller.job import memory
+from pyroclast_job_controller.job.pod_actions import PodActions
 
 from .cluster import NS, running_cluster, task
 from .test_controller import command, told
@@ -60,15 +64,175 @@ async def test_a_pod_that_lost_its_labels_gets_them_back(cluster):
     cluster.holding.clear()
     await cluster.reaches("j", "Completed")
     assert (await cluster.client.get(PODS, key))["metadata"]["uid"] == before["uid"]
-    assert cluster.server.requests()["create", "pods"] == 1
+    assert cluster.server.requests()["create", "pods"] == 0
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_an_edit_of_labels_evicts_nobody(cluster, watched):
+    await cluster.job("j", task(replicas=2), policies=[{"event": "PodEvicted", "action": "TerminateJob"}])
+    await cluster.reaches("j", "Running")
+    await cluster.until(lambda: counted(cluster, running=2))
+    if not watched:
+        await cluster.kill()
+    await cluster.client.patch(PODS, Key(NS, "j-a-0"), {"metadata": {"labels": {keys.JOB_NAME: None}}}, PatchKind.MERGE)
+    if not watched:
+        await cluster.start()
+
+    async def labelled():
+        return (await cluster.client.get(PODS, Key(NS, "j-a-0")))["metadata"]["labels"].get(keys.JOB_NAME) == "j"
+
+    await cluster.until(labelled)
+    await cluster.client.delete(PODS, Key(NS, "j-a-0"))  # and this is one
+    await cluster.reaches("j", "Terminated")
+    state = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["state"]
+    assert state["message"].startswith("pod j-a-0 of task a was deleted: TerminateJob by policy")
+
+
+async def counted(cluster, **want):
+    status = (await cluster.client.get(JOBS, Key(NS, "j"))).get("status", {})
+    return {name: status.get(name, 0) for name in want} == want
+
+
+async def test_a_status_that_may_not_be_written_is_said_and_tried_ever_more_rarely(cluster, monkeypatch):
+    client, asked, closed = cluster.controller_client, [], True
+    patch = client.patch
+
+    async def forbidden(kind, key, body, how, **more):
+        if closed and kind == JOBS and more.get("subresource") == "status":
+            asked.append(key)
+            raise Forbidden(403, "Forbidden", 'jobs "j" is forbidden')
+        return await patch(kind, key, body, how, **more)
+
+    monkeypatch.setattr(client, "patch", forbidden)
+    await cluster.job("j")
+    await cluster.until(lambda: says(cluster, 'JobStatusError: Failed to update job, err: jobs "j" is forbidden'))
+    await asyncio.sleep(1)
+    assert len(asked) <= 6
+    closed = False
+    await cluster.reaches("j", "Running")
+
+
+async def says(cluster, words, name="j"):
+    return any(words in line for line in await told(cluster, name))
+
+
+async def test_pods_that_were_orphaned_are_named_at_once_and_their_podgroup_goes_with_them(cluster):
+    await cluster.job("j", task(replicas=2))
+    await cluster.reaches("j", "Running")
+    (old,) = await cluster.names(POD_GROUPS)
+    await cluster.client.delete(JOBS, Key(NS, "j"), propagation="Orphan")
+    await cluster.until(lambda: is_empty(cluster, JOBS))
+    for name in ("j-a-0", "j-a-1"):  # what the garbage collector does
+        await cluster.client.patch(PODS, Key(NS, name), {"metadata": {"ownerReferences": None}}, PatchKind.MERGE)
+    await cluster.client.patch(POD_GROUPS, Key(NS, old), {"metadata": {"ownerReferences": None}}, PatchKind.MERGE)
+    await cluster.kill()
+    await cluster.start(max_requeue_num=0)
+    await cluster.job("j", task(replicas=2))
+    await cluster.until(lambda: says(cluster, "was left behind by a Job of this name that was deleted without its pods"))
+
+    async def explained():
+        state = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["state"]
+        return (state["phase"], state.get("reason")) == ("Pending", "NotEnoughPods") and "was left behind" in state["message"]
+
+    await cluster.until(explained)
+    assert old in await cluster.names(POD_GROUPS)  # its pods run
+    for name in ("j-a-0", "j-a-1"):
+        await cluster.client.delete(PODS, Key(NS, name))
+    await cluster.reaches("j", "Running")
+
+    async def gone():
+        return old not in await cluster.names(POD_GROUPS)
+
+    await cluster.until(gone)
+    assert not (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["state"].get("message", "").startswith("waits")
+
+
+async def is_empty(cluster, kind):
+    return await cluster.names(kind) == []
+
+
+async def test_tasks_without_names_get_those_that_admission_would_have_given(cluster):
+    rows = [{key: value for key, value in task(replicas=1).items() if key != "name"} for _ in range(2)]
+    await cluster.job("j", *rows)
+    await cluster.reaches("j", "Running")
+    assert await cluster.names(PODS) == ["j-default0-0", "j-default1-0"]
+    cluster.holding.clear()
+    await cluster.reaches("j", "Completed")
+
+
+async def test_a_gang_that_a_quota_cuts_in_two_gives_its_places_back_and_comes_again(cluster, monkeypatch):
+    monkeypatch.setattr(memory, "HALF_GANG", 0.5)
+    await cluster.kill()
+    await cluster.start(max_requeue_num=0)
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": NS}}
+    await cluster.client.create(RESOURCE_QUOTAS, {**quota, "spec": {"hard": {"pods": "3"}}})
+    await asyncio.sleep(0.3)
+    cluster.idle = True
+    await cluster.job("j", task(replicas=4), policies=[{"event": "PodEvicted", "action": "TerminateJob"}])
+    await cluster.until(lambda: has_pods(cluster, 3))
+    await cluster.until(lambda: has_pods(cluster, 0))
+    state = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["state"]
+    assert (state["phase"], state["reason"]) == ("Pending", "NotEnoughPods")
+    assert "exceeded quota: q" in state["message"]
+    assert await says(cluster, "exceeded quota: q")
+    await cluster.client.patch(RESOURCE_QUOTAS, Key(NS, "q"), {"spec": {"hard": {"pods": "9"}}}, PatchKind.MERGE)
+    cluster.idle = False
+    await cluster.reaches("j", "Running")
+
+
+async def test_a_priority_class_that_is_missing_is_named_and_holds_up_no_other_task(cluster):
+    bad = task("a", 20, minAvailable=0)
+    bad["template"]["spec"]["priorityClassName"] = "nope"
+    await cluster.job("j", bad, task("b", 2), minAvailable=2)
+    text = 'Error creating pods: [pods "j-a-0" is forbidden: no PriorityClass with name nope was found]'
+
+    await cluster.reaches("j", "Running")
+
+    async def said():
+        status = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]
+        message = f"2 of the 2 pods needed have started; waits: {text}"
+        return (status["state"]["phase"], status["state"].get("message"), status.get("running")) == ("Running", message, 2)
+
+    await cluster.until(said)
+    await asyncio.sleep(1)
+    assert [line for line in await told(cluster) if "nope" in line] == [f"FailedCreate: {text}"]
+    assert await cluster.names(PODS) == ["j-b-0", "j-b-1"]
+
+
+async def has_pods(cluster, number):
+    return len(await cluster.names(PODS)) == number
+
+
+async def test_a_queue_that_is_closed_is_named_until_it_opens(cluster):
+    cluster.admitting = False
+    await cluster.client.create(
+        QUEUES, {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
+    )
+    await cluster.job("j", queue="q")
+    await cluster.reaches("j", "Pending")
+    await command(cluster, "CloseQueue", QUEUES, "q")
+    text = 'queue "q" is Clos'
+
+    async def named():
+        state = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["state"]
+        return state.get("reason") == "NotEnoughPods" and f"waits: {text}" in state["message"]
+
+    await cluster.until(named)
+    assert await says(cluster, f"PodGroupPending: {text}")
+    await command(cluster, "OpenQueue", QUEUES, "q")
+
+    async def unnamed():
+        return "message" not in (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["state"]
+
+    await cluster.until(unnamed)
 
 
 async def test_in_a_namespace_that_is_going_nothing_is_asked_until_its_time(cluster, monkeypatch):
     asked = []
 
-    async def closed(self, job, effect, **_):
+    async def closed(self, job, effect, *_, **__):
         asked.append(job.metadata.name)
-        raise NamespaceGoing
+        raise NamespaceTerminating
 
     monkeypatch.setattr(jobs, "_CLOSED", 1000.0)
     monkeypatch.setattr(PodActions, "carry_out", closed)
@@ -136,6 +300,26 @@ async def test_a_deletion_while_nobody_watches_is_answered_all_the_same(cluster)
 
     await cluster.until(restarted)
     assert "ExecuteAction: Start to execute action RestartJob " in await told(cluster)
+
+
+async def test_a_deletion_while_another_led_the_shard_is_answered_when_it_comes_back(cluster):
+    await cluster.kill()
+    await cluster.start(leader_elect_shards=2)
+    await cluster.job("j", task(replicas=2), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+    await cluster.reaches("j", "Running")
+
+    async def is_counted(retries=0):
+        status = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]
+        return (status.get("running"), status.get("retryCount", 0), status["state"]["phase"]) == (2, retries, "Running")
+
+    await cluster.until(is_counted)
+    shard = Shards(2).shard_of(Key(NS, "j"))
+    await cluster.give(shard)
+    await cluster.client.delete(PODS, Key(NS, "j-a-1"))
+    await asyncio.sleep(0.3)  # a stranger to the shard does not touch it
+    assert await cluster.names(PODS) == ["j-a-0"]
+    cluster.shards[shard] = cluster.take(shard)
+    await cluster.until(lambda: is_counted(1))
 
 
 async def test_a_webhook_that_is_away_is_named_and_waited_for_without_end(cluster, monkeypatch):

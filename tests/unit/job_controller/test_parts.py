@@ -6,12 +6,11 @@ import sys
 
 import pytest
 
-from pyroclast.kube.errors import Forbidden, ServerError
+from pyroclast.kube.batches import FIRST_BATCH, MOST_AT_ONCE, at_once, slow_start
+from pyroclast.kube.errors import Forbidden, ServerError, is_terminating_namespace, is_transient
+from pyroclast.kube.pacing import LONGEST, SHORTEST, Pace
+from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.settings import parse
-from pyroclast_job_controller.batches import FIRST_BATCH, at_once, slow_start
-from pyroclast_job_controller.pacing import LONGEST, SHORTEST, Pace
-from pyroclast_job_controller.refusal import is_terminating_namespace, is_transient
-from pyroclast_job_controller.selection import is_enabled
 from pyroclast_job_controller.settings import ControllerSettings
 
 
@@ -120,3 +119,17 @@ def test_a_wrong_flag_is_one_line():
     assert result.returncode == 2
     assert len(result.stderr.splitlines()) == 1
     assert "--worker-threadz" in result.stderr
+
+
+async def test_a_thousand_are_not_asked_for_at_the_same_time() -> None:
+    under_way = most = done = 0
+
+    async def action(_: int) -> None:
+        nonlocal under_way, most, done
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way, done = under_way - 1, done + 1
+
+    assert await at_once(range(1000), action) == []
+    assert (most, done) == (MOST_AT_ONCE, 1000)

@@ -8,12 +8,13 @@ import sys
 import aiohttp
 
 from pyroclast.api.crds import custom_resource_definitions
-from pyroclast.api.types import CRDS, JOB_FLOWS, LEASES, NAMESPACES, Key
+from pyroclast.api.types import CRDS, JOB_FLOWS, JOB_TEMPLATES, JOBS, LEASES, NAMESPACES, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
 from pyroclast.kube.errors import NotFound
 from pyroclast_standalone.apiserver.running import running_server
 
+KINDS = {kind.qualified for kind in (JOB_FLOWS, JOB_TEMPLATES, JOBS)}
 LEASE = Key("volcano-system", "pyroclast-jobflow-controller")
 
 
@@ -42,7 +43,7 @@ async def holder(client):
 async def test_it_starts_leads_and_stops():
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         for crd in custom_resource_definitions():
-            if crd["spec"]["group"] == JOB_FLOWS.group:
+            if crd["metadata"]["name"] in KINDS:
                 await client.create(CRDS, crd)
         await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE.namespace}})
         address = f"127.0.0.1:{free_port()}"

@@ -1,7 +1,8 @@
 """An HTTP server on a real socket that answers as a script says, faults included.
 
-Each route (`"GET /path"`, `"WATCH /path"` for a GET with watch=true) has a list of steps; each request takes the next, and the
-last one serves all that follow. A request to a route without a script is answered with 404.
+Each route (`"GET /path"`, `"WATCH /path"` for a GET with watch=true, `"STREAM /path"` for one with sendInitialEvents=true) has a
+list of steps; each request takes the next, and the last one serves all that follow. A request to a route without a script is
+answered with 404, a list that should come as a stream as by a server that does not do that.
 """
 
 from __future__ import annotations
@@ -36,12 +37,17 @@ class Got:
 
     @property
     def route(self) -> str:
+        if self.query.get("sendInitialEvents") == "true":
+            return f"STREAM {self.path}"
         return f"{'WATCH' if self.query.get('watch') == 'true' else self.method} {self.path}"
 
     def start(self, status: int, headers: dict[str, str]) -> None:
         lines = [f"HTTP/1.1 {status} Scripted", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
         self.writer.write("\r\n".join(lines).encode())
 
+
+NOT_FOUND = (404, "NotFound")
+UNKNOWN = (422, "Invalid")
 
 Step = Callable[[Got], Awaitable[None]]
 
@@ -200,7 +206,7 @@ class FaultServer:
                 if got is None:
                     return
                 self.requests.append(got)
-                script = self._scripts.get(got.route) or [status(404, "NotFound")]
+                script = self._scripts.get(got.route) or [status(*(UNKNOWN if got.route.startswith("STREAM") else NOT_FOUND))]
                 step = script.pop(0) if len(script) > 1 else script[0]
                 await _until_gone(step(got), reader)
         except (ConnectionError, asyncio.CancelledError):

@@ -15,7 +15,7 @@ from pyroclast.kube.informer import Informer, Timing
 from tests.unit.kube.fault_server import FaultServer, Got, answer, cut, reset, status
 from tests.unit.kube.observed import Observed
 
-TIMING = Timing(watch=(1.0, 1.0), slack=0.1, first_pause=0.005, longest_pause=0.02, short=0.01)
+TIMING = Timing(watch=(1.0, 1.0), slack=0.1, first_pause=0.005, longest_pause=0.02, settled=0.1)
 
 
 @dataclass
@@ -153,6 +153,8 @@ async def test_the_copy_ends_as_the_original(server: FaultServer, seed: int) -> 
         informer = Informer(client, PODS, Pod, timing=TIMING, indexers={"node": lambda pod: [pod.spec.node_name]})
         informer.on_change(follow)
         running = asyncio.ensure_future(informer.run())
+        async with asyncio.timeout(30):
+            await informer.synced()
         for step in range(400):
             await history.change()
             if rng.random() < 0.02:

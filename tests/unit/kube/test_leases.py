@@ -446,3 +446,15 @@ def test_the_shards_of_many_keys_are_even() -> None:
         counts[shard_of(Key("ns", f"job-{number}"), 8)] += 1
     assert min(counts) > 800
     assert max(counts) < 1200
+
+
+async def test_a_lease_is_renewed_until_the_work_has_ended_that_hands_it_over() -> None:
+    book, work = Book(), Work()
+    first = asyncio.ensure_future(candidate(book, "a", shards=2).run(work.of("a", stop_seconds=40.0)))
+    await asyncio.sleep(30)
+    second = asyncio.ensure_future(candidate(book, "b", shards=2).run(work.of("b")))
+    await asyncio.sleep(90)
+    assert sorted(work.leading.values()) == ["a", "b"]
+    for running in (first, second):
+        running.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)

@@ -254,3 +254,20 @@ def test_no_key_is_worked_on_twice_at_once_and_no_change_is_missed(steps: list[t
         loop.run_until_complete(scenario())
     finally:
         loop.close()
+
+
+async def test_deadlines_that_are_overtaken_do_not_pile_up() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for _ in range(2000):
+        queue.add_after("job", 3600.0)
+        queue.add_after("job", 1.0)
+        await asyncio.sleep(1.0)
+        assert await queue.get() == "job"
+        queue.done("job")
+    queue.add_after("job", 3600.0)
+    assert queue.delayed == 1
+    assert len(queue._timers) < 100
+    await asyncio.sleep(3599.0)
+    assert len(queue) == 0
+    await asyncio.sleep(1.0)
+    assert len(queue) == 1

@@ -1,4 +1,4 @@
-"""Builders of Jobs, pods and PodGroups with defaults, and the view of them."""
+"""Builders of Jobs, pods and PodGroups with defaults, and the facts of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, PodGroupPhase, PodPhase
 from pyroclast.api.records import Job, Pod, PodGroup, Queue
-from pyroclast.lifecycle import podgroups, pods
+from pyroclast.lifecycle.gang import podgroups, pods
+from pyroclast.lifecycle.job.facts import JobFacts, Remembered
 from pyroclast.lifecycle.times import format_time
-from pyroclast.lifecycle.views import JobView, Memory
 
 NOW = 1_700_000_000.0
 CREATED = format_time(NOW - 60)
@@ -97,24 +97,24 @@ def queue(**spec: Any) -> Queue:
     return decode({"metadata": {"name": "default"}, "spec": spec, "status": {"state": "Open"}}, Queue)
 
 
-def view(
+def facts(
     owner: Job,
     *members: Pod,
     group_phase: PodGroupPhase | None = PodGroupPhase.RUNNING,
     now: float = NOW,
-    memory: Memory | None = None,
+    memory: Remembered | None = None,
     **more: Any,
-) -> JobView:
+) -> JobFacts:
     """Everything in order, unless said otherwise: the queue is there, the PodGroup is of the Job's version."""
     version = {keys.JOB_VERSION: str(owner.status.version)} if owner.status.version else {}
-    return JobView(
+    return JobFacts(
         owner,
         now,
         pods={each.metadata.name: each for each in members},
         **{
             "group": group(owner, group_phase, **version) if group_phase else None,
             "queue": queue(),
-            "memory": memory or Memory(),
+            "memory": memory or Remembered(),
             **more,
         },
     )

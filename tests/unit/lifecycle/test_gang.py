@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.lifecycle import podgroups
-from pyroclast.lifecycle.minresources import min_resources, shares
-from pyroclast.lifecycle.usage import pod_usage, times
+from pyroclast.lifecycle.gang import podgroups
+from pyroclast.lifecycle.gang.minresources import min_resources, shares
+from pyroclast.lifecycle.gang.usage import pod_usage, times
 
 from .builders import group, job, pod, task, template
 

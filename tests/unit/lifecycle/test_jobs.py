@@ -16,11 +16,12 @@ from pyroclast.lifecycle.effects import (
     Slot,
     Victim,
 )
-from pyroclast.lifecycle.jobs import decide
-from pyroclast.lifecycle.occurrences import Occurrence, missed
-from pyroclast.lifecycle.views import Memory, Order
+from pyroclast.lifecycle.gang.plan import MOST_IN_ORDER
+from pyroclast.lifecycle.job.decide import decide
+from pyroclast.lifecycle.job.facts import Order, Remembered
+from pyroclast.lifecycle.job.occurrences import Occurrence, missed
 
-from .builders import NOW, job, pod, task, view
+from .builders import NOW, facts, job, pod, task
 
 P, R, G = JobPhase, JobReason, PodGroupPhase
 FAIL, DONE, WAIT = PodPhase.FAILED, PodPhase.SUCCEEDED, PodPhase.PENDING
@@ -42,10 +43,10 @@ def kinds(decision):
 
 def test_a_new_job_gets_its_podgroup_and_then_its_first_status():
     owner = job(phase=P.NEW)
-    decision = decide(view(owner, group_phase=None))
+    decision = decide(facts(owner, group_phase=None))
     assert kinds(decision) == [CreateGroup]
     assert not decision.conclusive
-    status = decide(view(owner, group_phase=G.PENDING)).status
+    status = decide(facts(owner, group_phase=G.PENDING)).status
     assert (status.state.phase, status.min_available, status.observed_generation) == (P.PENDING, 1, 1)
     assert [condition.status for condition in status.conditions] == ["Pending"]
 
@@ -53,39 +54,39 @@ def test_a_new_job_gets_its_podgroup_and_then_its_first_status():
 def test_plugin_objects_come_before_the_podgroup_and_leave_their_marks():
     owner = job(phase=P.NEW, plugins={"svc": []})
     marks = {"plugin-svc": "svc"}
-    assert kinds(decide(view(owner, group_phase=None, marks=marks))) == [PreparePlugins, CreateGroup]
-    status = decide(view(owner, group_phase=G.PENDING, marks=marks, memory=Memory(prepared=1))).status
+    assert kinds(decide(facts(owner, group_phase=None, marks=marks))) == [PreparePlugins, CreateGroup]
+    status = decide(facts(owner, group_phase=G.PENDING, marks=marks, memory=Remembered(prepared=1))).status
     assert status.controlled_resources == marks
 
 
 def test_pods_wait_until_the_scheduler_lets_the_gang_in():
     owner = job(task(replicas=2), status={"minAvailable": 2})
-    assert decide(view(owner, group_phase=G.PENDING)).effects == ()
+    assert decide(facts(owner, group_phase=G.PENDING)).effects == ()
     for phase in (G.INQUEUE, G.RUNNING, G.UNKNOWN, G.COMPLETED):
-        assert decide(view(owner, group_phase=phase)).effects == (CreatePods((Slot("a", 0), Slot("a", 1))),)
+        assert decide(facts(owner, group_phase=phase)).effects == (CreatePods((Slot("a", 0), Slot("a", 1))),)
 
 
 def test_only_the_missing_pods_are_created():
     owner = job(task(replicas=6))
-    decision = decide(view(owner, pod(owner, "a-1", WAIT), pod(owner, "a-4", WAIT)))
+    decision = decide(facts(owner, pod(owner, "a-1", WAIT), pod(owner, "a-4", WAIT)))
     assert [slot.index for slot in decision.effects[0].slots] == [0, 2, 3, 5]
 
 
 def test_a_pod_that_is_going_keeps_its_place():
     owner = two()
-    assert decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1", going=True))).effects == ()
+    assert decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1", going=True))).effects == ()
 
 
 def test_an_evicted_pod_is_made_again_without_any_policy():
     owner = two()
-    decision = decide(view(owner, pod(owner, "a-1"), memory=Memory(occurrences=(EVICTED,))))
+    decision = decide(facts(owner, pod(owner, "a-1"), memory=Remembered(occurrences=(EVICTED,))))
     assert decision.effects == (CreatePods((Slot("a", 0),)),)
     assert decision.forget == {EVICTED}
 
 
 def test_enough_pods_have_started():
     owner = job(task(replicas=2))
-    decision = decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1")))
+    decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1")))
     assert decision.status.state.phase is P.RUNNING
     assert (decision.status.running, decision.status.task_status_count["a"].phase) == (2, {"Running": 2})
     assert (decision.status.state.reason, decision.status.version) == (R.MIN_AVAILABLE_REACHED, 0)
@@ -93,13 +94,13 @@ def test_enough_pods_have_started():
 
 def test_nothing_changed_nothing_written():
     owner = two()
-    decision = decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1")))
+    decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1")))
     assert (decision.effects, decision.status) == ((), None)
 
 
 def test_a_completed_job_keeps_its_counters_and_belongs_to_another_version():
     owner = two()
-    decision = decide(view(owner, pod(owner, "a-0", DONE), pod(owner, "a-1", DONE)))
+    decision = decide(facts(owner, pod(owner, "a-0", DONE), pod(owner, "a-1", DONE)))
     assert (decision.status.state.phase, decision.status.succeeded, decision.status.version) == (P.COMPLETED, 2, 1)
     assert decision.status.running_duration == "1m0s"
 
@@ -107,9 +108,9 @@ def test_a_completed_job_keeps_its_counters_and_belongs_to_another_version():
 def test_what_a_completed_job_leaves_is_taken_away():
     owner = two(P.COMPLETED, status={"version": 1, "running": 1, "succeeded": 1, "controlledResources": {"plugin-svc": "svc"}})
     lives, ended = pod(owner, "a-0", version=0), pod(owner, "a-1", DONE, version=0)
-    decision = decide(view(owner, lives, ended))
+    decision = decide(facts(owner, lives, ended))
     assert decision.effects == (DeletePods((Victim("j-a-0", "pod-a-0"),)), DeleteGroup("j-u1", "g1"), RemovePlugins())
-    after = decide(view(owner, ended, group_phase=None, memory=Memory(removed=True)))
+    after = decide(facts(owner, ended, group_phase=None, memory=Remembered(removed=True)))
     assert (after.effects, after.status.controlled_resources, after.status.succeeded) == ((), {}, 1)
     assert after.status.state.last_transition_time == owner.status.state.last_transition_time
 
@@ -119,21 +120,21 @@ def test_what_a_completed_job_leaves_is_taken_away():
 )
 def test_a_policy_ends_the_job(action, phase):
     owner = two(policies=policy("PodFailed", action))
-    decision = decide(view(owner, pod(owner, "a-0", FAIL, exit_code=3), pod(owner, "a-1")))
+    decision = decide(facts(owner, pod(owner, "a-0", FAIL, exit_code=3), pod(owner, "a-1")))
     assert decision.effects == ()  # the phase is entered first; its work follows
     assert (decision.status.state.phase, decision.status.version, decision.status.retry_count) == (phase, 1, 0)
     assert decision.status.state.reason == R.POD_FAILED
     assert decision.status.state.message == f"pod j-a-0 of task a failed with exit code 3: {action} by policy"
     assert [notice.message for notice in decision.notices] == [f"Start to execute action {action} "]
-    assert (decision.status.failed, decision.status.running) == (1, 1)
+    assert (decision.status.failed, decision.status.running, decision.status.terminating) == (1, 0, 1)
 
 
 @pytest.mark.parametrize("phase", [P.PENDING, P.RESTARTING, P.ABORTING])
 def test_a_podgroup_that_is_going_is_left_to_go(phase):
     owner = two(phase, status={"version": 1})
-    group = view(two()).group
+    group = facts(two()).group
     held = msgspec.structs.replace(group.metadata, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("a/b",))
-    assert decide(view(owner, group=msgspec.structs.replace(group, metadata=held))).effects == ()
+    assert decide(facts(owner, group=msgspec.structs.replace(group, metadata=held))).effects == ()
 
 
 COUNTED = {"a": {"phase": {"Running": 2}}, "b": {"phase": {"Succeeded": 1, "Pending": 1}}}
@@ -151,6 +152,8 @@ ALL = ("a-0", "a-1", "b-0", "b-1")
         pytest.param(("a-0", "a-1"), {"taskStatusCount": {"a": COUNTED["a"]}}, [], id="never-made"),
         pytest.param(("a-0",), {"observedGeneration": 0}, [], id="spec-has-changed"),
         pytest.param(("a-0",), {"state": {"phase": "Restarting"}}, [], id="killed-by-us"),
+        pytest.param(ALL, {"terminating": 1, "terminatingByController": 1}, [], id="drained-by-us"),
+        pytest.param(ALL[1:], {"terminating": 1, "terminatingByController": 1}, ["j-a-0"], id="drained-by-us-and-one-gone"),
     ],
 )
 def test_deletions_that_nobody_watched_show_in_the_counts(there, status, want):
@@ -159,66 +162,91 @@ def test_deletions_that_nobody_watched_show_in_the_counts(there, status, want):
     assert [occurrence.pod for occurrence in missed(owner, pods, NOW)] == want
 
 
+def test_the_write_that_enters_a_phase_counts_what_that_is_about_to_release():
+    ended = pod(two(), "a-0", DONE)
+    for event, action, counted in (
+        ("PodFailed", "RestartJob", (0, 0, 2)),
+        ("PodFailed", "RestartPod", (1, 0, 1)),
+        ("PodFailed", "AbortJob", (1, 1, 0)),
+    ):
+        owner = two(policies=policy(event, action))
+        failed = pod(owner, "a-1", FAIL)
+        entered = decide(facts(owner, ended, failed)).status
+        assert (entered.succeeded, entered.failed, entered.terminating) == counted, action
+        assert entered.terminating_by_controller == entered.terminating
+
+
+def test_the_last_failure_and_its_exit_code_are_told_at_the_end():
+    message = "pod j-a-0 of task a failed with exit code 3: RestartJob by policy"
+    state = {"phase": "Restarting", "reason": "PodFailed", "message": message, "lastTransitionTime": "2024-01-01T00:00:00Z"}
+    owner = two(P.RESTARTING, status={"version": 3, "retryCount": 3, "state": state})
+    over = decide(facts(owner)).status
+    assert (over.state.phase, over.state.message) == (P.FAILED, f"{message}; restarted 3 times, which is the limit")
+    owner = two()
+    over = decide(facts(owner, pod(owner, "a-0", DONE), pod(owner, "a-1", FAIL, exit_code=7))).status
+    assert over.state.message.startswith("pod j-a-1 of task a failed with exit code 7; task a: 1 pods succeeded, 2 must")
+
+
 def test_restart_job_step_by_step():
     owner = two(policies=policy("PodFailed", "RestartJob"))
     failed, runs = pod(owner, "a-0", FAIL), pod(owner, "a-1")
-    struck = decide(view(owner, failed, runs)).status
+    struck = decide(facts(owner, failed, runs)).status
     assert (struck.state.phase, struck.version, struck.retry_count) == (P.RESTARTING, 1, 1)
 
     owner = two(P.RESTARTING, status={"version": 1, "retryCount": 1}, policies=policy("PodFailed", "RestartJob"))
     failed, runs = pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0)
-    stale = view(owner, failed, runs, group=view(two()).group)
+    stale = facts(owner, failed, runs, group=facts(two()).group)
     assert kinds(decide(stale)) == [DeletePods, DeleteGroup, CreateGroup]
     assert {victim.name for victim in decide(stale).effects[0].victims} == {"j-a-0", "j-a-1"}
 
-    leaving = decide(view(owner, pod(owner, "a-0", version=0, going=True), pod(owner, "a-1", going=True), group_phase=G.PENDING))
+    leaving = decide(facts(owner, pod(owner, "a-0", version=0, going=True), pod(owner, "a-1", going=True), group_phase=G.PENDING))
     assert (leaving.effects, leaving.status.state.phase, leaving.status.terminating) == ((), P.RESTARTING, 2)
 
-    assert decide(view(owner, group_phase=G.PENDING)).status.state.phase is P.PENDING
-    assert decide(view(owner, group_phase=G.INQUEUE)).effects == (CreatePods((Slot("a", 0), Slot("a", 1))),)
+    assert decide(facts(owner, group_phase=G.PENDING)).status.state.phase is P.PENDING
+    assert decide(facts(owner, group_phase=G.INQUEUE)).effects == (CreatePods((Slot("a", 0), Slot("a", 1))),)
 
 
 def test_the_last_retry_keeps_the_finished_pods():
     owner = two(P.RESTARTING, status={"version": 1, "retryCount": 3})
-    decision = decide(view(owner, pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0)))
+    decision = decide(facts(owner, pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0)))
     assert (decision.effects, decision.status.state.phase, decision.status.state.reason) == ((), P.FAILED, R.MAX_RETRY_REACHED)
     owner = two(P.FAILED, status={"version": 2, "retryCount": 3})
-    decision = decide(view(owner, pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0), group_phase=None))
+    decision = decide(facts(owner, pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0), group_phase=None))
     assert decision.effects == (DeletePods((Victim("j-a-1", "pod-a-1"),)),)
 
 
 def test_restart_pod_marks_it_and_restarts_and_deletes_it_then():
     policies = policy("PodFailed", "RestartPod")
     owner = two(policies=policies)
-    decision = decide(view(owner, pod(owner, "a-0", FAIL), pod(owner, "a-1")))
+    decision = decide(facts(owner, pod(owner, "a-0", FAIL), pod(owner, "a-1")))
     assert decision.effects == (MarkPods((Victim("j-a-0", "pod-a-0"),)),)
     assert decision.conclusive
     assert (decision.status.state.phase, decision.status.version, decision.status.retry_count) == (P.RESTARTING, 0, 1)
 
     owner = two(P.RESTARTING, status={"retryCount": 1}, policies=policies)
-    decision = decide(view(owner, pod(owner, "a-0", FAIL, marked=True), pod(owner, "a-1")))
+    decision = decide(facts(owner, pod(owner, "a-0", FAIL, marked=True), pod(owner, "a-1")))
     assert decision.effects == (DeletePods((Victim("j-a-0", "pod-a-0"),)),)
-    decision = decide(view(owner, pod(owner, "a-1")))
+    decision = decide(facts(owner, pod(owner, "a-1")))
     assert decision.effects == (CreatePods((Slot("a", 0),)),)
 
 
 def test_a_restart_of_a_pod_that_was_broken_off_is_carried_on_and_counted():
     owner = two(policies=policy("PodFailed", "RestartPod"))
-    decision = decide(view(owner, pod(owner, "a-0", FAIL, marked=True), pod(owner, "a-1")))
+    decision = decide(facts(owner, pod(owner, "a-0", FAIL, marked=True), pod(owner, "a-1")))
     assert (decision.effects, decision.status.state.phase, decision.status.retry_count) == ((), P.RESTARTING, 1)
     assert decision.status.state.reason == R.POD_FAILED
 
 
 def test_restart_pod_of_an_evicted_pod_needs_no_pod():
     owner = two(policies=policy("PodEvicted", "RestartPod"))
-    decision = decide(view(owner, pod(owner, "a-1"), memory=Memory(occurrences=(EVICTED,))))
+    decision = decide(facts(owner, pod(owner, "a-1"), memory=Remembered(occurrences=(EVICTED,))))
     assert (decision.effects, decision.status.state.phase, decision.forget) == ((), P.RESTARTING, {EVICTED})
 
 
 def test_restart_task_leaves_other_tasks_alone():
     owner = job(task("a", 2, policies=policy("PodFailed", "RestartTask")), task("b", 1), phase=P.RUNNING)
     pods = [pod(owner, "a-0", FAIL), pod(owner, "a-1"), pod(owner, "b-0")]
-    assert decide(view(owner, *pods)).effects == (MarkPods((Victim("j-a-0", "pod-a-0"), Victim("j-a-1", "pod-a-1"))),)
+    assert decide(facts(owner, *pods)).effects == (MarkPods((Victim("j-a-0", "pod-a-0"), Victim("j-a-1", "pod-a-1"))),)
 
 
 def test_restart_partition_is_about_one_partition_of_one_task():
@@ -226,7 +254,7 @@ def test_restart_partition_is_about_one_partition_of_one_task():
     tasks = [task(name, 4, partitionPolicy=partitions) for name in ("a", "b")]
     owner = job(*tasks, phase=P.RUNNING, policies=policy("PodFailed", "RestartPartition"))
     pods = [pod(owner, f"{name}-{i}", FAIL if (name, i) == ("a", 3) else PodPhase.RUNNING) for name in "ab" for i in range(4)]
-    (mark,) = decide(view(owner, *pods)).effects
+    (mark,) = decide(facts(owner, *pods)).effects
     assert {victim.name for victim in mark.victims} == {"j-a-2", "j-a-3"}
 
 
@@ -234,93 +262,152 @@ def test_a_command_to_restart_a_part_that_it_does_not_name():
     owner = two()
     pods = [pod(owner, "a-0"), pod(owner, "a-1")]
     order = Order("RestartPod", R.COMMAND_ISSUED, "")
-    decision = decide(view(owner, *pods, memory=Memory(orders=(order,))))
+    decision = decide(facts(owner, *pods, memory=Remembered(orders=(order,))))
     assert (decision.effects, decision.status.state.phase, decision.order) == ((), P.RESTARTING, order)
     order = Order("RestartPartition", R.COMMAND_ISSUED, "")
-    decision = decide(view(owner, *pods, memory=Memory(orders=(order,))))
+    decision = decide(facts(owner, *pods, memory=Remembered(orders=(order,))))
     assert (decision.effects, decision.status, decision.order) == ((), None, order)
 
 
 def test_pods_of_an_older_version_raise_no_alarm():
     owner = two(status={"version": 2}, policies=policy("*", "TerminateJob"))
     pods = [pod(owner, "a-0", FAIL, version=1), pod(owner, "a-1")]
-    assert decide(view(owner, *pods)).status.state.phase is P.RUNNING
+    assert decide(facts(owner, *pods)).status.state.phase is P.RUNNING
 
 
 def test_a_pod_of_an_older_version_that_still_runs_is_let_go():
     owner = two(status={"version": 2})
-    decision = decide(view(owner, pod(owner, "a-0", version=1), pod(owner, "a-1")))
+    decision = decide(facts(owner, pod(owner, "a-0", version=1), pod(owner, "a-1")))
     assert decision.effects == (DeletePods((Victim("j-a-0", "pod-a-0"),)),)
 
 
 def test_abort_and_resume():
     order = Order("ResumeJob", R.COMMAND_ISSUED, "resumed")
     owner = two(P.ABORTING, status={"version": 1})
-    assert kinds(decide(view(owner, pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0)))) == [
+    assert kinds(decide(facts(owner, pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0)))) == [
         DeletePods,
         DeleteGroup,
     ]
-    ended = decide(view(owner, pod(owner, "a-0", FAIL, version=0), group_phase=None)).status
+    ended = decide(facts(owner, pod(owner, "a-0", FAIL, version=0), group_phase=None)).status
     assert (ended.state.phase, ended.failed) == (P.ABORTED, 1)
 
     aborted = [{"status": status, "lastTransitionTime": None} for status in ("Running", "Aborting", "Aborted")]
     owner = two(P.ABORTED, status={"version": 1, "conditions": aborted})
-    resumed = decide(view(owner, memory=Memory(orders=(order,)), group_phase=None))
+    resumed = decide(facts(owner, memory=Remembered(orders=(order,)), group_phase=None))
     assert (resumed.status.state.phase, resumed.status.retry_count, resumed.status.version) == (P.RESTARTING, 1, 2)
     assert resumed.order == order
 
     conditions = [*aborted, {"status": "Restarting"}]
     owner = two(P.RESTARTING, status={"version": 2, "retryCount": 1, "conditions": conditions})
-    decision = decide(view(owner, pod(owner, "a-0", FAIL, version=0)))
+    decision = decide(facts(owner, pod(owner, "a-0", FAIL, version=0)))
     assert decision.effects == (CreatePods((Slot("a", 1),)),)  # the finished pod is kept
 
 
 def test_other_orders_to_an_ending_job_are_heard_and_mean_nothing():
     owner = two(P.TERMINATED, status={"version": 1})
     order = Order("ResumeJob", R.COMMAND_ISSUED, "")
-    decision = decide(view(owner, memory=Memory(orders=(order,)), group_phase=None))
+    decision = decide(facts(owner, memory=Remembered(orders=(order,)), group_phase=None))
     assert (decision.effects, decision.status, decision.conclusive, decision.order) == ((), None, False, order)
 
 
 def test_a_timeout_runs_from_when_the_pod_was_made_and_fires_when_it_is_still_pending():
     owner = two(P.PENDING, policies=policy("PodPending", "TerminateJob", timeout="40s"))
     waits = pod(owner, "a-0", WAIT, created=NOW - 30)
-    before = decide(view(owner, waits, pod(owner, "a-1")))
+    before = decide(facts(owner, waits, pod(owner, "a-1")))
     assert before.look_again_at == NOW + 10
     assert [response.action for response in before.armed] == ["TerminateJob"]
-    after = decide(view(owner, waits, pod(owner, "a-1"), now=NOW + 10))
+    after = decide(facts(owner, waits, pod(owner, "a-1"), now=NOW + 10))
     assert (after.status.state.phase, after.status.state.reason, after.notices) == (P.TERMINATING, R.POD_PENDING, ())
-    assert decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1"), now=NOW + 10)).status.state.phase is P.RUNNING
+    assert decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), now=NOW + 10)).status.state.phase is P.RUNNING
+
+
+def test_an_answer_that_means_nothing_in_this_phase_holds_up_no_other():
+    owner = two(policies=[*policy("PodFailed", "ResumeJob"), *policy("PodEvicted", "AbortJob")])
+    failed = pod(owner, "a-0", FAIL, finished_at=NOW - 20)
+    gone = Occurrence(BusEvent.POD_EVICTED, NOW, 0, task="a", pod="j-a-1", uid="pod-a-1")
+    decision = decide(facts(owner, failed, memory=Remembered(occurrences=(gone,))))
+    assert (decision.status.state.phase, decision.forget) == (P.ABORTING, {gone})
+
+
+def test_an_answer_that_means_nothing_answers_nothing():
+    owner = two(policies=[*policy("PodFailed", "ResumeJob"), *policy("PodEvicted", "AbortJob", timeout="30s")])
+    decision = decide(facts(owner, pod(owner, "a-0", FAIL), memory=Remembered(occurrences=(EVICTED,))))
+    assert (decision.forget, decision.look_again_at) == (frozenset(), NOW + 30)
+
+
+@pytest.mark.parametrize(
+    ("phase", "action", "words"),
+    [
+        (P.RUNNING, "ResumeJob", "that means nothing to a Job that is Running"),
+        (P.COMPLETED, "AbortJob", "that means nothing to a Job that is Completed"),
+        (P.RESTARTING, "AbortJob", "the Job restarts, so its pods are only released once more"),
+        (P.RUNNING, "Explode", "that is no action of a Job, which are AbortJob, RestartJob, "),
+        (P.RUNNING, "OpenQueue", "that is no action of a Job, which are AbortJob, RestartJob, "),
+    ],
+)
+def test_an_order_that_means_nothing_is_said_to(phase, action, words):
+    order = Order(action, R.COMMAND_ISSUED, "")
+    decision = decide(facts(two(phase), memory=Remembered(orders=(order,))))
+    (notice,) = decision.notices
+    assert (notice.type, notice.reason, decision.order) == ("Warning", "CommandIssued", order)
+    assert notice.message.startswith(f"{action} had no effect: {words}")
 
 
 def test_a_timeout_after_a_failure_counts_from_the_failure():
     owner = two(policies=policy("PodFailed", "RestartJob", timeout="3s"))
-    failed = pod(owner, "a-0", FAIL, finished_at=NOW - 1)
-    assert decide(view(owner, failed, pod(owner, "a-1"))).look_again_at == NOW + 2
-    assert decide(view(owner, failed, pod(owner, "a-1"), now=NOW + 2)).status.state.phase is P.RESTARTING
+    failed = pod(owner, "a-0", FAIL, finished_at=NOW - 400)  # the node's clock is minutes behind
+    decision = decide(facts(owner, failed, pod(owner, "a-1")))
+    assert decision.look_again_at == NOW + 3
+    later = facts(owner, failed, pod(owner, "a-1"), now=NOW + 3, memory=Remembered(armed=decision.armed))
+    assert decide(later).status.state.phase is P.RESTARTING
+    restarted = msgspec.structs.replace(owner, status=decision.status)
+    assert decide(facts(restarted, failed, pod(owner, "a-1"), now=NOW + 2)).look_again_at == NOW + 3
+    after = decide(facts(restarted, failed, pod(owner, "a-1"), now=NOW + 3)).status
+    assert (after.state.phase, after.delayed_actions) == (P.RESTARTING, ())
+
+
+@pytest.mark.parametrize("happened", [EVICTED, Occurrence(BusEvent.UNKNOWN, NOW, 0)], ids=["evicted", "unknown"])
+def test_what_no_object_shows_is_kept_in_the_status_until_its_time(happened):
+    owner = two(policies=policy(happened.event, "AbortJob", timeout="30s"))
+    armed = decide(
+        facts(owner, pod(owner, "a-0", WAIT, uid="new"), pod(owner, "a-1"), memory=Remembered(occurrences=(happened,)))
+    )
+    assert [(kept.event, kept.action) for kept in armed.status.delayed_actions] == [(happened.event, "AbortJob")]
+    restarted = msgspec.structs.replace(owner, status=armed.status)
+    pods = pod(owner, "a-0", WAIT, uid="new"), pod(owner, "a-1")
+    assert decide(facts(restarted, *pods, now=NOW + 29)).look_again_at == NOW + 30
+    after = decide(facts(restarted, *pods, now=NOW + 30)).status
+    assert (after.state.phase, after.delayed_actions) == (P.ABORTING, ())
 
 
 def test_a_delayed_answer_to_an_eviction_is_needless_once_the_new_pod_runs():
     owner = two(policies=policy("PodEvicted", "AbortJob", timeout="30s"))
-    memory = Memory(occurrences=(EVICTED,))
-    waiting = decide(view(owner, pod(owner, "a-0", WAIT, uid="new"), pod(owner, "a-1"), memory=memory))
+    memory = Remembered(occurrences=(EVICTED,))
+    waiting = decide(facts(owner, pod(owner, "a-0", WAIT, uid="new"), pod(owner, "a-1"), memory=memory))
     assert (waiting.look_again_at, waiting.forget) == (NOW + 30, frozenset())
-    assert decide(view(owner, pod(owner, "a-0", uid="new"), pod(owner, "a-1"), memory=memory)).forget == {EVICTED}
+    assert decide(facts(owner, pod(owner, "a-0", uid="new"), pod(owner, "a-1"), memory=memory)).forget == {EVICTED}
 
 
-def test_scaling_down_marks_first_and_takes_the_highest_index_first():
+def test_scaling_down_takes_the_highest_index_first_and_marks_nothing():
     owner = job(task(replicas=1), phase=P.RUNNING, policies=policy("PodEvicted", "RestartJob"))
-    decision = decide(view(owner, *(pod(owner, f"a-{i}") for i in range(4))))
-    assert decision.effects[0] == MarkPods(tuple(Victim(f"j-a-{i}", f"pod-a-{i}") for i in (3, 2, 1)))
-    assert decision.effects[1] == DeletePods(tuple(Victim(f"j-a-{i}", f"pod-a-{i}") for i in (3, 2, 1)), in_order=True)
+    decision = decide(facts(owner, *(pod(owner, f"a-{i}") for i in range(4))))
+    assert decision.effects == (DeletePods(tuple(Victim(f"j-a-{i}", f"pod-a-{i}") for i in (3, 2, 1)), in_order=True),)
+
+
+def test_a_long_way_down_is_gone_in_parts_so_that_a_change_of_mind_is_heard():
+    owner = job(task(replicas=0), phase=P.RUNNING)
+    pods = [pod(owner, f"a-{i}") for i in range(MOST_IN_ORDER + 10)]
+    (effect,) = decide(facts(owner, *pods)).effects
+    assert len(effect.victims) == MOST_IN_ORDER
+    assert effect.victims[0].name == f"j-a-{MOST_IN_ORDER + 9}"
 
 
 def test_scaling_up_brings_the_podgroup_and_the_plugin_objects_up_to_date_before_the_pods():
     owner = job(
         task(replicas=3), phase=P.RUNNING, metadata={"generation": 2}, status={"controlledResources": {"plugin-svc": "svc"}}
     )
-    small = view(job(task(replicas=2))).group
-    decision = decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1"), group=small, marks={"plugin-svc": "svc"}))
+    small = facts(job(task(replicas=2))).group
+    decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), group=small, marks={"plugin-svc": "svc"}))
     assert kinds(decision) == [PreparePlugins, PatchGroup]
     patch = decision.effects[1].patch["spec"]
     assert (patch["minMember"], patch["minTaskMember"], patch["minResources"]["pods"]) == (3, {"a": 3}, "3")
@@ -329,52 +416,52 @@ def test_scaling_up_brings_the_podgroup_and_the_plugin_objects_up_to_date_before
 def test_pods_of_tasks_that_the_spec_does_not_name_are_left_alone():
     owner = two()
     stranger = pod(owner, "gone-0")
-    decision = decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1"), stranger))
+    decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), stranger))
     assert (decision.effects, decision.status) == ((), None)
 
 
 def test_dependencies_hold_back_a_task():
     owner = job(task("a", 2), task("b", 1, dependsOn={"name": ["a"]}))
-    assert decide(view(owner)).effects == (CreatePods((Slot("a", 0), Slot("a", 1))),)
+    assert decide(facts(owner)).effects == (CreatePods((Slot("a", 0), Slot("a", 1))),)
     half = [pod(owner, "a-0"), pod(owner, "a-1", ready=False)]
-    assert decide(view(owner, *half)).effects == ()
-    assert decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1", DONE))).effects == (CreatePods((Slot("b", 0),)),)
+    assert decide(facts(owner, *half)).effects == ()
+    assert decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1", DONE))).effects == (CreatePods((Slot("b", 0),)),)
 
 
 def test_without_its_queue_a_job_does_not_get_on_but_keeps_its_counters():
     owner = job(task(replicas=2))
-    decision = decide(view(owner, pod(owner, "a-0", WAIT), queue=None))
+    decision = decide(facts(owner, pod(owner, "a-0", WAIT), queue=None))
     assert (decision.effects, decision.obstacle, decision.status.pending) == ((), 'queue "default" not found', 1)
 
 
 def test_a_claim_of_somebody_else_is_waited_for_without_trying():
     owner = job(volumes=[{"mountPath": "/d", "volumeClaimName": "theirs"}])
-    decision = decide(view(owner))
+    decision = decide(facts(owner))
     assert (decision.effects, decision.obstacle) == ((), "")
     assert decision.status.state.reason == R.VOLUME_CLAIM_NOT_FOUND
     assert decision.status.state.message == (
         "pvc theirs is not found, the job will be in the Pending state until the PVC is created"
     )
-    assert kinds(decide(view(owner, claims=frozenset({"theirs"})))) == [CreatePods]
+    assert kinds(decide(facts(owner, claims=frozenset({"theirs"})))) == [CreatePods]
 
 
 def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector():
     owner = two(metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"})
-    decision = decide(view(owner, pod(owner, "a-0", FAIL)))
+    decision = decide(facts(owner, pod(owner, "a-0", FAIL)))
     assert (decision.effects, decision.status) == ((), None)
 
 
 def test_idle_only_the_status_is_decided():
     owner = two(P.RESTARTING, status={"version": 1, "retryCount": 1})
-    decision = decide(view(owner, pod(owner, "a-0", version=0)), idle=True)
+    decision = decide(facts(owner, pod(owner, "a-0", version=0)), idle=True)
     assert (decision.effects, decision.status.state.phase) == ((), P.RESTARTING)
-    assert decide(view(job(phase=P.NEW), group_phase=None), idle=True).status.state.phase is P.PENDING
+    assert decide(facts(job(phase=P.NEW), group_phase=None), idle=True).status.state.phase is P.PENDING
 
 
 @pytest.mark.parametrize("hindrance", [{"idle": True}, {"queue": None}])
 def test_a_generation_is_observed_only_when_all_of_it_is_done(hindrance):
     owner = job(task(replicas=3), phase=P.RUNNING, metadata={"generation": 2})
-    small = view(job(task(replicas=2))).group
+    small = facts(job(task(replicas=2))).group
     idle = hindrance.pop("idle", False)
-    decision = decide(view(owner, pod(owner, "a-0"), pod(owner, "a-1"), group=small, **hindrance), idle=idle)
+    decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), group=small, **hindrance), idle=idle)
     assert (decision.status.running, decision.status.observed_generation) == (2, 1)

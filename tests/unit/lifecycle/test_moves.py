@@ -1,7 +1,8 @@
 import pytest
 
 from pyroclast.api.enums import Action, JobPhase
-from pyroclast.lifecycle.moves import MOVES, SETTLING, Deed, Keep, Move, diagram, move
+from pyroclast.lifecycle.gang.plan import Keep
+from pyroclast.lifecycle.job.moves import MOVES, PROGRESS, Deed, Move, diagram, move
 
 P, A = JobPhase, Action
 TARGETED = (A.RESTART_TASK, A.RESTART_POD, A.RESTART_PARTITION)
@@ -10,18 +11,18 @@ WHOLE = (A.RESTART_JOB, A.ABORT_JOB, A.TERMINATE_JOB, A.COMPLETE_JOB)
 
 
 def test_every_phase_has_a_move_for_every_action_and_a_rule_of_its_own():
-    assert set(MOVES) == set(JobPhase) == set(SETTLING)
+    assert set(MOVES) == set(JobPhase) == set(PROGRESS)
     assert all(set(row) == set(Action) for row in MOVES.values())
 
 
 @pytest.mark.parametrize("phase", [P.NEW, P.PENDING, P.RUNNING])
 def test_a_living_job(phase):
-    assert move(phase, A.RESTART_JOB) == Move(Deed.KILL, Keep.NONE, P.RESTARTING, counts_as_retry=True)
+    assert move(phase, A.RESTART_JOB) == Move(Deed.RELEASE, Keep.NONE, P.RESTARTING, counts_as_retry=True)
     for action in TARGETED:
-        assert move(phase, action) == Move(Deed.KILL_TARGET, Keep.OTHERS, P.RESTARTING, counts_as_retry=True)
-    assert move(phase, A.ABORT_JOB) == Move(Deed.KILL, Keep.FINISHED, P.ABORTING)
-    assert move(phase, A.COMPLETE_JOB) == Move(Deed.KILL, Keep.FINISHED, P.COMPLETING)
-    assert move(phase, A.TERMINATE_JOB) == Move(Deed.KILL, Keep.FINISHED, P.TERMINATING)
+        assert move(phase, action) == Move(Deed.RELEASE_PART, Keep.OTHERS, P.RESTARTING, counts_as_retry=True)
+    assert move(phase, A.ABORT_JOB) == Move(Deed.RELEASE, Keep.FINISHED, P.ABORTING)
+    assert move(phase, A.COMPLETE_JOB) == Move(Deed.RELEASE, Keep.FINISHED, P.COMPLETING)
+    assert move(phase, A.TERMINATE_JOB) == Move(Deed.RELEASE, Keep.FINISHED, P.TERMINATING)
     for action in (*INTERNAL, A.RESUME_JOB, "Unheard", ""):
         assert move(phase, action).deed is Deed.SYNC
 
@@ -29,22 +30,22 @@ def test_a_living_job(phase):
 def test_a_restarting_job_swallows_whatever_else_it_is_told():
     assert move(P.RESTARTING, A.SYNC_JOB).deed is Deed.SYNC
     for action in TARGETED:
-        assert move(P.RESTARTING, action) == Move(Deed.KILL_TARGET)
+        assert move(P.RESTARTING, action) == Move(Deed.RELEASE_PART)
     for action in (*WHOLE, A.RESUME_JOB, A.ENQUEUE_JOB, "Unheard"):
-        assert move(P.RESTARTING, action) == Move(Deed.KILL, Keep.NONE)
+        assert move(P.RESTARTING, action) == Move(Deed.RELEASE, Keep.NONE)
 
 
 @pytest.mark.parametrize("phase", [P.ABORTING, P.ABORTED])
 def test_an_aborted_job_can_be_resumed_and_nothing_else(phase):
-    assert move(phase, A.RESUME_JOB) == Move(Deed.KILL, Keep.FINISHED, P.RESTARTING, counts_as_retry=True)
+    assert move(phase, A.RESUME_JOB) == Move(Deed.RELEASE, Keep.FINISHED, P.RESTARTING, counts_as_retry=True)
     for action in (*INTERNAL, *WHOLE, *TARGETED, "Unheard"):
-        assert move(phase, action) == Move(Deed.KILL, Keep.FINISHED)
+        assert move(phase, action) == Move(Deed.RELEASE, Keep.FINISHED)
 
 
 @pytest.mark.parametrize("phase", [P.COMPLETING, P.COMPLETED, P.TERMINATING, P.TERMINATED, P.FAILED])
 def test_an_ending_job_only_lets_go(phase):
     for action in (*Action, "Unheard"):
-        assert move(phase, action) == Move(Deed.KILL, Keep.FINISHED)
+        assert move(phase, action) == Move(Deed.RELEASE, Keep.FINISHED)
 
 
 def test_the_diagram_is_drawn_from_the_table():

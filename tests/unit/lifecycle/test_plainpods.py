@@ -1,6 +1,6 @@
 import pytest
 
-from pyroclast.api.records import Pod
+from pyroclast.api.records import BatchJob, Pod, PodGroup, ReplicaSet, StatefulSet
 from pyroclast.lifecycle import plainpods
 
 from .builders import decode
@@ -95,3 +95,46 @@ def test_network_topology(mode, tier, want):
     names = {"volcano.sh/network-topology-mode": mode, "volcano.sh/network-topology-highest-tier": tier}
     body = made(pod(annotations={key: value for key, value in names.items() if value is not None}))
     assert body["spec"].get("networkTopology") == want
+
+
+def group(body, **spec):
+    meta = {key: body["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
+    meta["annotations"] = {**meta["annotations"], "volcano.sh/job-allocated-hypernode": "h"}
+    return decode({"metadata": meta, "spec": {"queue": "default", **body["spec"], **spec}}, PodGroup)
+
+
+def test_a_group_that_is_as_the_pod_says_is_left_alone():
+    body = made(pod(OWNER, annotations={"volcano.sh/network-topology-mode": "soft"}))
+    assert plainpods.patch(group(body), body) == {}
+
+
+def test_a_group_follows_its_workload():
+    body = made(pod(OWNER), {"scheduling.volcano.sh/group-min-member": "2", "volcano.sh/x": "y"})
+    assert plainpods.patch(group(made(pod(OWNER)), priorityClassName="high"), body) == {
+        "metadata": {"annotations": {"volcano.sh/x": "y"}},
+        "spec": {
+            "minMember": 2,
+            "minResources": {"count/pods": "2", "pods": "2", "cpu": "200m", "requests.cpu": "200m"},
+            "priorityClassName": None,
+        },
+    }
+
+
+def test_in_a_rolling_update_only_pods_of_the_new_revision_speak():
+    stateful = decode({"status": {"updateRevision": "b"}}, StatefulSet)
+    old, new = (pod(labels={"controller-revision-hash": revision}) for revision in "ab")
+    assert [plainpods.speaks_for(each, stateful) for each in (old, new)] == [False, True]
+    assert plainpods.speaks_for(old, decode({}, ReplicaSet))
+    assert plainpods.speaks_for(old, decode({}, StatefulSet))
+
+
+def test_a_suspended_job_wants_no_pods():
+    assert decode({}, BatchJob).size == 1
+    assert decode({"spec": {"parallelism": 3, "suspend": True}}, BatchJob).size == 0
+
+
+def test_which_pods_need_their_group_again():
+    own = {"scheduling.k8s.io/group-name": "podgroup-pu"}
+    assert plainpods.is_in_own_group(pod(annotations=own), {"volcano"})
+    assert not plainpods.is_in_own_group(pod(annotations={"scheduling.k8s.io/group-name": "mine"}), {"volcano"})
+    assert not plainpods.is_in_own_group(pod(annotations=own, deletionTimestamp="2025-03-11T10:00:00Z"), {"volcano"})

@@ -1,8 +1,8 @@
 import pytest
 
 from pyroclast.api.enums import BusEvent, PodPhase
-from pyroclast.lifecycle.occurrences import Occurrence, evicted, observed
-from pyroclast.lifecycle.policies import respond
+from pyroclast.lifecycle.job.occurrences import Occurrence, evicted, observed
+from pyroclast.lifecycle.job.policies import respond
 
 from .builders import NOW, job, pod, task
 
@@ -72,7 +72,8 @@ def seen(owner, *pods):
     return [(occurrence.event, occurrence.pod) for occurrence in observed(owner, {each.metadata.name: each for each in pods})]
 
 
-TWO = job(task(replicas=2))
+ANY = [{"event": "*", "action": "AbortJob"}]
+TWO = job(task(replicas=2), policies=ANY)
 
 
 @pytest.mark.parametrize(
@@ -99,13 +100,13 @@ def test_observed(pods, want):
 
 
 def test_the_limit_of_restarts_is_the_tasks_and_minus_one_means_none():
-    assert seen(job(task(maxRetry=1)), pod(TWO, "a-0", restarts=1)) == [(E.TASK_FAILED, "j-a-0")]
-    assert seen(job(task(maxRetry=-1)), pod(TWO, "a-0", restarts=99)) == []
+    assert seen(job(task(maxRetry=1), policies=ANY), pod(TWO, "a-0", restarts=1)) == [(E.TASK_FAILED, "j-a-0")]
+    assert seen(job(task(maxRetry=-1), policies=ANY), pod(TWO, "a-0", restarts=99)) == []
 
 
 def test_a_pod_that_we_marked_was_not_evicted():
-    assert evicted(pod(TWO, "a-0", marked=True), NOW) is None
-    assert evicted(pod(TWO, "a-0"), NOW).event is E.POD_EVICTED
+    assert evicted(TWO, pod(TWO, "a-0", marked=True), NOW) is None
+    assert evicted(TWO, pod(TWO, "a-0"), NOW).event is E.POD_EVICTED
 
 
 def test_failed_carries_the_exit_code_of_the_first_container_and_when_it_ended():

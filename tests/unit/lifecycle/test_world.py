@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pyroclast.api.enums import JobPhase, PodPhase
-from pyroclast.lifecycle.counts import count
+from pyroclast.lifecycle.job.counts import count
 
 from .builders import job, task
 from .world import Crash, World
@@ -123,7 +123,7 @@ class JobMachine(RuleBasedStateMachine):
 
     def _check_rest(self):
         world, status = self.world, self.world.job.status
-        counts = count(world.pods.values())
+        counts = count(world.job, world.pods.values())
         assert (status.pending, status.running, status.succeeded, status.failed, status.terminating) == (
             counts.pending,
             counts.running,

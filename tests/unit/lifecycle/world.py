@@ -9,7 +9,6 @@ import msgspec
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, JobReason, PodGroupPhase, PodPhase
 from pyroclast.api.records import Job, Pod, PodGroup
-from pyroclast.lifecycle import occurrences, pods
 from pyroclast.lifecycle.effects import (
     CreateGroup,
     CreatePods,
@@ -20,11 +19,13 @@ from pyroclast.lifecycle.effects import (
     PreparePlugins,
     RemovePlugins,
 )
-from pyroclast.lifecycle.jobs import decide
-from pyroclast.lifecycle.moves import MOVES, SETTLING
-from pyroclast.lifecycle.status import written
+from pyroclast.lifecycle.gang import pods
+from pyroclast.lifecycle.job import occurrences
+from pyroclast.lifecycle.job.decide import decide
+from pyroclast.lifecycle.job.facts import Decision, JobFacts, Order, Remembered
+from pyroclast.lifecycle.job.moves import MOVES, PROGRESS
+from pyroclast.lifecycle.job.status import written
 from pyroclast.lifecycle.times import format_time
-from pyroclast.lifecycle.views import Decision, JobView, Memory, Order
 
 from .builders import NOW, decode, queue
 
@@ -41,7 +42,7 @@ class World:
     pods: dict[str, Pod] = field(default_factory=dict)
     group: PodGroup | None = None
     plugin_objects: bool = False
-    memory: Memory = field(default_factory=Memory)
+    memory: Remembered = field(default_factory=Remembered)
     now: float = NOW
     steps_until_crash: int | None = None
     made: int = 0
@@ -53,7 +54,7 @@ class World:
 
     def reconcile(self) -> Decision:
         for _ in range(100):
-            decision = decide(self.view())
+            decision = decide(self.facts())
             for effect in decision.effects:
                 self._step()
                 self.apply(effect)
@@ -68,8 +69,8 @@ class World:
                 return decision
         raise AssertionError("the controller does not come to rest")
 
-    def view(self) -> JobView:
-        return JobView(self.job, self.now, dict(self.pods), self.group, queue(), marks=MARKS, memory=self.memory)
+    def facts(self) -> JobFacts:
+        return JobFacts(self.job, self.now, dict(self.pods), self.group, queue(), marks=MARKS, memory=self.memory)
 
     def apply(self, effect):
         match effect:
@@ -129,7 +130,7 @@ class World:
     def write(self, status) -> bool:
         old, new = self.job.status.state.phase, status.state.phase
         if old is not new:
-            reachable = {*SETTLING[old], *(cell.to for cell in MOVES[old].values())}
+            reachable = {*PROGRESS[old], *(cell.to for cell in MOVES[old].values())}
             assert new in reachable, f"{old} does not lead to {new}"
             self.trace.append(new)
         assert status.version in (self.job.status.version, self.job.status.version + 1)
@@ -147,17 +148,17 @@ class World:
     def _settle(self, decision: Decision) -> None:
         orders = tuple(order for order in self.memory.orders if order is not decision.order)
         kept = tuple(each for each in self.memory.occurrences if each not in decision.forget)
-        self.remember(orders=orders, occurrences=kept)
+        self.remember(orders=orders, occurrences=kept, armed=decision.armed)
 
     def remember(self, **changes) -> None:
-        values = {name: getattr(self.memory, name) for name in ("orders", "occurrences", "prepared", "removed")}
-        self.memory = Memory(**{**values, **changes})
+        values = {name: getattr(self.memory, name) for name in ("orders", "occurrences", "prepared", "removed", "armed")}
+        self.memory = Remembered(**{**values, **changes})
 
     def _step(self) -> None:
         if self.steps_until_crash is not None:
             if self.steps_until_crash == 0:
                 self.steps_until_crash = None
-                self.memory = Memory()
+                self.memory = Remembered()
                 raise Crash
             self.steps_until_crash -= 1
 
@@ -180,7 +181,7 @@ class World:
     def vanish(self, name: str, *, noticed: bool = True) -> None:
         pod = self.pods.pop(name)
         self.created.pop((name, pod.metadata.annotations[keys.JOB_VERSION]), None)
-        happened = occurrences.evicted(pod, self.now)
+        happened = occurrences.evicted(self.job, pod, self.now)
         if happened and noticed:
             self.remember(occurrences=(*self.memory.occurrences, happened))
 

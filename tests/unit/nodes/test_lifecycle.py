@@ -16,7 +16,7 @@ from pyroclast_standalone.nodes.probes import ProbeResult
 from pyroclast_standalone.nodes.records import Pod
 from pyroclast_standalone.nodes.resume import resumed
 from pyroclast_standalone.nodes.shell.runs import simulate
-from pyroclast_standalone.nodes.times import rfc3339
+from pyroclast_standalone.times import rfc3339
 
 EPOCH = 1_700_000_000.0
 BACKOFF = Backoff(10, 300)

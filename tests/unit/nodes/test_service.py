@@ -180,6 +180,31 @@ async def test_logs_outlive_the_nodes(cluster):
         await log_of(cluster, "waits")
 
 
+async def test_logs_outlive_the_config_map_that_was_read(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "words"}, "data": {"say": "hello"}}, namespace="default")
+    mounted = {"volumeMounts": [{"name": "v", "mountPath": "/words"}]}
+    volumes = [{"name": "v", "configMap": {"name": "words"}}]
+    await cluster.run_pod("p", "cat /words/say", container=mounted, volumes=volumes)
+    await cluster.until_phase("p", "Succeeded")
+    await cluster.client.delete(CONFIG_MAPS, Key("default", "words"))
+    assert await log_of(cluster, "p") == b"hello\n"
+    await cluster.stop()
+    await cluster.start()
+    async with asyncio.timeout(10):
+        while b"was lost when the nodes were restarted" not in await _told(cluster, "p"):
+            await asyncio.sleep(0.05)
+
+
+async def _told(cluster, name):
+    """The log, or what is said instead of it."""
+    try:
+        return await log_of(cluster, name)
+    except KubeError as error:
+        return str(error).encode()
+
+
 async def log_of(cluster, name):
     return await cluster.client.request("GET", f"/api/v1/namespaces/default/pods/{name}/log", deadline=Deadline.after(1.0))
 

@@ -50,6 +50,84 @@ def test_graph(given: dict[str, Any], message: str) -> None:
     assert jobflows.validate_create(given).message == message
 
 
+class Known:
+    """One template with a task, for `a` alone; expressions with a question mark are wrong."""
+
+    def patched(self, _: str, given: dict[str, Any]) -> dict[str, Any] | None:
+        if given["name"] != "a":
+            return None
+        if given.get("patch", {}).get("spec") == {"tasks": 1}:
+            raise ValueError("patch.spec.tasks: must be a list, not a number")
+        return {**job(task("t"))["spec"], **given.get("patch", {}).get("spec", {})}
+
+    def expression_fault(self, source: str, *, in_loop: bool) -> str:
+        return f"no such thing ({in_loop})" if "?" in source else ""
+
+
+def probe(task_name: str) -> dict[str, Any]:
+    return {"dependsOn": {"targets": ["a"], "probe": {"tcpSocketList": [{"taskName": task_name, "port": 1}]}}}
+
+
+ENTRIES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a target and an expression": (entry("b", **{"if": {"target": "a", "expression": "true"}}), "if", "either target"),
+    "an if of nothing": (entry("b", **{"if": {}}), "if", "either target"),
+    "else without if": (entry("b", **{"else": ["a"]}), "if", "else is what runs when if does not hold"),
+    "a case of nothing": (
+        entry("b", switch={"on": "a", "cases": [{"entries": []}]}),
+        "switch.cases[0]",
+        "either phase or exitCode",
+    ),
+    "a loop of both": (entry("b", **{"for": {"count": 1, "items": ["x"]}}), "for", "either count or items"),
+    "a long loop": (entry("b", **{"for": {"count": 9999}}), "", "would make 9999 Jobs, at most 5000"),
+    "a backoff": (entry("b", retry={"limit": 1, "backoff": "soon"}), "retry.backoff", "a duration such as 30s"),
+    "a backoff into the past": (entry("b", retry={"limit": 1, "backoff": "-1s"}), "retry.backoff", "must not be negative"),
+    "an expression": (entry("b", **{"if": {"expression": "what?"}}), "if.expression", "no such thing (False)"),
+    "an end of a loop": (entry("b", **{"for": {"count": 1, "until": "?"}}), "for.until", "no such thing (True)"),
+    "a probe of a task that no target has": (
+        entry("b", **probe("x")),
+        "dependsOn.probe.tcpSocketList[0].taskName",
+        "no target of b",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "where", "words"), ENTRIES.values(), ids=ENTRIES.keys())
+def test_entry(given: dict[str, Any], where: str, words: str) -> None:
+    verdict = jobflows.validate_create(flow(entry("a"), given), Known())
+    assert words in verdict.message
+    assert [cause.path for cause in verdict.causes] == [f"spec.flows[1].{where}" if where else "spec.flows"]
+
+
+def test_a_patch_that_makes_an_invalid_job() -> None:
+    given = flow(entry("a", patch={"spec": {"maxRetry": -1}}))
+    verdict = jobflows.validate_create(given, Known())
+    assert "entry a: the patch makes an invalid Job: " in verdict.message
+    assert verdict.causes[0].path == "spec.flows[0].patch.spec.maxRetry"
+    verdict = jobflows.validate_create(flow(entry("a", patch={"spec": {"tasks": 1}})), Known())
+    assert "entry a: the patch does not fit: patch.spec.tasks: must be a list" in verdict.message
+    assert jobflows.validate_create(flow(entry("unknown", patch={"spec": {"maxRetry": -1}})), Known()).allowed
+
+
+def test_a_probe_is_judged_only_where_the_templates_are_there() -> None:
+    given = entry("b", **probe("x"))
+    given["dependsOn"]["targets"].append("c")
+    assert jobflows.validate_create(flow(entry("a"), entry("c"), given), Known()).allowed
+    assert jobflows.validate_create(flow(entry("a"), entry("b", **probe("t"))), Known()).allowed
+
+
+def test_a_cycle_is_shown() -> None:
+    verdict = jobflows.validate_create(flow(entry("a", "b"), entry("b", "c"), entry("c", "a")))
+    assert verdict.causes[0].detail == "jobflow Flow is not DAG; a → b → c → a"
+
+
+def test_a_flow_that_has_ended_keeps_its_entries() -> None:
+    ended = {**OLD, "status": {"state": {"phase": "Succeed"}, **STARTED}}
+    more = flow(entry("a"), entry("b", "a"), entry("c"))
+    assert "that is Succeed can not be changed" in jobflows.validate_update(more, ended).message
+    retained = {**ended, "spec": {**ended["spec"], "jobRetainPolicy": "delete"}}
+    assert jobflows.validate_update(retained, ended).allowed
+
+
 def test_ten_thousand_entries_are_no_trouble() -> None:
     names = [str(n) for n in range(10_000)]
     assert jobflows.validate_create(flow(entry("0"), *(entry(b, a) for a, b in itertools.pairwise(names)))).allowed

@@ -334,6 +334,18 @@ WARNED: dict[str, tuple[dict[str, Any], str]] = {
         job(task(replicas=2, minAvailable=None, partitionPolicy=parts(1, 2, minPartitions=2))),
         "2 partitions shall run, but there are only 1",
     ),
+    "an argument that a plugin does not know": (
+        job(plugins={"ssh": ["--ssh-port=1", "--no-root"]}),
+        "spec.plugins.ssh[1]: flag provided but not defined: -no-root; this argument and those after it are passed over",
+    ),
+    "a port that pods cannot have": (
+        job(plugins={"hcclrank": [], "tensorflow": ["--port=65536"]}),
+        "spec.plugins.tensorflow: 65536 is no port (--port), it must be between 1 and 65535; nothing can listen on it",
+    ),
+    "a port that ssh does not take": (job(plugins={"ssh": ["--ssh-port=-10"]}), "-10 is no port (--ssh-port)"),
+    "pytorch without a master": (job(plugins={"pytorch": []}), 'no task is named "master"; the plugin does nothing without it'),
+    "ray without a head": (job(plugins={"ray": ["--head=boss"]}), 'no task is named "boss"; no pod of the job can be made'),
+    "nobody who waits": (job(plugins={"svc": ["--wait-for-workers", "--launcher=l"]}), 'no task is named "l"; nothing waits'),
 }
 
 
@@ -358,3 +370,30 @@ def test_resources_of_pods_follow_the_cluster() -> None:
     spec["resources"] = {"requests": {"cpu": "6"}, "limits": {"cpu": "4"}}
     said = 'template.spec.resources.requests: Invalid value: "6": must be less than or equal to cpu limit of 4'
     assert said in jobs.validate_create(given, QUEUES).message
+
+
+def test_plugins_of_others_are_known_when_admission_is_told() -> None:
+    given = job(plugins={"stamp": ["--any"]})
+    assert jobs.validate_create(given, QUEUES, plugins=("svc", "stamp")).allowed
+    (cause,) = jobs.validate_create(given, QUEUES).causes
+    assert str(cause).endswith("; there are env, hcclrank, mpi, pytorch, ray, ssh, svc, tensorflow")
+
+
+def test_what_users_are_told_names_the_fields_behind_the_sentence() -> None:
+    twice = jobs.validate_create(job(task("a"), task("a")), QUEUES)
+    assert twice.told == f"{twice.message} (spec.tasks[1].name)"
+    many = jobs.validate_create(job(*[task("a")] * 9), QUEUES)
+    assert many.told.endswith("spec.tasks[5].name and 3 more)")
+    closed = jobs.validate_create(job(queue="closed"), QUEUES)
+    assert closed.told == closed.message
+
+
+def test_a_priority_class_that_is_not_there_is_warned_of() -> None:
+    given = job(task("a"), task("b"), priorityClassName="urgent")
+    given["spec"]["tasks"][1]["template"]["spec"]["priorityClassName"] = "gone"
+    known = ("urgent",)
+    verdict = jobs.validate_create(given, QUEUES, priority_classes=known)
+    assert [line for line in verdict.warnings if "PriorityClass" in line] == [
+        'spec.tasks[1].template.spec.priorityClassName: there is no PriorityClass "gone"; no pod of it is made until there is one'
+    ]
+    assert not [line for line in jobs.validate_create(given, QUEUES).warnings if "PriorityClass" in line]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pyroclast.resources.cron import CronError, Fields, parse
 from pyroclast.rules import cronjobs, hypernodes, podgroups, pods
-from pyroclast.rules.cron import CronError, Fields, parse
 from pyroclast.rules.regexes import RegexError, check_regex
 from pyroclast.rules.resourcegroups import ConfigurationError, read_groups
 from tests.unit.rules.builders import QUEUES, job

@@ -291,3 +291,25 @@ DEFAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_defaults(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert applied(before, queues.default(before)) == after
     assert queues.default(after) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "others", "want"),
+    [
+        (queue(parent="default"), (QueueView("default"),), "jobs that name it or name no queue are refused; they have to name q"),
+        (queue(parent="team"), (QueueView("team"),), "queue team has queues below it from now on, so jobs that name it are"),
+        (queue(parent="team"), (QueueView("team"), QueueView("other", "team")), ""),
+        (queue(parent="root"), (), ""),
+        (queue(), (), ""),
+    ],
+)
+def test_the_first_queue_below_another_is_warned_of(given: dict[str, Any], others: tuple[QueueView, ...], want: str) -> None:
+    found = FixedQueues(*others)
+    created = queues.validate_create(given, found, QueueLimits())
+    moved = queues.validate_update(given, {**given, "spec": {**given["spec"], "parent": ""}}, found, QueueLimits())
+    kept = queues.validate_update(given, given, found, QueueLimits())
+    for verdict in (created, moved) if want else ():
+        assert verdict.allowed, verdict.message
+        assert want in verdict.warnings[0]
+    assert bool(created.warnings) is bool(want)
+    assert kept.warnings == ()

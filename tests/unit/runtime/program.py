@@ -50,6 +50,7 @@ async def main(service: Service) -> None:
             say("ready", os.getpid())
         case "watch":
             client = await service.client()
+            service.record_events(client, "program")
             service.watch(Informer(client, PODS, Pod))
             await service.synced()
             say("synced")

@@ -8,6 +8,12 @@ import pytest
 
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.health import Checks, serve
+from pyroclast.runtime.visitors import ACCESS, REVIEWS, is_local, refusal
+from tests.unit.kube.fault_server import FaultServer, answer
+
+
+async def nobody(authorization: str, path: str) -> tuple[int, str] | None:
+    return 401, f"{path} is not for {authorization}"
 
 
 @pytest.fixture
@@ -18,9 +24,11 @@ def live() -> Checks:
 @pytest.fixture
 async def url(live: Checks) -> AsyncIterator[str]:
     pages = {"/metrics": lambda: ("text/plain; version=0.0.4", b"a 1\n")}
-    runner = await serve("healthz-address", "127.0.0.1:0", {"healthz": live, "livez": live, "readyz": Checks()}, pages)
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+    listener = await serve(
+        "healthz-address", "127.0.0.1:0", {"healthz": live, "livez": live, "readyz": Checks()}, pages, admit=nobody
+    )
+    yield f"http://127.0.0.1:{listener.port}"
+    await listener.stop()
 
 
 async def get(url: str) -> tuple[int, str]:
@@ -62,4 +70,61 @@ async def test_an_address_in_use_is_a_clear_failure(live: Checks) -> None:
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(StartFailure, match=rf"^--healthz-address: cannot listen on {address}: .*in use"):
-            await serve("healthz-address", address, {}, {})
+            await serve("healthz-address", address, {}, {}, admit=nobody)
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        (("127.0.0.1", 1), True),
+        (("::1", 1, 0, 0), True),
+        (("::ffff:127.0.0.1", 1, 0, 0), True),
+        (("10.0.0.1", 1), False),
+        (("fe80::1%eth0", 1, 0, 2), False),
+        ((), False),
+        (None, False),
+        ("", False),
+    ],
+)
+def test_who_is_local(address: object, local: bool) -> None:
+    assert is_local(address) is local
+
+
+ALLOWED = {"user": "ann", "groups": ["dev"], "nonResourceAttributes": {"path": "/debug/x", "verb": "get"}}
+
+
+@pytest.mark.parametrize(
+    ("header", "user", "allowed", "status"),
+    [
+        ("", {}, True, 401),
+        ("Basic eDp5", {}, True, 401),
+        ("Bearer t", None, True, 401),
+        ("Bearer t", {"username": "ann", "groups": ["dev"]}, False, 403),
+        ("Bearer t", {"username": "ann", "groups": ["dev"]}, True, None),
+    ],
+)
+async def test_who_may_look_from_elsewhere(header: str, user: object, allowed: bool, status: int | None) -> None:
+    async with FaultServer() as server, server.client() as client:
+        server.on(f"POST {REVIEWS}", answer(201, {"status": {"authenticated": bool(user), "user": user}}))
+        server.on(f"POST {ACCESS}", answer(201, {"status": {"allowed": allowed}}))
+        refused = await refusal(client, header, "/debug/x")
+        assert (refused and refused[0]) == status
+        assert all(got.json["spec"] == ALLOWED for got in server.seen(f"POST {ACCESS}"))
+
+
+async def test_an_api_server_that_does_not_tell_lets_nobody_in() -> None:
+    async with FaultServer() as server, server.client() as client:
+        refused = await refusal(client, "Bearer t", "/debug/x")
+    assert refused is not None
+    assert refused[0] == 503
+    assert (await refusal(None, "Bearer t", "/debug/x") or (0,))[0] == 503
+
+
+async def test_what_is_for_this_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = await serve("a", "127.0.0.1:0", {}, {"/debug/x": lambda: ("text/plain", b"in")}, admit=nobody)
+    try:
+        assert await get(f"http://127.0.0.1:{listener.port}/debug/x") == (200, "in")
+        monkeypatch.setattr("pyroclast.runtime.health.is_local", lambda _: False)
+        assert await get(f"http://127.0.0.1:{listener.port}/debug/x") == (401, "/debug/x is not for \n")
+    finally:
+        await listener.stop()

@@ -12,7 +12,8 @@ from pyroclast.lean import COLLECTIONS
 
 AUTHORITIES = """
 import ssl
-import pyroclast.runtime
+from pyroclast import lean
+lean.prepare()
 from aiohttp import connector
 from pyroclast.lean import TrustsWhenUsed
 contexts = [each for each in vars(connector).values() if isinstance(each, TrustsWhenUsed)]
@@ -69,3 +70,14 @@ def test_a_program_loads_what_it_needs_and_seldom_collects_meanwhile(program: st
     assert full == 0
     assert frozen > 10_000  # all that there is when the process ends
     assert threads == 1
+
+
+def test_the_library_leaves_the_process_as_it_is() -> None:
+    code = """
+import gc, ssl, sys
+before = gc.get_threshold(), ssl.SSLContext.set_default_verify_paths
+import pyroclast.lean, pyroclast.kube.informer, pyroclast.runtime.service
+print((gc.get_threshold(), ssl.SSLContext.set_default_verify_paths) == before, pyroclast.lean.TrustsWhenUsed in {
+    type(each) for each in gc.get_objects() if isinstance(each, ssl.SSLContext)})
+"""
+    assert run(code).split() == ["True", "False"]

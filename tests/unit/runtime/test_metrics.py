@@ -74,9 +74,9 @@ def test_what_the_substrate_tells_is_counted() -> None:
 async def test_the_lag_of_an_idle_loop_is_none() -> None:
     seen: list[float] = []
     measuring = asyncio.ensure_future(measure_lag(seen.append))
-    await asyncio.sleep(2.1)
+    await asyncio.sleep(2.01)
     measuring.cancel()
-    assert len(seen) == 8
+    assert len(seen) == 100
     assert max(seen) < 0.01
 
 

@@ -193,3 +193,24 @@ async def test_readiness_waits_for_the_lists(start: Start) -> None:
         assert status == 500
         assert "[-]watch-pods failed: pods are not listed yet" in text
         assert (await get(f"http://{health}/healthz?verbose"))[1] == "[+]ping ok\n[+]watch-pods ok\nhealthz check passed\n"
+
+
+async def test_an_object_that_cannot_be_decoded_is_told_by_an_event_and_stops_nothing(start: Start) -> None:
+    deep = b"[" * 3000 + b"]" * 3000
+    bad = b'{"metadata":{"name":"bad","namespace":"ns","uid":"u","resourceVersion":"1"},"more":%s}' % deep
+    async with FaultServer() as server:
+        server.on("GET /version", answer(200, {}))
+        server.on("GET /api/v1/pods", answer(200, b'{"metadata":{"resourceVersion":"1"},"items":[%s]}' % bad))
+        server.on("WATCH /api/v1/pods", Watch())
+        server.on("POST /api/v1/namespaces/ns/events", answer(201, {}))
+        process = await start("--mode=watch", f"--master={server.url}")
+        async with asyncio.timeout(20):
+            assert await process.stdout.readline() == b"synced\n"
+            while not server.seen("POST /api/v1/namespaces/ns/events"):
+                await asyncio.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert (await finish(process))[0] == 0
+        body = server.seen("POST /api/v1/namespaces/ns/events")[0].json
+    assert (body["type"], body["reason"]) == ("Warning", "Undecodable")
+    assert body["message"] == "program leaves this object out: it is nested too deeply to be read"
+    assert body["involvedObject"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "bad", "uid": "u"}

@@ -3,10 +3,10 @@
 import msgspec
 
 from pyroclast.api import records
-from pyroclast_scheduler.framework.outcome import Waiting
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import task_of
+from pyroclast_scheduler.session.outcome import Waiting
 from pyroclast_scheduler.shell.bodies import group_patch, queue_patch, waiting_patch
 from pyroclast_scheduler.shell.gangs import to_release
 from tests.scenarios import objects

@@ -9,6 +9,7 @@ import pytest
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
 from tests.scenarios import objects
+from tests.scenarios.runner import feed
 
 
 def changed(record, **fields):
@@ -180,3 +181,14 @@ def compare_with_recount(cache):
     assert (snapshot.columns.used == want).all()
     assert (snapshot.columns.releasing == releasing).all()
     assert (snapshot.columns.pod_count == count).all()
+
+
+def test_a_job_that_goes_leaves_nothing_in_the_sums_of_its_queue():
+    cache = Cache()
+    feed(
+        cache, {"nodes": [["n", 4, "8Gi"]], "queues": [["q", {}]], "podgroups": [["j", "q", 1]], "pods": [["p", "j", "n", 2, 0]]}
+    )
+    assert cache.snapshot().queue_sums["q"].allocated[0] == 2000
+    cache.pod_changed(cache.tasks["t-p"].pod, None)
+    cache.group_changed(objects.pod_group(["j", "q", 1]), None)
+    assert not cache.snapshot().queue_sums

@@ -3,8 +3,8 @@
 import pytest
 
 from pyroclast_scheduler import registry
-from pyroclast_scheduler.framework.arguments import Arguments
-from pyroclast_scheduler.framework.configuration import DEFAULT_CONFIGURATION, BadConfiguration, parse
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.configuration import DEFAULT_CONFIGURATION, BadConfiguration, parse
 
 ACTIONS = {"enqueue", "allocate", "backfill"}
 PLUGINS = {"gang", "drf", "proportion"}
@@ -28,11 +28,10 @@ def test_flags_are_on_unless_said_otherwise_but_for_two():
     (entry,) = read("actions: allocate\ntiers: [{plugins: [{name: gang, enableJobReady: false, enableHierarchy: true}]}]").tiers[
         0
     ]
-    assert not entry.has("enableJobReady")
-    assert entry.has("enableHierarchy")
-    assert entry.has("enablePredicate")
-    assert not entry.has("enabledClusterOrder")
-    assert entry.has(None)
+    assert "enableJobReady" not in entry.enabled
+    assert "enableHierarchy" in entry.enabled
+    assert "enablePredicate" in entry.enabled
+    assert "enabledClusterOrder" not in entry.enabled
 
 
 def test_the_first_entry_of_an_action_gives_its_arguments():
@@ -82,3 +81,16 @@ def test_arguments_keep_their_default_when_they_are_of_the_wrong_type():
     assert arguments.integer("absent", 3) == 3
     assert len(arguments.warnings) == 2
     assert arguments.unknown() == ["left"]
+
+
+def test_what_has_no_effect_is_said_with_its_line():
+    found = read(
+        "actions: allocate\ntires: []\ntiers:\n- plugins:\n  - {name: gang, enableHierarchy: true}\n"
+        "  - {name: drf, enabledClusterOrder: true}\nconfigurations: [{name: fly, arguments: {a: 1}}]"
+    )
+    assert found.warnings == (
+        "line 2: tires is unknown",
+        "line 5: gang: enableHierarchy has no effect",
+        "line 6: drf: enabledClusterOrder has no effect",
+        "line 7: arguments of action fly, which is not among the actions",
+    )

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.framework.configuration import parse
-from pyroclast_scheduler.framework.session import Ports
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 
 PLAIN = """
@@ -148,7 +148,8 @@ def test_a_group_that_cannot_be_placed_leaves_no_trace_and_says_why():
     assert (condition.type, condition.reason) == ("Unschedulable", "NotEnoughResources")
     assert condition.message == (
         "1/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; Pending: 1 Unschedulable, "
-        "2 Schedulable. Origin reason is j0-p-2: 0/1 nodes are unavailable: 1 Insufficient cpu."
+        "2 Schedulable. Origin reason is j0-p-2: 0/1 nodes are unavailable: 1 Insufficient cpu. "
+        "TooFewNodes: never: its gang needs 3 pods of 2 cpu, 1Gi memory, and 1 node holds 2 of them even when empty"
     )
     assert cycle(cache, PLAIN)[1] == {}
 

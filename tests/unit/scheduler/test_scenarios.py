@@ -22,3 +22,10 @@ def test_what_is_not_there_yet_is_told_and_not_run():
         name for name in missing if name.removeprefix("plugin ") in {"gang", "predicates", "priority", "proportion", "drf"}
     }
     assert not {name for name in missing if name.removeprefix("action ") in {"enqueue", "allocate", "backfill"}}
+
+
+def test_a_case_that_is_not_covered_counts_against_the_outcome(tmp_path, capsys):
+    path = tmp_path / "cases.yaml"
+    path.write_text("- {id: X1, kind: nothing-like-it}")
+    assert scenarios.main([str(path)]) == 1
+    assert "1 cases not covered yet" in capsys.readouterr().out

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from pyroclast_scheduler.framework.jobs import Job
-from pyroclast_scheduler.framework.outcome import Waiting
-from pyroclast_scheduler.framework.reasons import Code, FitErrors, Refusal, count_refusals
 from pyroclast_scheduler.model.dimensions import Dimensions
-from pyroclast_scheduler.model.jobs import JobFacts
+from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.reasons import Code, FitErrors, Refusal, count_refusals
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import task_of
+from pyroclast_scheduler.session.outcome import Waiting
 from pyroclast_scheduler.shell.bodies import waiting_class
 from tests.scenarios import objects
 
@@ -20,7 +20,7 @@ def job_of(count, minimum):
     book = ShapeBook()
     tasks = [task_of(objects.pod([f"task-{i}", "j", "-", 1, "1G"]), book) for i in range(1, count + 1)]
     group = objects.pod_group(["j", "q", minimum])
-    return Job(JobFacts(group, {task.uid: task for task in tasks}, priority=0, queue="q"), Dimensions(), {})
+    return Job(JobFacts.of(group, tasks, queue="q"), Dimensions(), {})
 
 
 def test_fit_errors():

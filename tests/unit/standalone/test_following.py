@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pyroclast.api.records import Job, Pod, PodGroup
-from pyroclast_standalone.following import Progress, progress
+from pyroclast.api.records import HyperJob, Job, Pod, PodGroup
+from pyroclast_standalone.following import Progress, hyper_job_progress, pod_progress, progress
 
 
 def job(phase: str = "", *, message: str = "") -> Job:
@@ -78,3 +78,53 @@ def test_progress(case: tuple[Job, PodGroup | None, list[Pod], Progress]) -> Non
 @pytest.mark.parametrize(("phase", "want"), [("Completed", True), ("Failed", True), ("Terminated", True), ("Running", False)])
 def test_finished(phase: str, *, want: bool) -> None:
     assert Progress(phase, "").is_finished is want
+
+
+@pytest.mark.parametrize(("phase", "want"), [("Completed", True), ("Succeed", True), ("Succeeded", True), ("Aborted", False)])
+def test_successful(phase: str, *, want: bool) -> None:
+    assert Progress(phase, "").is_successful is want
+
+
+PODS = {
+    "waits": ({"phase": "Pending", "conditions": [{"status": "False", "message": "no room"}]}, Progress("Pending", "no room")),
+    "image": (
+        {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]},
+        Progress("Pending", "ImagePullBackOff"),
+    ),
+    "failed": (
+        {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 4}}}]},
+        Progress("Failed", "container c ended with exit code 4"),
+    ),
+    "evicted": ({"phase": "Failed", "message": "the node was low on memory"}, Progress("Failed", "the node was low on memory")),
+}
+
+
+@pytest.mark.parametrize("case", PODS.values(), ids=PODS.keys())
+def test_pods(case: tuple[dict[str, object], Progress]) -> None:
+    status, want = case
+    assert pod_progress(msgspec.convert({"status": status}, Pod)) == want
+
+
+HYPER_JOBS = {
+    "not placed": ({"Placed": "False"}, {}, "Pending"),
+    "runs": ({"Placed": "True", "Available": "True"}, {"a": "Running", "b": "Running"}, "Running"),
+    "done": ({"Completed": "True"}, {"a": "Completed", "b": "Completed"}, "Completed"),
+    "failed": ({"Completed": "False", "Failed": "True"}, {"a": "Failed", "b": "Running"}, "Failed"),
+    "ended with enough": ({"Available": "True", "Failed": "False"}, {"a": "Completed", "b": "Failed"}, "Completed"),
+    "ended with too few": ({"Available": "False", "Failed": "False"}, {"a": "Completed", "b": "Aborted"}, "Failed"),
+}
+
+
+@pytest.mark.parametrize("case", HYPER_JOBS.values(), ids=HYPER_JOBS.keys())
+def test_hyper_jobs(case: tuple[dict[str, str], dict[str, str], str]) -> None:
+    conditions, jobs, want = case
+    raw = {
+        "spec": {"replicatedJobs": [{"name": "r", "replicas": 2}]},
+        "status": {
+            "conditions": [{"type": type_, "status": status} for type_, status in conditions.items()],
+            "replicatedJobsStatus": [{"name": "r", "jobStates": {name: {"phase": phase} for name, phase in jobs.items()}}],
+        },
+    }
+    found = hyper_job_progress(msgspec.convert(raw, HyperJob))
+    assert found.phase == want
+    assert found.branches == tuple((name, Progress(phase, "")) for name, phase in jobs.items())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyroclast_standalone.errors import CommandError
-from pyroclast_standalone.manifests import read
+from pyroclast_standalone.manifests import has_all, read
 
 GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 LIST = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n"
@@ -48,3 +48,11 @@ def test_says_what_is_wrong(tmp_path: Path, text: str, want: str) -> None:
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="No such file or directory; give the path of a manifest"):
         read([tmp_path / "none.yaml"])
+
+
+def test_has_all() -> None:
+    found = {"metadata": {"name": "a", "uid": "1"}, "spec": {"tasks": [{"name": "t", "replicas": 1}]}}
+    assert has_all(found, {"metadata": {"name": "a"}, "spec": {"tasks": [{"name": "t"}]}})
+    assert not has_all(found, {"spec": {"tasks": [{"name": "t"}, {"name": "u"}]}})
+    assert not has_all(found, {"spec": {"tasks": {"name": "t"}}})
+    assert not has_all(found, {"data": {}})

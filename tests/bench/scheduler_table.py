@@ -1,0 +1,313 @@
+"""`python -m tests.bench.scheduler_table [NAME…]`: what the scheduler's engine costs, at three sizes each, and how it grows.
+
+A line per work: milliseconds of CPU of one core at each size, the growth as an exponent, the aim at the largest size. The pace of
+a machine varies, so a fixed loop of numpy is timed beside every figure; the last column says how many of that loop the figure is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from pyroclast.api import records
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.session.configuration import Configuration, parse
+from pyroclast_scheduler.session.outcome import Commit, Outcome
+from pyroclast_scheduler.session.ports import Ports
+
+from .scheduler import ACTIONS, CHART, PLUGINS, group, node, pod, queue
+
+EVICTING = CHART.replace("enqueue, allocate, backfill", "enqueue, allocate, backfill, preempt, reclaim")
+FILLING = parse(CHART, actions=ACTIONS, plugins=PLUGINS)
+TAKING = parse(EVICTING, actions=ACTIONS, plugins=PLUGINS)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Something measured: `run(size)` prepares it and gives the function to time, and how often it may be called (0: any)."""
+
+    name: str
+    aim: float
+    sizes: Sequence[int]
+    run: Callable[[int], tuple[Callable[[], object], int]]
+
+
+def loop() -> float:
+    """Milliseconds of a fixed piece of work of the same kind."""
+    values = np.arange(5000.0)
+    start = time.process_time()
+    total = 0.0
+    for i in range(200):
+        total += float(np.where(values > i, values * 1.5, 0.0).max())
+    return (time.process_time() - start) * 1000
+
+
+def cluster(nodes: int, *, cpu: int = 32, taint: bool = False) -> Cache:
+    cache = Cache()
+    cache.queue_changed(None, queue("default"))
+    for i in range(nodes):
+        made = node(i, cpu=cpu)
+        if taint and i == 0:
+            body = msgspec.to_builtins(made)
+            body["spec"] = {"taints": [{"key": "old", "effect": "PreferNoSchedule"}]}
+            made = msgspec.convert(body, records.Node)
+        cache.node_changed(None, made)
+    return cache
+
+
+def running(cache: Cache, name: str, size: int, nodes: int, *, at: int = 0, millis: int = 1000, priority: str = "") -> None:
+    """A job that runs."""
+    body = msgspec.to_builtins(group(name, size))
+    body["status"] = {"phase": "Running", "running": size, "conditions": [scheduled()]}
+    body["spec"]["priorityClassName"] = priority
+    cache.group_changed(None, msgspec.convert(body, records.PodGroup))
+    for i in range(size):
+        made = msgspec.to_builtins(pod(name, i, millis=millis))
+        made["spec"]["nodeName"] = f"node-{(at + i) % nodes}"
+        made["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+        cache.pod_changed(None, msgspec.convert(made, records.Pod))
+
+
+def scheduled() -> dict[str, str]:
+    return {"type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled"}
+
+
+def waiting(
+    cache: Cache,
+    name: str,
+    size: int,
+    *,
+    minimum: int | None = None,
+    millis: int = 1000,
+    spec: dict[str, object] | None = None,
+    priority: str = "",
+) -> None:
+    body = msgspec.to_builtins(group(name, size if minimum is None else minimum))
+    body["spec"]["priorityClassName"] = priority
+    cache.group_changed(None, msgspec.convert(body, records.PodGroup))
+    for i in range(size):
+        cache.pod_changed(None, pod(name, i, millis=millis, spec=spec))
+
+
+def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = False) -> tuple[Outcome, list[Commit]]:
+    """One cycle as the service runs it; with `keep` what it decides is taken up."""
+    commits: list[Commit] = []
+    outcome = run_cycle(
+        cache.snapshot(), configuration, actions=ACTIONS, plugins=PLUGINS, ports=Ports(time.time(), commits.append), uid="bench"
+    )
+    if keep:
+        for commit in commits:
+            for binds in commit.binds:
+                assert cache.assume_all(binds.placed) is None
+            for eviction in commit.evictions:
+                cache.releasing(eviction.task.uid)
+        for key, status in outcome.statuses.items():
+            cache.believe(key, status)
+        cache.rest(outcome.rests)
+    return outcome, commits
+
+
+def steady(cache: Cache, configuration: Configuration = FILLING) -> None:
+    """Cycles until nothing new comes of them."""
+    for _ in range(4):
+        cycle(cache, configuration, keep=True)
+
+
+def idle(jobs: int) -> tuple[Callable[[], object], int]:
+    cache = cluster(jobs // 2)
+    for j in range(jobs):
+        running(cache, f"job{j}", 10, jobs // 2, at=7 * j, millis=100)
+    steady(cache)
+    return (lambda: cycle(cache, keep=True)), 0
+
+
+def hopeless(jobs: int, *, change: bool = False) -> tuple[Callable[[], object], int]:
+    cache = cluster(5000)
+    for j in range(jobs):
+        waiting(cache, f"job{j}", 4, millis=40_000 + j % 50)
+    steady(cache)
+    turns = iter(range(1, 10**6))
+
+    def run() -> None:
+        if change:
+            cache.node_changed(None, node(7, cpu=16 + next(turns) % 8))
+        cycle(cache, keep=True)
+
+    return run, 0
+
+
+def placing(
+    size: int, *, prepare: Callable[[Cache], None] = lambda _: None, taint: bool = False, spec: dict[str, object] | None = None
+) -> tuple[Callable[[], object], int]:
+    cache = cluster(5000, taint=taint)
+    prepare(cache)
+    waiting(cache, "job0", size, spec=spec)
+
+    def run() -> None:
+        _, commits = cycle(cache)
+        placed = sum(len(binds.placed) for commit in commits for binds in commit.binds)
+        assert placed == size, placed
+
+    return run, 0
+
+
+def anti_affine(cache: Cache) -> None:
+    anti = {"labelSelector": {"matchLabels": {"app": "other"}}, "topologyKey": "kubernetes.io/hostname"}
+    body = msgspec.to_builtins(
+        pod("loner", 0, spec={"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}}})
+    )
+    body["spec"]["nodeName"] = "node-3"
+    body["status"]["phase"] = "Running"
+    cache.pod_changed(None, msgspec.convert(body, records.Pod))
+
+
+def elastic(size: int) -> tuple[Callable[[], object], int]:
+    cache = cluster(5000)
+    waiting(cache, "job0", size, minimum=1)
+    waiting(cache, "zother", 10, millis=64_000)
+
+    def run() -> None:
+        _, commits = cycle(cache)
+        placed = sum(len(binds.placed) for commit in commits for binds in commit.binds)
+        assert placed == size, placed
+
+    return run, 0
+
+
+def preempting(size: int, *, wins: bool) -> tuple[Callable[[], object], int]:
+    nodes = 10 * size
+    cache = cluster(nodes)
+    for name, value in (("low", 1), ("high", 10)):
+        body = {"metadata": {"name": name, "uid": name}, "value": value}
+        cache.priority_changed(None, msgspec.convert(body, records.PriorityClass))
+    for j in range(nodes):
+        running(cache, f"job{j}", 1, nodes, at=j, millis=32_000, priority="low" if wins else "high")
+    steady(cache)
+    waiting(cache, "gang", size, millis=20_000, priority="high")
+    configuration = parse(
+        """
+actions: allocate, preempt
+tiers:
+- plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}]
+- plugins: [{name: predicates}, {name: nodeorder}]
+""",
+        actions=ACTIONS,
+        plugins=PLUGINS,
+    )
+
+    def run() -> None:
+        _, commits = cycle(cache, configuration)
+        evicted = sum(len(commit.evictions) for commit in commits)
+        assert evicted >= size if wins else not evicted, evicted
+
+    return run, 0
+
+
+def shapes(pods: int) -> tuple[Callable[[], object], int]:
+    cache = cluster(5000)
+    for j in range(pods // 20):
+        waiting(cache, f"job{j}", 20, millis=100 + 10 * (j % 50))
+
+    def run() -> None:
+        _, commits = cycle(cache)
+        assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == pods
+
+    return run, 0
+
+
+def singles(jobs: int) -> tuple[Callable[[], object], int]:
+    cache = Cache()
+    cache.queue_changed(None, queue("default"))
+    for i in range(500):
+        body = msgspec.to_builtins(node(i, cpu=64))
+        body["status"]["allocatable"]["nvidia.com/gpu"] = "8"
+        cache.node_changed(None, msgspec.convert(body, records.Node))
+    for j in range(jobs):
+        cache.group_changed(None, group(f"job{j}", 1))
+        body = msgspec.to_builtins(pod(f"job{j}", 0))
+        body["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1"
+        cache.pod_changed(None, msgspec.convert(body, records.Pod))
+
+    def run() -> None:
+        _, commits = cycle(cache)
+        assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == jobs
+
+    return run, 0
+
+
+ZONE = "zone"
+NEAR = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+    {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": ZONE}]}}}  # fmt: skip
+SPREAD = {"topologySpreadConstraints": [{"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "b"}}}]}  # fmt: skip
+
+TABLE = {
+    "idle": Work("nothing to do: N running Jobs of 10 pods on N/2 nodes", 10, (2500, 5000, 10000), idle),
+    "hopeless": Work("N Jobs that do not fit, nothing changed", 10, (1250, 2500, 5000), hopeless),
+    "changed": Work("N Jobs that do not fit, one node changed", 50, (1250, 2500, 5000), lambda n: hopeless(n, change=True)),
+    "gang": Work("gang of N on 5,000 nodes, whole cycle", 8, (250, 500, 1000), placing),
+    "anti": Work("the same beside one anti-affine pod", 10, (250, 500, 1000), lambda n: placing(n, prepare=anti_affine)),
+    "taint": Work("the same with one PreferNoSchedule taint", 10, (250, 500, 1000), lambda n: placing(n, taint=True)),
+    "elastic": Work("N elastic pods beyond the minimum, another Job waiting", 50, (250, 500, 1000), elastic),
+    "near": Work("N pods with required pod affinity", 100, (250, 500, 1000), lambda n: placing(n, spec=NEAR)),
+    "spread": Work("N pods spread over zones", 100, (250, 500, 1000), lambda n: placing(n, spec=SPREAD)),
+    "preempt": Work("preempt for a gang of N on 10 N nodes", 500, (125, 250, 500), lambda n: preempting(n, wins=True)),
+    "lost": Work("the same, hopeless", 50, (125, 250, 500), lambda n: preempting(n, wins=False)),
+    "shapes": Work("N pods of 50 shapes on 5,000 nodes", 200, (2500, 5000, 10000), shapes),
+    "singles": Work("N one-GPU Jobs on 500 nodes of 8", 2000, (1000, 2000, 4000), singles),
+}
+
+
+def measured(work: Work, size: int, repeat: int) -> tuple[float, float]:
+    """Milliseconds of the work and of the fixed loop beside it, medians."""
+    run, _ = work.run(size)
+    gc.collect()
+    gc.freeze()
+    lengths: list[float] = []
+    loops: list[float] = []
+    for _ in range(repeat):
+        loops.append(loop())
+        start = time.process_time()
+        run()
+        lengths.append((time.process_time() - start) * 1000)
+    gc.unfreeze()
+    return statistics.median(lengths), statistics.median(loops)
+
+
+def lines(names: Sequence[str], repeat: int) -> Iterator[tuple[str, bool]]:
+    for name in names:
+        work = TABLE[name]
+        found = [measured(work, size, repeat) for size in work.sizes]
+        costs = [cost for cost, _ in found]
+        growth = math.log(max(costs[-1], 1e-3) / max(costs[0], 1e-3)) / math.log(work.sizes[-1] / work.sizes[0])
+        figures = "  ".join(f"{size:>6,}: {cost:8.2f}" for size, cost in zip(work.sizes, costs, strict=True))
+        ratio = costs[-1] / found[-1][1]
+        is_met = costs[-1] <= work.aim
+        verdict = f"aim {work.aim:g} ms {'met' if is_met else 'MISSED'}"
+        yield f"{name:<9} {work.name:<56} {figures}  n^{growth:5.2f}  {verdict}  ({ratio:.1f} loops)", is_met
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.scheduler_table", description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(TABLE), help=f"of: {', '.join(TABLE)}")
+    parser.add_argument("--repeat", type=int, default=3, help="repetitions of which the median counts")
+    options = parser.parse_args(arguments)
+    is_all_met = True
+    for line, is_met in lines(options.names, options.repeat):
+        print(line, flush=True)
+        is_all_met &= is_met
+    return 0 if is_all_met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

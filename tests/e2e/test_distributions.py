@@ -1,0 +1,67 @@
+"""The two distributions: what goes onto a cluster serves without the command, the embedded API server and simulated nodes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pyroclast_standalone.control_plane import Options, running
+from pyroclast_standalone.directory import DataDirectory
+
+ROOT = Path(__file__).parents[2]
+STANDALONE = ROOT / "services" / "pyroclast_standalone"
+PACKAGES = {"pyroclast", "pyroclast_admission", "pyroclast_job_controller", "pyroclast_jobflow_controller", "pyroclast_scheduler"}
+
+
+def wheel(project: Path, folder: Path) -> Path:
+    """Build the wheel of `project` into `folder`."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=project, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def packages_of(built: Path) -> set[str]:
+    top = {name.split("/")[0] for name in zipfile.ZipFile(built).namelist()}
+    return {name for name in top if not name.endswith(".dist-info")}
+
+
+def test_each_wheel_holds_its_own_packages_and_none_of_the_other(tmp_path):
+    assert packages_of(wheel(ROOT, tmp_path / "cluster")) == PACKAGES
+    assert packages_of(wheel(STANDALONE, tmp_path / "standalone")) == {"pyroclast_standalone"}
+
+
+def test_both_have_one_version_and_the_locks_pin_what_the_second_needs():
+    ours, beside = (tomllib.loads((folder / "pyproject.toml").read_text())["project"] for folder in (ROOT, STANDALONE))
+    assert beside["version"] == ours["version"]
+    assert f"pyroclast=={ours['version']}" in beside["dependencies"]
+    pinned = {line.split("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line}
+    assert {need.split(">=")[0] for need in beside["dependencies"] if ">=" in need} <= pinned
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """The Python of an environment that holds the wheel `pyroclast`, what it requires, and nothing else."""
+    folder, uv = tmp_path / "environment", [sys.executable, "-m", "uv"]
+    python = folder / "bin" / "python"
+    subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+    install = [*uv, "pip", "install", "--quiet", "--python", str(python)]
+    subprocess.run([*install, "--require-hashes", "-r", str(ROOT / "requirements.lock")], check=True)
+    subprocess.run([*install, "--no-deps", str(wheel(ROOT, tmp_path / "wheels"))], check=True)
+    lacks = subprocess.run([python, "-c", "import pyroclast_standalone"], capture_output=True, text=True, check=False)
+    assert "No module named 'pyroclast_standalone'" in lacks.stderr
+    return python
+
+
+async def test_every_service_serves_from_the_wheel_alone(bare, environment, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(environment))
+    said: list[str] = []
+    options = Options(DataDirectory(tmp_path / "data"), kubeconfig=bare, nodes=0)
+    async with running(options, said.append) as plane:
+        assert len(plane.services) == 4
+    assert not [line for line in said if " ended (" in line]

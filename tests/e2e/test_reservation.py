@@ -1,0 +1,139 @@
+"""A large Job against a stream of small ones that never lets half of the nodes be idle: it starts once nodes are kept for it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import Cluster, running, wait_until
+from tests.e2e.test_first_light import job
+
+NODES = 40
+HALF = NODES // 2
+TURNS = 2  # how often every node is given to small Jobs while nobody keeps any for the large one
+SECONDS = (
+    20,
+    34,
+    26,
+    40,
+    23,
+    37,
+    30,
+)  # how long small Jobs run: long enough that a slow machine does not let half of them end at once
+RESERVATION = "scheduling.volcano.sh/reservation"
+CONFIGURATION = """
+actions: "enqueue, %sallocate, backfill%s"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}%s]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
+"""
+WITHOUT = CONFIGURATION % ("", "", "")
+
+
+def keeping(arguments: str) -> str:
+    return CONFIGURATION % ("elect, ", ", reserve", f", {{name: reservation, arguments: {{{arguments}}}}}")
+
+
+@pytest.fixture
+def cluster(control_plane: str, tmp_path: Path) -> Iterator[Cluster]:
+    """A control plane of the test's own, since its nodes are to be full."""
+    with running(control_plane, tmp_path / control_plane, nodes=NODES, scheduler=WITHOUT) as cluster:
+        yield cluster
+
+
+class Stream:
+    """Small Jobs of five pods, each of which takes a node; `flow` makes so many that some always wait."""
+
+    def __init__(self, cluster: Cluster, *, estimated: bool) -> None:
+        self._cluster = cluster
+        self._estimated = estimated
+        self._numbers = itertools.count()
+        self.cpu = str(cluster.get("nodes")["items"][0]["status"]["allocatable"]["cpu"])
+
+    def manifest(self, name: str, seconds: int, *, replicas: int, minimum: int) -> dict[str, object]:
+        estimate = {"runningEstimate": f"{seconds + 5}s"} if self._estimated else {}  # until the node has begun and told the end
+        made = json.loads(job(name, command=["sleep", str(seconds)], replicas=replicas, min_available=minimum, **estimate))
+        container = made["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+        container["resources"]["requests"]["cpu"] = self.cpu
+        return dict(made)
+
+    def submit(self, name: str, seconds: int, *, replicas: int, minimum: int = 1) -> None:
+        text = json.dumps(self.manifest(name, seconds, replicas=replicas, minimum=minimum))
+        self._cluster.kubectl("create", "-n", "default", "-f", "-", stdin=text)
+
+    def count(self, phase: str, *, of: str = "!=large") -> int:
+        """Pods in `phase` of the small Jobs, or of those whose name passes `of`."""
+        found = self._cluster.kubectl(
+            "get",
+            "pods",
+            "-n",
+            "default",
+            "-l",
+            f"volcano.sh/job-name{of}",
+            f"--field-selector=status.phase={phase}",
+            "-o",
+            "name",
+        )
+        return len(found.splitlines())
+
+    def flow(self) -> int:
+        """Make more where too few wait; how many wait."""
+        waiting = self.count("Pending")
+        if waiting < NODES:
+            names = list(itertools.islice(self._numbers, NODES // 5))
+            items = [self.manifest(f"small-{i}", SECONDS[i % len(SECONDS)], replicas=5, minimum=1) for i in names]
+            text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+            self._cluster.kubectl("create", "-n", "default", "-f", "-", stdin=text)
+        return waiting
+
+
+def reservation(cluster: Cluster) -> dict[str, object]:
+    """What the PodGroup of the large Job says; empty if nothing."""
+    for group in cluster.get("podgroups.scheduling.volcano.sh", "-n", "default")["items"]:
+        if group["metadata"]["name"].startswith("large-"):
+            return dict(json.loads(group["metadata"].get("annotations", {}).get(RESERVATION, "{}")))
+    return {}
+
+
+def events(cluster: Cluster, reason: str) -> list[str]:
+    found = cluster.get("events", "-n", "default", "--field-selector", f"reason={reason}")["items"]
+    return [event["message"] for event in found if event["involvedObject"]["name"].startswith("large-")]
+
+
+def told_why(cluster: Cluster) -> bool:
+    pods = cluster.get("pods", "-n", "default", "--field-selector", "status.phase=Pending")["items"]
+    said = [condition.get("message", "") for pod in pods for condition in pod.get("status", {}).get("conditions", [])]
+    return any("waiting for nodes reserved for job default/large-" in text for text in said)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("estimated", [False, True], ids=["without-estimates", "with-estimates"])
+def test_a_large_job_starts_behind_a_stream_of_small_ones(cluster: Cluster, *, estimated: bool) -> None:
+    stream = Stream(cluster, estimated=estimated)
+    stream.flow()
+    wait_until(lambda: stream.flow() and stream.count("Running") >= HALF, "the small Jobs to fill the cluster", seconds=120)
+    stream.submit("large", 600, replicas=HALF, minimum=HALF)
+    before = stream.count("Succeeded")
+    wait_until(
+        lambda: stream.flow() and stream.count("Succeeded") >= before + TURNS * NODES,
+        "the small Jobs to go by",
+        seconds=300,
+    )
+    assert stream.count("Running", of="=large") == 0, "nobody keeps nodes for it"
+
+    (cluster.data / "scheduler.conf").write_text(keeping("locksPerCycle: 2"))
+    wait_until(lambda: stream.flow() >= 0 and reservation(cluster).get("locks"), "nodes to be kept for the large Job", seconds=60)
+    assert events(cluster, "ReservationTarget")
+    wait_until(lambda: stream.flow() >= 0 and told_why(cluster), "the small Jobs to say what they wait for")
+    assert 'pyroclast_reservation_nodes{job="default/large-' in cluster.metrics("scheduler")
+    if estimated:
+        wait_until(lambda: stream.flow() >= 0 and events(cluster, "ReservationPromised"), "a promise", seconds=120)
+    wait_until(lambda: stream.flow() >= 0 and stream.count("Running", of="=large") == HALF, "the large Job to run", seconds=300)
+    assert stream.count("Pending"), "small Jobs still wait: it did not just outlast them"
+    wait_until(lambda: not reservation(cluster), "the nodes to be given back")
+    assert events(cluster, "ReservationReleased")
+    wait_until(lambda: "pyroclast_reservation_nodes{" not in cluster.metrics("scheduler"), "the metrics to say so")

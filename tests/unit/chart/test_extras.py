@@ -1,0 +1,188 @@
+"""What may be installed besides: monitoring, network policies, roles of users, policies for accounts, the test of helm."""
+
+import json
+import re
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.registry import Collector
+
+from pyroclast.api.types import (
+    COLOCATION_CONFIGURATIONS,
+    COMMANDS,
+    CRON_JOBS,
+    HYPER_JOBS,
+    JOB_FLOWS,
+    JOB_TEMPLATES,
+    JOBS,
+    POD_GROUPS,
+)
+from pyroclast.runtime.exposition import ExactCounter
+from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
+from pyroclast_admission.metrics import ReviewMetrics
+from pyroclast_job_controller import selftest
+from pyroclast_job_controller.metrics import ControllerMetrics
+from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from tests.unit.chart import render
+from tests.unit.chart.test_chart import KEYS, PROGRAMS, of_kind, rendered
+
+OPERATOR = ("--api-versions", "monitoring.coreos.com/v1")
+DASHBOARDS = sorted((render.CHART / "dashboards").glob("*.json"))
+
+
+def with_options(helm, *options):
+    return [document for document in yaml.load_all(render.render(helm, *options), yaml.CSafeLoader) if document]
+
+
+@pytest.fixture(scope="module")
+def monitored(helm):
+    return with_options(helm, *OPERATOR, "--set", "custom.metrics_enable=true")
+
+
+@pytest.fixture(scope="module")
+def series():
+    """The names of all metrics of all services, as Prometheus sees them."""
+    registry = new_registry()
+    for metrics in (LoopMetrics, ApiMetrics, SchedulerMetrics, ReviewMetrics, ControllerMetrics):
+        metrics(registry)
+    return {name for collector in collectors(registry) for name in names(collector)} | {"up"}
+
+
+def collectors(registry: CollectorRegistry) -> list[Collector]:
+    return list(registry._collector_to_names)
+
+
+def names(collector: Collector) -> set[str]:
+    plain = {metric.name for metric in collector.collect()}
+    return (
+        {f"{name}_total" for name in plain}
+        if isinstance(collector, Counter) and not isinstance(collector, ExactCounter)
+        else plain
+    )
+
+
+def asked(expression: str) -> set[str]:
+    found = re.findall(r"\b((?:volcano|pyroclast|rest_client|workqueue|process|up)(?:_\w+)?)\s*[{\[)]", expression)
+    return {name.removesuffix("_bucket") for name in found}
+
+
+def test_alerts_ask_for_metrics_that_there_are(monitored, series):
+    (rule,) = of_kind(monitored, "PrometheusRule").values()
+    alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
+    assert alerts
+    for alert in alerts:
+        assert asked(alert["expr"]), alert["expr"]
+        assert asked(alert["expr"]) <= series
+        assert alert["annotations"]["summary"]
+        assert alert["labels"]["severity"] in {"warning", "critical"}
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_dashboards_ask_for_metrics_that_there_are(path, monitored, series):
+    (text,) = of_kind(monitored, "ConfigMap")[f"pyroclast-dashboard-{path.stem}"]["data"].values()
+    dashboard = json.loads(text)
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            assert asked(target["expr"]) <= series, target["expr"]
+            assert asked(target["expr"])
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_a_monitor_selects_every_service_that_shows_metrics(monitored):
+    (monitor,) = of_kind(monitored, "ServiceMonitor").values()
+    labels = monitor["spec"]["selector"]["matchLabels"]
+    for service in of_kind(monitored, "Service").values():
+        assert labels.items() <= service["metadata"]["labels"].items()
+        assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= {
+            port["name"] for port in service["spec"]["ports"]
+        }
+
+
+def test_without_the_operator_there_are_dashboards_only(helm):
+    kinds = {document["kind"] for document in rendered(helm, "custom.metrics_enable=true")}
+    assert not kinds & {"ServiceMonitor", "PrometheusRule"}
+    assert not [name for name in of_kind(rendered(helm), "ConfigMap") if "dashboard" in name]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_network_policies_let_in_what_the_pods_serve(helm, program):
+    documents = rendered(helm, "networkPolicy.enabled=true", "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.a=b")
+    policy = of_kind(documents, "NetworkPolicy")[f"pyroclast-{program}"]["spec"]
+    template = of_kind(documents, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]
+    assert policy["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    ports = {port["name"]: port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
+    let_in = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["ingress"]}
+    assert let_in.keys() == {number for name, number in ports.items() if name != "healthz"}
+    assert let_in[ports["metrics"]] == [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]
+    if "admission" in ports:
+        assert let_in[ports["admission"]] is None
+
+
+def test_metrics_that_are_off_are_not_let_in(helm):
+    documents = rendered(helm, "networkPolicy.enabled=true", "custom.scheduler_metrics_enable=false")
+    assert not of_kind(documents, "NetworkPolicy")["pyroclast-scheduler"]["spec"]["ingress"]
+
+
+def test_users_see_and_write_our_kinds_through_the_roles_of_the_cluster(helm):
+    roles = of_kind(rendered(helm, "custom.aggregationRule_labels.team=a"), "ClusterRole")
+    ours = {
+        (kind.group, kind.plural)
+        for kind in (JOBS, CRON_JOBS, JOB_FLOWS, JOB_TEMPLATES, HYPER_JOBS, COMMANDS, POD_GROUPS, COLOCATION_CONFIGURATIONS)
+    }
+    rights = {}
+    for name, level in {"viewer": "view", "editor": "edit", "admin": "admin"}.items():
+        role = roles[f"vcjob-{name}-role"]
+        assert role["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{level}"] == "true"
+        rights[level] = {
+            (group, resource, verb)
+            for rule in role["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+    assert roles["vcjob-viewer-role"]["metadata"]["labels"]["team"] == "a"
+    assert {(group, resource) for group, resource, verb in rights["view"]} >= ours
+    assert {verb for _, _, verb in rights["view"]} == {"get", "list", "watch"}
+    assert {(group, resource) for group, resource, verb in rights["edit"] | rights["admin"] if verb == "create"} == ours
+    assert not [right for right in rights["edit"] | rights["admin"] if right[1].endswith("/status")]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_account_is_held_to_what_it_is_there_for(helm, program):
+    documents = rendered(helm)
+    name = f"pyroclast-{program}-account"
+    policy = of_kind(documents, "ValidatingAdmissionPolicy")[name]["spec"]
+    (condition,) = policy["matchConditions"]
+    assert (
+        condition["expression"] == f"request.userInfo.username == 'system:serviceaccount:{render.NAMESPACE}:pyroclast-{program}'"
+    )
+    binding = of_kind(documents, "ValidatingAdmissionPolicyBinding")[name]["spec"]
+    assert binding == {"policyName": name, "validationActions": ["Deny"]}
+    looked_at = {resource for rule in policy["matchConstraints"]["resourceRules"] for resource in rule["resources"]}
+    judged = {re.match(r"request.resource.resource != '(\w+)'", each["expression"])[1] for each in policy["validations"]}
+    assert judged == looked_at
+    assert not of_kind(rendered(helm, "custom.account_policies_enable=false"), "ValidatingAdmissionPolicy")
+
+
+def test_the_lease_of_a_policy_is_that_of_the_program(helm):
+    documents = rendered(helm, "custom.scheduler_lease_name=second.volcano")
+    (container,) = of_kind(documents, "Deployment")["pyroclast-scheduler"]["spec"]["template"]["spec"]["containers"]
+    assert "--leader-elect-resource-name=second.volcano" in container["args"]
+    validations = of_kind(documents, "ValidatingAdmissionPolicy")["pyroclast-scheduler-account"]["spec"]["validations"]
+    assert any(r"'^second\\.volcano-[0-9]+$'" in each["expression"] for each in validations)
+
+
+def test_the_test_of_helm_runs_a_gang_of_two(helm):
+    documents = rendered(helm, "test.namespace=batch", "custom.scheduler_name=other")
+    (pod,) = of_kind(documents, "Pod").values()
+    (container,) = pod["spec"]["containers"]
+    assert container["command"] == ["python", "-m", selftest.__name__]
+    namespace, image, scheduler, seconds = container["args"]
+    job = selftest.manifest("a", namespace, image, scheduler)
+    assert (job["metadata"]["namespace"], job["spec"]["schedulerName"], float(seconds)) == ("batch", "other", 120)
+    assert job["spec"]["minAvailable"] == job["spec"]["tasks"][0]["replicas"] == 2
+    hooks = [document for document in documents if "helm.sh/hook" in document["metadata"].get("annotations", {})]
+    assert {document["kind"] for document in hooks} == {"ServiceAccount", "Role", "RoleBinding", "Pod"}
+    assert all("hook-succeeded" in document["metadata"]["annotations"]["helm.sh/hook-delete-policy"] for document in hooks)
+    assert not of_kind(rendered(helm, "custom.scheduler_enable=false"), "Pod"), f"a gang needs {sorted(KEYS)}"

@@ -1,0 +1,230 @@
+"""Values of the chart: those that fight each other, those of the original, and those that leave a program nothing to do."""
+
+import re
+import shutil
+import subprocess
+import textwrap
+
+import pytest
+import yaml
+
+from pyroclast.rules.resourcegroups import read_groups
+from pyroclast.runtime.selection import is_enabled
+from pyroclast.runtime.settings import parse
+from pyroclast_job_controller import selection
+from tests.unit.chart import render, values_schema
+from tests.unit.chart.test_chart import KEYS, PROGRAMS, of_kind, rendered
+
+CONTROLLERS = {
+    "controllers": [value for name, value in vars(selection).items() if name.isupper() and isinstance(value, str)],
+    "jobflow": ["jobflow-controller", "jobtemplate-controller"],
+}
+
+FIGHTS = {
+    "two schedulers without election": (
+        ["custom.leader_elect_enable=false", "custom.scheduler_replicas=2"],
+        "set leader_elect_enable to true, or scheduler_replicas to 1",
+    ),
+    "two controllers without election": (
+        ["custom.leader_elect_enable=false", "custom.controller_replicas=2"],
+        "set leader_elect_enable to true, or controller_replicas to 1",
+    ),
+    "two jobflow controllers without election": (
+        ["custom.leader_elect_enable=false", "custom.jobflow_replicas=3"],
+        "set leader_elect_enable to true, or jobflow_replicas to 1",
+    ),
+    "shards without election": (
+        ["custom.leader_elect_enable=false", "custom.controller_shards=2"],
+        "who works on which shard is settled by election",
+    ),
+    "a scheduler configuration that is not there": (
+        ["basic.scheduler_config_file=config/other.conf"],
+        "no file of this chart; name one of config/volcano-admission.conf, config/volcano-scheduler-ci.conf",
+    ),
+    "an admission configuration that is not there": (["basic.admission_config_file=nowhere"], "custom.admission_config_override"),
+    "a configuration that is no mapping": (["custom.scheduler_config_override=gang"], "is no mapping in YAML"),
+    "neither webhooks nor policies": (["custom.admission_enable=false"], "set admission_enable to true, or vap_enable"),
+    "no webhook and no policies": (["custom.enabled_admissions="], "custom.enabled_admissions is empty"),
+    "webhooks where metrics are": (["basic.admission_port=8080"], "take another, such as 8443"),
+    "a controller on and off": (
+        [r"custom.controller_enabled_controllers=gc-controller\,-gc-controller"],
+        "names gc-controller twice",
+    ),
+    "a HyperNode controller of its own": (
+        ["custom.hypernode_controller_mode=standalone", "custom.controller_enable=false"],
+        "set controller_enable to true and controller_enabled_controllers to hyperNode-controller",
+    ),
+    "a further flag that another value sets": (["custom.scheduler_extra_args[0]=--leader-elect=false"], "scheduler_extra_args"),
+    "a further flag that there is not": (["custom.scheduler_extra_args[0]=--default-qeue=a"], "scheduler_extra_args"),
+}
+
+
+@pytest.mark.parametrize(("settings", "words"), FIGHTS.values(), ids=FIGHTS)
+def test_values_that_fight_each_other_are_refused_in_words(helm, settings, words):
+    options = [option for setting in settings for option in ("--set", setting)]
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        render.render(helm, *options)
+    assert words in caught.value.stderr
+
+
+def test_programs_without_election_may_be_one_each(helm):
+    assert rendered(helm, "custom.leader_elect_enable=false")
+
+
+LISTS = [
+    "*",
+    "job-controller",
+    "*,-job-controller",
+    "jobflow-controller",
+    "+jobtemplate-controller,gc-controller",
+    "-gc-controller",
+]
+
+
+@pytest.mark.parametrize("chosen", LISTS)
+def test_a_program_whose_controllers_are_all_off_is_left_out(helm, chosen):
+    deployed = of_kind(
+        rendered(helm, f"custom.controller_enabled_controllers={chosen.replace(',', chr(92) + ',')}"), "Deployment"
+    )
+    for program, names in CONTROLLERS.items():
+        runs = any(is_enabled(name, chosen.split(",")) for name in names)
+        assert (f"pyroclast-{program}" in deployed) == runs
+
+
+def test_hyper_nodes_can_be_left_alone(helm):
+    deployment = of_kind(rendered(helm, "custom.hypernode_controller_mode=disabled"), "Deployment")["pyroclast-controllers"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    chosen = parse(values_schema.SETTINGS["controller"], container["args"], "controllers").controllers
+    assert not is_enabled("hyperNode-controller", chosen)
+    assert is_enabled("job-controller", chosen)
+    assert not is_enabled("sharding-controller", chosen)
+
+
+def test_the_controllers_run_as_they_would_without_a_list(helm):
+    (container,) = of_kind(rendered(helm), "Deployment")["pyroclast-controllers"]["spec"]["template"]["spec"]["containers"]
+    assert parse(values_schema.SETTINGS["controller"], container["args"], "controllers").controllers == selection.DEFAULT
+
+
+def test_a_values_file_of_the_original_is_taken(helm):
+    path = render.ROOT / "tests" / "unit" / "chart" / "volcano-values.yaml"
+    documents = [each for each in yaml.safe_load_all(render.render(helm, "--values", str(path))) if each]
+    deployments = of_kind(documents, "Deployment")
+    assert sorted(deployments) == sorted(f"pyroclast-{program}" for program in PROGRAMS)
+    for program, key in KEYS.items():
+        (container,) = deployments[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"]
+        assert container["image"].startswith("docker.io/pyroclast/"), "images of the original are not run with our arguments"
+        assert parse(values_schema.SETTINGS[key], container["args"], program).log_level == "info"
+
+
+def test_ignored_values_are_none_that_do_something():
+    values = yaml.safe_load(values_schema.VALUES.read_text())
+    ignored = yaml.safe_load(values_schema.IGNORED.read_text())
+    assert not [path for path in ignored if path.partition(".")[2] in values[path.partition(".")[0]]]
+
+
+@pytest.mark.parametrize("key", values_schema.SETTINGS)
+def test_every_flag_is_set_by_one_value(helm, key):
+    """What no value of its own sets is a further flag; what the chart sets is not."""
+    everything = rendered(
+        helm,
+        "webhook.url=https://a.example.org",
+        "custom.scheduler_name=a",
+        "custom.job_plugins=a",
+        "custom.otel_endpoint=http://b",
+        "custom.admission_feature_gates=A=true",
+        "custom.scheduler_feature_gates=A=true",
+        "custom.ignored_provisioners=a",
+        "custom.scheduler_sharding_mode=soft",
+        "custom.scheduler_sharding_name=a",
+        "custom.controller_shards=2",
+        "custom.controller_enabled_controllers=*",
+        "custom.jobflow_shards=2",
+        "custom.sharding_configmap_data=schedulerConfigs: []",
+    )
+    program = next(program for program, prefix in KEYS.items() if prefix == key)
+    (container,) = of_kind(everything, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"]
+    given = {argument.removeprefix("--").partition("=")[0] for argument in container["args"]}
+    assert not given & set(values_schema.extra_flags(key))
+
+
+def test_further_flags_and_variables_reach_their_program(helm):
+    documents = rendered(
+        helm, "custom.jobflow_extra_args[0]=--probe-workers=4", "custom.default_env[0].name=TZ", "custom.default_env[0].value=UTC"
+    )
+    (container,) = of_kind(documents, "Deployment")["pyroclast-jobflow"]["spec"]["template"]["spec"]["containers"]
+    assert parse(values_schema.SETTINGS["jobflow"], container["args"], "jobflow").probe_workers == 4
+    assert {"name": "TZ", "value": "UTC"} in container["env"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_replicas_are_kept_apart_and_go_one_by_one(helm, program):
+    documents = rendered(helm, f"custom.{KEYS[program]}_replicas=2")
+    name = f"pyroclast-{program}"
+    template = of_kind(documents, "Deployment")[name]["spec"]["template"]
+    (spread,) = template["spec"]["topologySpreadConstraints"]
+    budget = of_kind(documents, "PodDisruptionBudget")[name]["spec"]
+    for selector in (spread["labelSelector"], budget["selector"]):
+        assert selector["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert budget["maxUnavailable"] == 1
+    assert template["spec"]["containers"][0]["resources"]["requests"].keys() == {"cpu", "memory"}
+
+
+def test_one_replica_has_no_budget_that_would_hold_its_node_up(helm):
+    assert not of_kind(rendered(helm, "custom.admission_replicas=1"), "PodDisruptionBudget")
+
+
+def test_the_admission_service_has_time_to_be_forgotten_and_to_finish(helm):
+    spec = of_kind(rendered(helm), "Deployment")["pyroclast-admission"]["spec"]["template"]["spec"]
+    pause = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    settings = parse(values_schema.SETTINGS["admission"], spec["containers"][0]["args"], "admission")
+    assert spec["terminationGracePeriodSeconds"] > pause + settings.graceful_shutdown_time.total_seconds()
+
+
+GROUPS = """
+resourceGroups:
+- resourceGroup: edge
+  object: {key: namespace, value: [plant-a, plant-b]}
+- resourceGroup: gpu
+  object: {key: annotation, value: ['"example.org/device": gpu', "tier: gold"]}
+- resourceGroup: other
+"""
+
+
+def test_only_pods_that_a_resource_group_may_select_wait_for_the_admission_service(helm, tmp_path):
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"custom": {"admission_config_override": GROUPS}}))
+    documents = [each for each in yaml.safe_load_all(render.render(helm, "--values", str(values))) if each]
+    (hook,) = of_kind(documents, "MutatingWebhookConfiguration")["volcano-admission-service-pods-mutate"]["webhooks"]
+    (condition,) = hook["matchConditions"]
+    asked = set(re.findall(r"'([^']+)'", condition["expression"]))
+    groups = read_groups(yaml.safe_load(GROUPS))
+    wanted = {key for group in groups for key in (*group.annotations, *group.namespaces)}
+    assert asked == wanted | {"volcano.sh/resource-group", "scheduling.volcano.sh/queue-allocation-gate"}
+    assert "request.namespace in ['plant-a', 'plant-b']" in condition["expression"]
+
+
+def test_the_division_of_nodes_has_its_configuration(helm):
+    on = rendered(helm, "custom.controller_enabled_controllers=*", "custom.sharding_configmap_data=schedulerConfigs: []")
+    assert "pyroclast-sharding-configmap" in of_kind(on, "ConfigMap")
+    assert "pyroclast-sharding-configmap" not in of_kind(rendered(helm), "ConfigMap")
+
+
+def notes(helm, folder, *options):
+    """What helm says after installing; without a cluster it only says so of a template like any other."""
+    chart = shutil.copytree(render.CHART, folder / "chart")
+    text = (chart / "templates" / "NOTES.txt").read_text()
+    (chart / "templates" / "notes.yaml").write_text("notes: |\n" + textwrap.indent(text, "  "))
+    command = [str(helm), "template", render.RELEASE, str(chart), "--show-only", "templates/notes.yaml", *options]
+    return str(yaml.safe_load(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["notes"])
+
+
+def test_notes_name_the_values_that_do_nothing(helm, tmp_path):
+    path = render.ROOT / "tests" / "unit" / "chart" / "volcano-values.yaml"
+    said = notes(helm, tmp_path, "--values", str(path), "--set", "custom.colocation_enable=true")
+    assert "custom.colocation_enable: there is no node agent" in said
+    assert "basic.scheduler_image_name: images of Volcano take other arguments" in said
+    assert "go_memlimit_enable" not in said, "defaults of the original need no word"
+
+
+def test_notes_of_an_installation_with_our_values_are_silent_about_others(helm, tmp_path):
+    assert "no effect" not in notes(helm, tmp_path)

@@ -1,0 +1,105 @@
+"""The pages of plugins and actions are true: every name has one, every configuration works, every argument is named."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.session import configuration, points
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.ports import Ports
+from tests.scenarios import objects
+from tests.scenarios.runner import feed
+
+PAGES = Path(__file__).parents[3] / "docs" / "plugins"
+ACTIONS, PLUGINS = registry.actions(), registry.plugins()
+TEXTS = {path.stem: path.read_text() for path in sorted(PAGES.glob("*.md"))}
+CLUSTER = {
+    "nodes": [["n", 4, "8Gi"]],
+    "queues": [["root", {}], ["q", {}]],
+    "podgroups": [["j", "q", 2, {"phase": "Pending", "minRes": {"cpu": 2, "memory": "2Gi"}}]],
+    "pods": [["p1", "j", "-", 1, "1Gi"], ["p2", "j", "-", 1, "1Gi"]],
+}
+
+
+def blocks(page):
+    return [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```", TEXTS[page], re.MULTILINE | re.DOTALL)]
+
+
+def parsed(block):
+    return configuration.parse(yaml.safe_dump(block), actions=ACTIONS, plugins=PLUGINS)
+
+
+def whole(block):
+    """A configuration, also around what a page shows of one: entries of plugins. None for other blocks."""
+    if isinstance(block, dict):
+        return block if "tiers" in block else None
+    names = [entry.get("name") for entry in block]
+    others = [{"name": name} for name in ("gang", "predicates") if name not in names]
+    return {"actions": "enqueue, allocate, backfill", "tiers": [{"plugins": [*block, *others]}]}
+
+
+def configurations(page):
+    return [parsed(found) for found in map(whole, blocks(page)) if found is not None]
+
+
+def entries(name):
+    return [entry for found in configurations(name) for tier in found.tiers for entry in tier if entry.name == name]
+
+
+ALL = {f"{page}-{number}": found for page in TEXTS for number, found in enumerate(configurations(page))}
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_a_plugin_has_a_page_that_the_index_links_to(name):
+    assert name in TEXTS[name].splitlines()[0].lower()
+    assert f"[{name}]({name}.md)" in TEXTS["README"]
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_an_action_stands_on_the_page_of_actions(name):
+    assert f"`{name}`" in TEXTS["actions"]
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", TEXTS[page]):
+        assert (PAGES / target).exists(), target
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_the_page_of_a_plugin_configures_it(name):
+    assert entries(name)
+
+
+@pytest.mark.parametrize("found", ALL.values(), ids=ALL.keys())
+def test_a_configuration_is_taken_without_warnings_and_places_a_gang(found):
+    cache, commits = Cache(), []
+    feed(cache, CLUSTER)
+    outcome = run_cycle(
+        cache.snapshot(), found, actions=ACTIONS, plugins=PLUGINS, ports=Ports(objects.NOW, commits.append), uid="session"
+    )
+    assert found.warnings == ()
+    assert outcome.warnings == []
+    placed = {uid: node for commit in commits for binds in commit.binds for uid, node in binds.placed}
+    assert placed == {"t-p1": "n", "t-p2": "n"}
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_every_argument_is_named_on_the_page(name):
+    known, given = set(), set()
+    for values in ({}, *(entry.arguments for entry in entries(name))):
+        given |= set(values)
+        arguments = Arguments(values)
+        PLUGINS[name](arguments)
+        known |= arguments.known
+    assert {key for key in known if f"`{key}`" not in TEXTS[name]} <= given
+
+
+@pytest.mark.parametrize("flag", points.FLAGS)
+def test_every_flag_is_named(flag):
+    assert f"`{flag}`" in TEXTS["README"]

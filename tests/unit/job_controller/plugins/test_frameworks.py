@@ -1,0 +1,260 @@
+"""The plugins of training frameworks, by the table of cases that their users know."""
+
+import json
+
+import pytest
+
+from pyroclast_job_controller.plugins.base import PluginError
+from pyroclast_job_controller.plugins.hcclrank import HcclrankPlugin
+from pyroclast_job_controller.plugins.mpi import MpiPlugin
+from pyroclast_job_controller.plugins.pytorch import PytorchPlugin
+from pyroclast_job_controller.plugins.ray import RayPlugin
+from pyroclast_job_controller.plugins.tensorflow import TensorflowPlugin
+from tests.unit.lifecycle.builders import job, task, template
+
+from .helpers import env, pod_of, with_init
+
+
+def named(name, *tasks, **spec):
+    return job(*tasks, metadata={"name": name}, **spec)
+
+
+def ports(pod, container=0, field="containers"):
+    return pod["spec"][field][container].get("ports", [])
+
+
+# tensorflow
+
+TRAIN = named("train-123", task("ps", 2), task("worker", 2), task("chief", 1))
+
+
+def tf_config(owner, *arguments, task=0, index=0):
+    return env(pod_of(TensorflowPlugin(arguments), owner, task, index)).get("TF_CONFIG")
+
+
+def test_tf_config_is_written_to_the_letter():
+    assert tf_config(TRAIN, "--port=5000") == (
+        '{"cluster":{"ps":["train-123-ps-0.train-123:5000","train-123-ps-1.train-123:5000"],'
+        '"worker":["train-123-worker-0.train-123:5000","train-123-worker-1.train-123:5000"],'
+        '"chief":["train-123-chief-0.train-123:5000"]},"task":{"type":"ps","index":0}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "want"),
+    [
+        ([], "chief", "chief"),
+        ([], "worker", "worker"),
+        (["--worker=ps"], "ps", "worker"),
+        (["--chief=worker"], "worker", "chief"),
+        (["--evaluator=ps", "--ps=x"], "ps", "evaluator"),
+        (["--ps=x"], "ps", "ps"),
+        (["--worker=x"], "worker", "worker"),
+    ],
+)
+def test_the_role_of_a_task(arguments, name, want):
+    assert json.loads(tf_config(TRAIN, *arguments, task=name, index=1))["task"] == {"type": want, "index": 1}
+
+
+def test_a_single_pod_needs_no_cluster_and_init_containers_none_either():
+    assert tf_config(job(task("worker", 1))) is None
+    assert tf_config(job(task("worker", 2))) is not None
+    assert json.loads(tf_config(job(task("a", 2))))["cluster"] == {}
+    pod = pod_of(TensorflowPlugin([]), job(task("worker", 2, template=with_init())))
+    assert "env" not in pod["spec"]["initContainers"][0]
+
+
+def test_a_fixed_host_name_stands_there_for_each_replica():
+    owner = job(task("worker", 2, template=template(hostname="h", subdomain="s")), task("ps"))
+    assert json.loads(tf_config(owner))["cluster"]["worker"] == ["h.s:2222", "h.s:2222"]
+
+
+# mpi
+
+MPI = job(task("master", 1, template=with_init()), task("worker", 2, template=with_init()), task("other", 1))
+
+
+def test_the_master_is_told_its_workers_and_all_get_the_port():
+    pod = pod_of(MpiPlugin([]), MPI, "master")
+    assert env(pod) == {"MPI_HOST": "j-worker-0.j,j-worker-1.j"}
+    assert pod["spec"]["initContainers"][0]["env"] == pod["spec"]["containers"][0]["env"]
+    for each in ("master", "worker", "other"):
+        assert ports(pod_of(MpiPlugin([]), MPI, each)) == [{"name": "mpijob-port", "containerPort": 22}]
+    assert ports(pod_of(MpiPlugin(["--port=5000"]), MPI, "worker"), field="initContainers")[0]["containerPort"] == 5000
+    assert "MPI_HOST" not in env(pod_of(MpiPlugin([]), MPI, "worker"))
+
+
+def test_a_port_of_that_number_is_not_named_twice():
+    mine = template()
+    mine["spec"]["containers"][0]["ports"] = [{"name": "ssh", "containerPort": 22}]
+    pod = pod_of(MpiPlugin([]), job(task("master", template=mine), task("worker")), "master")
+    assert ports(pod) == [{"name": "ssh", "containerPort": 22}]
+
+
+def test_without_workers_the_list_is_empty_and_without_their_task_there_is_none():
+    assert env(pod_of(MpiPlugin([]), job(task("master"), task("worker", 0)), "master")) == {"MPI_HOST": ""}
+    alone = pod_of(MpiPlugin([]), job(task("master"), task("b")), "master")
+    assert (env(alone), ports(alone)) == ({}, [])
+
+
+def test_a_fixed_host_name_of_workers_stands_there_once():
+    owner = job(task("master"), task("worker", 3, template=template(hostname="h", subdomain="s")))
+    assert env(pod_of(MpiPlugin([]), owner, "master")) == {"MPI_HOST": "h.s"}
+
+
+# pytorch
+
+TORCH = named("test-pytorch", task("master", 1), task("worker", 2), task("extra", 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "want"),
+    [("master", 0, {"RANK": "0"}), ("worker", 0, {"RANK": "1"}), ("worker", 1, {"RANK": "2"}), ("extra", 0, {})],
+)
+def test_each_pod_is_told_the_master_and_its_rank(name, index, want):
+    common = {"MASTER_ADDR": "test-pytorch-master-0.test-pytorch", "MASTER_PORT": "23456", "WORLD_SIZE": "3"}
+    pod = pod_of(PytorchPlugin([]), TORCH, name, index)
+    assert env(pod) == common | want
+    assert ports(pod) == [{"name": "pytorchjob-port", "containerPort": 23456}]
+
+
+def test_without_a_master_nothing_changes():
+    owner = job(task("worker", 2))
+    assert pod_of(PytorchPlugin([]), owner)["spec"] == pod_of(HcclrankPlugin(["--worker=x"]), owner)["spec"]
+
+
+def test_init_containers_get_no_variables_and_a_port_of_the_user_stays():
+    mine = with_init()
+    mine["spec"]["containers"][0]["ports"] = [{"name": "mine", "containerPort": 123}]
+    pod = pod_of(PytorchPlugin(["--port=123"]), job(task("master", template=mine), task("worker")), "master")
+    assert (pod["spec"]["initContainers"], ports(pod)) == ([{"name": "i"}], [{"name": "mine", "containerPort": 123}])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "want"),
+    [
+        ([], "worker", []),
+        (["--wait-master-enabled=false"], "worker", []),
+        (["--wait-master-enabled"], "master", []),
+        (["--wait-master-enabled"], "extra", []),
+        (["--wait-master-enabled"], "worker", ["busybox:1.36.1"]),
+        (["--wait-master-enabled=true", "--wait-master-image=mine"], "worker", ["mine"]),
+    ],
+)
+def test_who_waits_for_the_master(arguments, name, want):
+    pod = pod_of(PytorchPlugin(arguments), TORCH, name)
+    assert [one["image"] for one in pod["spec"].get("initContainers", ()) if one["name"] == "wait-for-master"] == want
+
+
+def test_the_waiting_container_is_the_last_and_only_one():
+    mine = with_init()
+    owner = job(task("master"), task("worker", template=mine))
+    plugin = PytorchPlugin(["--wait-master-enabled", "--wait-master-timeout=9"])
+    containers = pod_of(plugin, owner, "worker")["spec"]["initContainers"]
+    assert [one["name"] for one in containers] == ["i", "wait-for-master"]
+    assert set(containers[-1]) == {"name", "image", "command"}
+    assert "-ge 9 " in containers[-1]["command"][2]
+    mine["spec"]["initContainers"] = [{"name": "wait-for-master", "image": "own"}]
+    owner = job(task("master"), task("worker", template=mine))
+    assert pod_of(plugin, owner, "worker")["spec"]["initContainers"] == [{"name": "wait-for-master", "image": "own"}]
+
+
+# ray
+
+
+def ray_template(name, **container):
+    mine = {"name": name, "image": "ray", "args": ["kept"], **container}
+    return {"spec": {"containers": [mine, {"name": "side", "image": "x"}]}}
+
+
+RAY = job(task("head", template=ray_template("head")), task("worker", 2, template=ray_template("worker")), task("other"))
+
+
+def commands(pod):
+    return [container.get("command") for container in pod["spec"]["containers"]]
+
+
+def test_head_and_workers_start_ray():
+    head = pod_of(RayPlugin([]), RAY, "head")
+    line = "ray start --head --block --dashboard-host=0.0.0.0 --port=6379 --dashboard-port=8265 --ray-client-server-port=10001"
+    assert commands(head) == [["sh", "-c", line], None]
+    assert [(port["name"], port["containerPort"]) for port in ports(head)] == [
+        ("gcs", 6379),
+        ("dashboard", 8265),
+        ("client-server", 10001),
+    ]
+    worker = pod_of(RayPlugin([]), RAY, "worker", 1)
+    assert commands(worker) == [["sh", "-c", "ray start --block --address=j-head-0.j:6379"], None]
+    assert (ports(worker), worker["spec"]["containers"][0]["args"]) == ([], ["kept"])
+    assert commands(pod_of(RayPlugin([]), RAY, "other")) == [None]
+
+
+def test_ports_and_names_of_ray_can_be_set():
+    owner = job(task("h", template=ray_template("hc")), task("w", template=ray_template("wc")))
+    names = ["--head=h", "--headContainer=hc", "--worker=w", "--workerContainer=wc"]
+    flags = [*names, "--port=1", "--dashboardPort=2", "--clientPort=3"]
+    assert "--port=1 --dashboard-port=2 --ray-client-server-port=3" in commands(pod_of(RayPlugin(flags), owner, "h"))[0][2]
+    assert commands(pod_of(RayPlugin(flags), owner, "w"))[0][2].endswith("--address=j-h-0.j:1")
+    (service,) = RayPlugin(flags).objects(owner)
+    assert (service.name, service.body["spec"]["selector"]["volcano.sh/task-spec"]) == ("j-head-svc", "h")
+    assert [(port["name"], port["port"], port["targetPort"]) for port in service.body["spec"]["ports"]] == [
+        ("gcs", 1, "gcs"),
+        ("dashboard", 2, "dashboard"),
+        ("client-server", 3, "client-server"),
+    ]
+
+
+def test_a_port_that_the_template_names_otherwise_is_reached_by_its_number():
+    mine = ray_template("head", ports=[{"name": "redis", "containerPort": 6379}, {"name": "dashboard", "containerPort": 8265}])
+    (service,) = RayPlugin([]).objects(job(task("head", template=mine)))
+    assert [port["targetPort"] for port in service.body["spec"]["ports"]] == [6379, "dashboard", "client-server"]
+
+
+def test_a_job_without_a_head_is_told_so():
+    owner = job(task("worker"))
+    with pytest.raises(PluginError, match=r"^job j doesn't have head task head$"):
+        pod_of(RayPlugin([]), owner)
+    with pytest.raises(PluginError, match=r"^job j doesn't have head task boss$"):
+        RayPlugin(["--head=boss"]).objects(owner)
+
+
+# hcclrank
+
+
+def ranked(*values):
+    """A template with a variable RANK for each value; None comes from elsewhere."""
+    given = template()
+    given["spec"]["containers"][0]["env"] = [
+        {"name": "RANK", "valueFrom": {}} if value is None else {"name": "RANK", "value": value} for value in values
+    ]
+    return given
+
+
+@pytest.mark.parametrize(
+    ("tasks", "name", "index", "want"),
+    [
+        ([task("master", 3)], "master", 2, "2"),
+        ([task("master", 2), task("worker", 2)], "worker", 1, "3"),
+        ([task("master", 4), task("worker", 3)], "worker", 2, "6"),
+        ([task("worker", 3)], "worker", 2, "2"),
+        ([task("other", 3)], "other", 2, None),
+        ([task("worker", template=ranked("5"))], "worker", 0, "5"),
+        ([task("other", template=ranked("5", "6"))], "other", 0, "5"),
+        (
+            [task("worker", template=ranked(None, "6"))],
+            "worker",
+            0,
+            "0",
+        ),
+        ([task("worker", template={"metadata": {"annotations": {"hccl/rankIndex": "1"}}, **template()})], "worker", 0, "1"),
+    ],
+)
+def test_the_rank_is_annotated(tasks, name, index, want):
+    pod = pod_of(HcclrankPlugin([]), job(*tasks), name, index)
+    assert pod["metadata"]["annotations"].get("hccl/rankIndex") == want
+
+
+def test_roles_of_hcclrank_can_be_named():
+    owner = job(task("m", 2), task("w", 2))
+    pod = pod_of(HcclrankPlugin(["--master=m", "--worker=w"]), owner, "w", 1)
+    assert pod["metadata"]["annotations"]["hccl/rankIndex"] == "3"

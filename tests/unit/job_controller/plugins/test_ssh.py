@@ -1,0 +1,90 @@
+import base64
+import subprocess
+from shutil import which
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from pyroclast_job_controller.plugins.ssh import SshPlugin
+from tests.unit.lifecycle.builders import job, task, template
+
+from .helpers import pod_of, with_init
+
+OWNER = job(task("a", 2, template=with_init()), task("b", 3, template=template(hostname="h", subdomain="s")))
+
+
+def secret(*arguments, owner=OWNER):
+    (made,) = SshPlugin(arguments).objects(owner)
+    return made
+
+
+def decoded(data):
+    return {name: base64.b64decode(value).decode() for name, value in data.items()}
+
+
+def test_the_configuration_knows_every_host_once():
+    made = secret()
+    assert (made.kind.kind, made.name, made.follows) == ("Secret", "j-ssh", (("data", "config"),))
+    assert decoded(made.body["data"]) == {
+        "config": "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
+        "Host j-a-0\n  HostName j-a-0.j\n  Port 22\n"
+        "Host j-a-1\n  HostName j-a-1.j\n  Port 22\n"
+        "Host h\n  HostName h.s\n  Port 22\n"
+    }
+
+
+@pytest.mark.parametrize(
+    ("argument", "want"), [("2026", 2026), ("-10", 22), ("0", 22), ("65535", 65535), ("65536", 22), ("many", 22)]
+)
+def test_a_port_that_cannot_be_is_22(argument, want):
+    config = decoded(secret(f"--ssh-port={argument}").body["data"])["config"]
+    assert f"  Port {want}\n" in config
+
+
+def test_keys_are_fresh_and_in_the_forms_that_ssh_reads(tmp_path):
+    make = secret().once
+    one, other = decoded(make()["data"]), decoded(make()["data"])
+    assert set(one) == {"id_rsa", "id_rsa.pub", "authorized_keys"}
+    assert one["id_rsa"] != other["id_rsa"]
+    assert one["id_rsa.pub"] == one["authorized_keys"]
+    assert one["id_rsa"].startswith("-----BEGIN RSA PRIVATE KEY-----\n")
+    key = serialization.load_pem_private_key(one["id_rsa"].encode(), None)
+    assert key.key_size == 2048
+    ours = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+    assert one["id_rsa.pub"] == ours + "\n"
+    if which("ssh-keygen"):
+        file = tmp_path / "id_rsa"
+        file.write_text(one["id_rsa"])
+        file.chmod(0o600)
+        told = subprocess.run(["ssh-keygen", "-y", "-f", str(file)], capture_output=True, text=True, check=True)
+        assert told.stdout.split()[:2] == one["id_rsa.pub"].split()
+
+
+def test_keys_of_the_user_are_taken_as_they_are():
+    made = secret("--ssh-private-key=mine", "--ssh-public-key=also mine")
+    data = decoded(made.body["data"])
+    assert made.once is None
+    assert (data["id_rsa"], data["id_rsa.pub"], data["authorized_keys"]) == ("mine", "also mine", "also mine")
+    assert secret("--ssh-public-key=alone").once is not None
+
+
+def test_the_private_key_may_come_alone():
+    data = decoded(secret("--ssh-private-key=mine").body["data"])
+    assert (data["id_rsa"], data["id_rsa.pub"], data["authorized_keys"]) == ("mine", "", "")
+
+
+def test_no_key_is_shown():
+    made = secret("--ssh-private-key=mine")
+    assert base64.b64encode(b"mine").decode() not in repr(made)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "mode"),
+    [([], "/root/.ssh", 0o600), (["--no-root"], "/root/.ssh", 0o600), (["--ssh-key-file-path=/a/b"], "/a/b", 0o644)],
+)
+def test_the_files_are_mounted_where_ssh_looks(arguments, path, mode):
+    spec = pod_of(SshPlugin(arguments), OWNER)["spec"]
+    items = [{"key": key, "path": f".ssh/{key}"} for key in ("id_rsa", "id_rsa.pub", "authorized_keys", "config")]
+    assert spec["volumes"] == [{"name": "j-ssh", "secret": {"secretName": "j-ssh", "items": items, "defaultMode": mode}}]
+    for container in (*spec["containers"], *spec["initContainers"]):
+        assert container["volumeMounts"] == [{"name": "j-ssh", "mountPath": path, "subPath": ".ssh"}]

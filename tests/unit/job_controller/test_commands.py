@@ -1,0 +1,107 @@
+"""Commands: each is carried out at most once, and whoever gave one that cannot be carried out learns why."""
+
+import pytest
+
+from pyroclast.api.types import COMMANDS, EVENTS, QUEUES, Key
+from pyroclast.kube.errors import ConnectionFailed
+
+from .cluster import NS, running_cluster
+from .test_controller import command, told
+
+
+@pytest.fixture
+async def cluster():
+    async with running_cluster() as running:
+        running.holding.add("all")
+        yield running
+
+
+async def all_told(cluster):
+    return [f"{event['involvedObject']['kind']}: {event['message']}" for event in (await cluster.client.list(EVENTS))[0]]
+
+
+async def said(cluster, words):
+    await cluster.until(lambda: contains(cluster, words))
+
+
+async def contains(cluster, words):
+    return any(words in line for line in await all_told(cluster))
+
+
+async def test_a_command_whose_deletion_got_no_answer_is_carried_out_once(cluster, monkeypatch):
+    await cluster.job("j")
+    await cluster.reaches("j", "Running")
+    client, lost = cluster.controller_client, []
+    delete = client.delete
+
+    async def deleted_but_not_answered(kind, key, **more):
+        answer = await delete(kind, key, **more)
+        if kind == COMMANDS and not lost:
+            lost.append(key)
+            raise ConnectionFailed("reset")
+        return answer
+
+    monkeypatch.setattr(client, "delete", deleted_but_not_answered)
+    await command(cluster, "AbortJob")
+    await cluster.reaches("j", "Aborted")
+    assert len(lost) == 1
+    assert sum("Start to execute command" in line for line in await told(cluster)) == 1
+
+
+async def test_a_command_that_somebody_else_took_is_left_to_them(cluster, monkeypatch):
+    await cluster.job("j")
+    await cluster.reaches("j", "Running")
+    client, asked = cluster.controller_client, []
+    delete = client.delete
+
+    async def taken(kind, key, **more):
+        if kind == COMMANDS:
+            asked.append(key)
+            await cluster.client.delete(kind, key)
+        return await delete(kind, key, **more)
+
+    monkeypatch.setattr(client, "delete", taken)
+    await command(cluster, "AbortJob")
+    await cluster.until(lambda: true_of(asked))
+    await cluster.job("k")
+    await cluster.reaches("k", "Running")
+    assert await cluster.phase("j") == "Running"
+
+
+async def true_of(what):
+    return bool(what)
+
+
+async def test_a_command_for_a_job_that_had_the_name_before_is_not_for_this_one(cluster):
+    await cluster.job("j")
+    await cluster.reaches("j", "Running")
+    await command(cluster, "AbortJob", uid="of-before")
+    await said(cluster, "was not carried out: it is for the Job with uid of-before, which had this name before")
+    assert await cluster.phase("j") == "Running"
+    assert await cluster.names(COMMANDS) == []
+
+
+async def test_a_command_for_nobody_says_so_on_itself(cluster):
+    await command(cluster, "AbortJob", name="nobody", uid="x")
+    await said(cluster, f"was not carried out: Job {Key(NS, 'nobody')} does not exist")
+    assert any(line.startswith("Command: AbortJob of command c-") for line in await all_told(cluster))
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [("ResumeJob", "means nothing to a Job that is Running"), ("Explode", "that is no action of a Job, which are AbortJob")],
+)
+async def test_an_action_that_means_nothing_is_said_so(cluster, action, words):
+    await cluster.job("j")
+    await cluster.reaches("j", "Running")
+    await command(cluster, action)
+    await said(cluster, f"Job: {action} had no effect: ")
+    assert await contains(cluster, words)
+    assert await cluster.phase("j") == "Running"
+
+
+async def test_an_action_that_means_nothing_to_a_queue_is_said_so(cluster):
+    await command(cluster, "OpenQueue", QUEUES, "default")
+    await said(cluster, "had no effect: the queue is Open already")
+    await command(cluster, "Explode", QUEUES, "default")
+    await said(cluster, "had no effect: that is no action of a Queue, which are OpenQueue and CloseQueue")

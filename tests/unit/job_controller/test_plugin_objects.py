@@ -1,0 +1,146 @@
+"""The objects that plugins want beside a Job: who makes them, what follows the Job's scale, and what others do to them."""
+
+import base64
+
+import pytest
+
+from pyroclast.api.types import CONFIG_MAPS, JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES, Key
+from pyroclast.kube.client import Client, PatchKind
+
+from .cluster import NS, running_cluster, task
+from .test_controller import command, told
+
+NAMES = {"svc": [], "ssh": []}
+
+
+@pytest.fixture
+async def cluster():
+    async with running_cluster() as running:
+        running.holding.add("all")
+        yield running
+
+
+async def data_of(cluster, name="j-ssh"):
+    data = (await cluster.client.get(SECRETS, Key(NS, name)))["data"]
+    return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+
+async def scale(cluster, size, name="j"):
+    patch = [
+        {"op": "add", "path": "/spec/minAvailable", "value": size},
+        {"op": "add", "path": "/spec/tasks/0/replicas", "value": size},
+        {"op": "add", "path": "/spec/tasks/0/minAvailable", "value": size},
+    ]
+    await cluster.client.patch(JOBS, Key(NS, name), patch, PatchKind.JSON)
+
+
+async def pods_are(cluster, count):
+    async def there():
+        return len(await cluster.names(PODS)) == count
+
+    await cluster.until(there)
+
+
+async def test_the_keys_stay_and_the_hosts_follow_the_scale(cluster):
+    await cluster.job("j", task(replicas=1), plugins=NAMES)
+    await cluster.reaches("j", "Running")
+    job = await cluster.client.get(JOBS, Key(NS, "j"))
+    secret = await cluster.client.get(SECRETS, Key(NS, "j-ssh"))
+    assert [owner["uid"] for owner in secret["metadata"]["ownerReferences"]] == [job["metadata"]["uid"]]
+    assert job["status"]["controlledResources"] == {"plugin-svc": "svc", "plugin-ssh": "ssh"}
+    first = await data_of(cluster)
+    for size in (3, 2):
+        await scale(cluster, size)
+        await pods_are(cluster, size)
+        data = await data_of(cluster)
+        assert [line for line in data["config"].splitlines() if line.startswith("Host ")] == [
+            f"Host j-a-{index}" for index in range(size)
+        ]
+        assert {**data, "config": ""} == {**first, "config": ""}
+
+
+async def test_hosts_are_written_before_the_pods_that_scaling_adds(cluster, monkeypatch):
+    await cluster.job("j", task(replicas=1), plugins=NAMES)
+    await cluster.reaches("j", "Running")
+    writes = []
+
+    def noted(verb):
+        plain = getattr(Client, verb)
+
+        async def note(self, kind, *arguments, **options):
+            answer = await plain(self, kind, *arguments, **options)
+            if kind in (CONFIG_MAPS, SECRETS) or (kind is PODS and verb == "create"):
+                writes.append(kind)
+            return answer
+
+        monkeypatch.setattr(Client, verb, note)
+
+    noted("create")
+    noted("patch")
+    await scale(cluster, 3)
+    await pods_are(cluster, 3)
+    assert writes == [CONFIG_MAPS, SECRETS, PODS, PODS]
+
+
+async def test_the_user_s_keys_are_put_into_the_secret(cluster):
+    await cluster.job("j", plugins={"ssh": ["--ssh-private-key=mine", "--ssh-public-key=also mine"]})
+    await cluster.reaches("j", "Running")
+    data = await data_of(cluster)
+    assert (data["id_rsa"], data["id_rsa.pub"], data["authorized_keys"]) == ("mine", "also mine", "also mine")
+
+
+async def test_a_secret_of_a_stranger_is_left_alone_and_named(cluster):
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "j-ssh", "namespace": NS}, "stringData": {"a": "b"}}
+    await cluster.client.create(SECRETS, body)
+    await cluster.job("j", plugins={"ssh": []})
+    await cluster.job("k", plugins={"ssh": []})
+    await cluster.reaches("k", "Running")
+    text = "Execute plugin when job add failed, err: Secret default/j-ssh exists and does not belong to this job"
+
+    async def named():
+        return f"PluginError: {text}" in await told(cluster)
+
+    await cluster.until(named)
+    assert await data_of(cluster) == {"a": "b"}
+
+
+async def test_a_ray_job_without_a_head_is_told_so(cluster):
+    await cluster.job("j", plugins={"ray": []})
+
+    async def named():
+        text = "PluginError: Execute plugin when job add failed, err: job j doesn't have head task head"
+        return text in await told(cluster)
+
+    await cluster.until(named)
+    assert "j-head-svc" not in await cluster.names(SERVICES)
+
+
+async def test_the_service_of_ray_comes_and_goes_with_the_job(cluster):
+    await cluster.job("j", task("head"), task("worker"), plugins={"ray": []})
+    await cluster.reaches("j", "Running")
+    service = await cluster.client.get(SERVICES, Key(NS, "j-head-svc"))
+    assert [port["targetPort"] for port in service["spec"]["ports"]] == ["gcs", "dashboard", "client-server"]
+    await command(cluster, "AbortJob")
+    await cluster.reaches("j", "Aborted")
+
+    async def gone():
+        resources = (await cluster.client.get(JOBS, Key(NS, "j")))["status"].get("controlledResources", {})
+        return "j-head-svc" not in await cluster.names(SERVICES) and not resources
+
+    await cluster.until(gone)
+
+
+async def test_a_claim_that_is_missing_is_made_again_under_its_name_before_new_pods(cluster):
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await cluster.job("j", task(replicas=1), volumes=[{"mountPath": "/data", "volumeClaim": claim}])
+    await cluster.reaches("j", "Running")
+    (name,) = await cluster.names(PERSISTENT_VOLUME_CLAIMS)
+    free = {"metadata": {"finalizers": None}}
+    await cluster.client.patch(PERSISTENT_VOLUME_CLAIMS, Key(NS, name), free, PatchKind.MERGE)
+    await cluster.client.delete(PERSISTENT_VOLUME_CLAIMS, Key(NS, name))
+    await scale(cluster, 2)
+    await pods_are(cluster, 2)
+    made = await cluster.client.get(PERSISTENT_VOLUME_CLAIMS, Key(NS, name))
+    pod = await cluster.client.get(PODS, Key(NS, "j-a-1"))
+    assert made["metadata"]["creationTimestamp"] <= pod["metadata"]["creationTimestamp"]
+    assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == name

@@ -1,0 +1,58 @@
+"""Queues whose parent is missing: they work, what needs the parent is tried again, and they follow it once it is there."""
+
+import pytest
+
+from pyroclast.api.types import COMMANDS, QUEUES, Key
+from pyroclast.kube.client import PatchKind
+
+from .cluster import NS, running_cluster
+
+
+@pytest.fixture
+async def cluster():
+    async with running_cluster() as running:
+        yield running
+
+
+async def queue(cluster, name, **spec):
+    body = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": {"weight": 1, **spec}}
+    await cluster.client.create(QUEUES, body)
+
+
+async def order(cluster, action, name):
+    uid = (await cluster.client.get(QUEUES, Key("", name)))["metadata"]["uid"]
+    target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": name, "uid": uid}
+    meta = {"generateName": "c-", "namespace": NS}
+    body = {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": meta, "action": action, "target": target}
+    await cluster.client.create(COMMANDS, body)
+
+
+def is_in(cluster, name, state):
+    async def there():
+        found = await cluster.client.get(QUEUES, Key("", name))
+        return (found.get("status") or {}).get("state") == state
+
+    return cluster.until(there)
+
+
+async def test_opening_is_tried_again_until_the_parent_is_there(cluster):
+    await queue(cluster, "c", parent="p")
+    await is_in(cluster, "c", "Open")
+    await order(cluster, "CloseQueue", "c")
+    await is_in(cluster, "c", "Closed")
+    await order(cluster, "OpenQueue", "c")
+    await queue(cluster, "p")
+    await is_in(cluster, "p", "Open")
+    await is_in(cluster, "c", "Open")
+
+
+async def test_a_parent_that_comes_closed_closes_its_child(cluster):
+    await queue(cluster, "c", parent="p")
+    await is_in(cluster, "c", "Open")
+    await cluster.kill()
+    await queue(cluster, "p")
+    closed = {"status": {"state": "Closed"}}
+    await cluster.client.patch(QUEUES, Key("", "p"), closed, PatchKind.MERGE, subresource="status")
+    await cluster.start()
+    await is_in(cluster, "c", "Closed")
+    assert (await cluster.client.get(QUEUES, Key("", "c")))["metadata"]["annotations"]["volcano.sh/closed-by-parent"] == "true"

@@ -1,0 +1,237 @@
+"""Random flows of all features under virtual time, with failures, restarts and hands that delete: each Job is made as often as it
+must be, only after what it depends on, and the end follows from what became of the Jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import looptime as virtual
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key
+from tests.unit.jobflow_controller.world import NS, SPEC, World
+
+COMPLETED, FAILED, TERMINATED, SKIPPED = "Completed", "Failed", "Terminated", "Skipped"
+
+
+@dataclass
+class Plan:
+    """What the entries of a flow are, what becomes of each Job at each try, and what must come of it all."""
+
+    entries: list[dict[str, Any]]
+    ends: dict[str, list[str]]
+    expected: dict[str, str] = field(default_factory=dict)
+    tries: dict[str, int] = field(default_factory=dict)
+    fatal: bool = False
+
+
+def draw(rng: random.Random) -> Plan:
+    """A flow of up to 60 entries whose references go backwards; the first of each sort of choice is made for the next entries."""
+    names = [f"e{number}" for number in range(rng.randint(1, 60))]
+    plan = Plan([], {})
+    owed: dict[str, str] = {}  # entries that a control statement chooses: by whom
+    for position, name in enumerate(names):
+        before = [other for other in names[:position] if other not in owed or rng.random() < 0.7]
+        entry: dict[str, Any] = {"name": name}
+        if before and rng.random() < 0.8:
+            targets = rng.sample(before, min(len(before), rng.randint(1, 3)))
+            entry["dependsOn"] = {"targets": targets, **({"strategy": "any"} if rng.random() < 0.25 else {})}
+        later = [other for other in names[position + 1 : position + 4] if other not in owed]
+        if before and later and rng.random() < 0.2:
+            target = rng.choice(before)
+            if rng.random() < 0.5:
+                entry["if"] = {"target": target, "phase": rng.sample([COMPLETED, FAILED, TERMINATED], rng.randint(1, 2))}
+                if rng.random() < 0.7:
+                    entry["else"] = [later[0]]
+                    owed[later[0]] = name
+            else:
+                entry["switch"] = {"on": target, "cases": [{"phase": COMPLETED, "entries": [later[0]]}]}
+                owed[later[0]] = name
+                if len(later) > 1:
+                    entry["switch"]["default"] = [later[1]]
+                    owed[later[1]] = name
+        if rng.random() < 0.15:
+            entry["for"] = {"count": rng.randint(0, 4), "parallel": rng.randint(1, 3)}
+        if rng.random() < 0.3:
+            entry["retry"] = {"limit": rng.randint(1, 3), "backoff": "2s"}
+        plan.entries.append(entry)
+        bad = rng.choice([0.0, 0.1, 0.3])
+        for job in jobs_of(entry):
+            plan.ends[job] = [rng.choice([FAILED, TERMINATED]) if rng.random() < bad else COMPLETED for _ in range(5)]
+    rng.shuffle(plan.entries)
+    return plan
+
+
+def jobs_of(entry: dict[str, Any]) -> list[str]:
+    loop = entry.get("for")
+    return [f"f-{entry['name']}"] if loop is None else [f"f-{entry['name']}-{index}" for index in range(loop["count"])]
+
+
+def foretell(plan: Plan) -> None:
+    """What must come of each entry, worked out without time: in the order of the names, which is that of the references."""
+    entries = {entry["name"]: entry for entry in plan.entries}
+    asked = {entry.get("if", {}).get("target") for entry in plan.entries}
+    asked |= {entry.get("switch", {}).get("on") for entry in plan.entries}
+    chosen: dict[str, set[str] | None] = {}
+    for name in sorted(entries, key=lambda each: int(each[1:])):
+        entry = entries[name]
+        plan.expected[name] = outcome(plan, entry, entries, chosen)
+        for job, tries in (attempts(plan, entry) if plan.expected[name] != SKIPPED else {}).items():
+            plan.tries[job] = tries
+        if plan.expected[name] in (FAILED, TERMINATED) and name not in asked:
+            plan.fatal = True
+
+
+def outcome(plan: Plan, entry: dict[str, Any], entries: dict[str, Any], chosen: dict[str, Any]) -> str:
+    name, seen = entry["name"], plan.expected
+    condition, switch = entry.get("if"), entry.get("switch")
+    chosen[name] = set()
+    choosers = [other for other, body in entries.items() if name in [*body.get("else", ()), *chooses(body)]]
+    if choosers and not any(name in chosen[other] for other in choosers):
+        return SKIPPED
+    targets = entry.get("dependsOn", {}).get("targets", [])
+    asks = [each for each in ((condition or {}).get("target"), (switch or {}).get("on")) if each]
+    waits = [*targets, *asks]
+    if waits and all(seen[other] == SKIPPED for other in waits):
+        return SKIPPED
+    fine = [seen[other] == COMPLETED or (seen[other] != SKIPPED and other in asks) for other in targets]
+    gone = [seen[other] == SKIPPED for other in targets]
+    if entry.get("dependsOn", {}).get("strategy") == "any":
+        if targets and not any(fine) and not all(gone):
+            return SKIPPED
+    elif not all(a or b for a, b in zip(fine, gone, strict=True)):
+        return SKIPPED
+    if condition and seen[condition["target"]] not in condition["phase"]:
+        chosen[name] = set(entry.get("else", ()))
+        return SKIPPED
+    if switch:
+        case = switch["cases"][0]
+        holds = seen[switch["on"]] == case["phase"]
+        chosen[name] = set(case["entries"] if holds else switch.get("default", ()))
+    ends = []
+    for job, tries in attempts(plan, entry).items():
+        ends.append(plan.ends[job][tries - 1])
+    bad = [end for end in ends if end != COMPLETED]
+    return bad[0] if bad else COMPLETED
+
+
+def chooses(entry: dict[str, Any]) -> list[str]:
+    switch = entry.get("switch", {})
+    return [name for case in switch.get("cases", ()) for name in case["entries"]] + list(switch.get("default", ()))
+
+
+def attempts(plan: Plan, entry: dict[str, Any]) -> dict[str, int]:
+    """How often each Job of an entry is made; a loop with rounds in parallel may have begun more than its first bad one."""
+    limit = entry.get("retry", {}).get("limit", 0)
+    made: dict[str, int] = {}
+    for job in jobs_of(entry):
+        tries = 1
+        while plan.ends[job][tries - 1] != COMPLETED and tries <= limit:
+            tries += 1
+        made[job] = tries
+        if plan.ends[job][tries - 1] != COMPLETED and entry.get("for", {}).get("parallel", 1) == 1:
+            break
+    return made
+
+
+class JobController:
+    """Runs Jobs as planned; some are removed when they have completed, some are deleted by hand while they run."""
+
+    def __init__(self, world: World, plan: Plan, rng: random.Random) -> None:
+        self.world, self.plan, self.rng = world, plan, rng
+        self.deleted: Counter[str] = Counter()
+        self.ended: Counter[str] = Counter()
+
+    async def run(self) -> None:
+        begun: set[str] = set()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                for (kind, key), body in list(self.world.objects.items()):
+                    if kind is JOBS and body["metadata"]["uid"] not in begun:
+                        begun.add(body["metadata"]["uid"])
+                        group.create_task(self._live(key.name, body["metadata"]["uid"]))
+                await asyncio.sleep(0.05)
+
+    async def _live(self, name: str, uid: str) -> None:
+        steps = ["Pending", "Running", self.plan.ends[name][min(self.ended[name], 4)]]
+        for phase in steps:
+            await asyncio.sleep(self.rng.random() * 2)
+            if not self._is_there(name, uid):
+                return
+            self.world.enter(name, phase)
+            if phase == "Running" and self.rng.random() < 0.05:
+                self.deleted[name] += 1
+                self.world.remove(JOBS, Key(NS, name))
+                return
+        self.ended[name] += 1
+        if steps[-1] == COMPLETED and self.rng.random() < 0.2:
+            await asyncio.sleep(self.rng.random() * 3 + 1)
+            if self._is_there(name, uid):
+                self.world.remove(JOBS, Key(NS, name))
+
+    def _is_there(self, name: str, uid: str) -> bool:
+        job = self.world.job(name)
+        return job is not None and job["metadata"]["uid"] == uid
+
+
+async def live_through(seed: int) -> None:
+    rng = random.Random(seed)
+    plan = draw(rng)
+    foretell(plan)
+    world = World(rng, faults=rng.choice([0.0, 0.05]))
+    world.put(JOB_FLOWS, "f", spec={"flows": plan.entries})
+    for entry in plan.entries:
+        if rng.random() < 0.9:
+            world.put(JOB_TEMPLATES, entry["name"], spec=SPEC)
+    jobs = JobController(world, plan, rng)
+    driving = asyncio.get_running_loop().create_task(jobs.run())
+    kills = rng.choice([0, 0, 3])
+    for _ in range(kills):
+        async with world.controller():
+            await asyncio.sleep(rng.random() * 4)
+    for entry in plan.entries:
+        if (JOB_TEMPLATES, Key(NS, entry["name"])) not in world.objects:
+            world.put(JOB_TEMPLATES, entry["name"], spec=SPEC)
+    async with world.controller():
+        async with asyncio.timeout(3000):
+            while world.flow().get("status", {}).get("state", {}).get("phase") not in ("Succeed", "Failed"):
+                await asyncio.sleep(0.5)
+        await asyncio.sleep(5)
+    assert not driving.done()
+    driving.cancel()
+    await asyncio.wait([driving])
+    check(world, plan, jobs)
+
+
+def check(world: World, plan: Plan, jobs: JobController) -> None:
+    status = world.flow()["status"]
+    made = Counter(world.created)
+    for job, count in made.items():
+        assert count <= plan.tries.get(job, 0) + jobs.deleted[job], f"{job} was made {count} times"
+    assert status["state"]["phase"] == ("Failed" if plan.fatal else "Succeed"), status
+    if plan.fatal:
+        return
+    for entry in plan.entries:
+        name, want = entry["name"], plan.expected[entry["name"]]
+        told = status["conditions"][f"f-{name}"]["phase"]
+        assert told == want, f"{name}: {told}, not {want}"
+        for job in jobs_of(entry) if want == COMPLETED else ():
+            assert made[job] == plan.tries[job] + jobs.deleted[job], f"{job} was made {made[job]} times"
+    assert "nextJobs" not in status
+    assert all(condition["phase"] != "Waiting" for condition in status["conditions"].values())
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(seed=st.integers(0, 2**32))
+def test_a_random_flow_comes_to_its_end(seed: int) -> None:
+    loop = virtual.new_event_loop(start=0)
+    try:
+        loop.run_until_complete(live_through(seed))
+    finally:
+        loop.close()

@@ -1,0 +1,167 @@
+"""Two writers never: Leases are renewed whatever else is under way, and a Lease in doubt stops every write."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
+from pyroclast.api.types import PODS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import ConnectionFailed
+from pyroclast.kube.fence import closed_because, fenced
+from pyroclast.kube.lease import LeaseLost
+from pyroclast.kube.ratelimit import TokenBucket
+from pyroclast.runtime.leadership import lead
+from pyroclast.runtime.settings import LeaderElectionSettings
+from tests.unit.kube.fault_server import FaultServer, Got, answer, hang
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+PODS_PATH = "/api/v1/namespaces/ns/pods"
+
+
+def pod(number: int) -> dict[str, object]:
+    return {"metadata": {"namespace": "ns", "name": f"p{number}"}}
+
+
+def settings() -> LeaderElectionSettings:
+    return LeaderElectionSettings(
+        lock_object_namespace="ns",
+        leader_elect_resource_name="lock",
+        leader_elect_lease_duration=timedelta(seconds=3),
+        leader_elect_renew_deadline=timedelta(seconds=1.5),
+        leader_elect_retry_period=timedelta(seconds=0.2),
+    )
+
+
+class Lease:
+    """The scripts of one Lease that can be created and renewed; `stuck`: no answer comes any more."""
+
+    def __init__(self, server: FaultServer) -> None:
+        self.version = 0
+        self.stuck = False
+        server.on(f"POST {LEASES}", self.write)
+        server.on(f"PUT {LEASES}/lock", self.write)
+
+    async def write(self, got: Got) -> None:
+        if self.stuck:
+            await hang(got)
+        self.version += 1
+        body = got.json
+        body["metadata"]["resourceVersion"] = str(self.version)
+        await answer(200, body)(got)
+
+
+class Closed:
+    def closed_because(self) -> str | None:
+        return "the gate is closed"
+
+
+@pytest.mark.parametrize("options", [{"max_in_flight": 4}, {"qps": 5.0, "burst": 1}], ids=["slots", "limit"])
+async def test_renewals_do_not_wait_behind_the_work(server: FaultServer, options: dict[str, float]) -> None:
+    lease = Lease(server)
+    server.on(f"POST {PODS_PATH}", hang if "max_in_flight" in options else answer(201, pod(0)))
+
+    async def work(_shard: int) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(300):
+                group.create_task(client.create(PODS, pod(number)))
+
+    async with server.client(**options) as client:
+        leading = asyncio.ensure_future(lead(client, settings(), work))
+        done, _ = await asyncio.wait([leading], timeout=4.0)
+        assert not done, leading.exception()
+        assert lease.version > 5
+        leading.cancel()
+        with suppress(asyncio.CancelledError):
+            await leading
+
+
+async def test_once_the_lease_is_lost_no_write_begins_whatever_the_work_does(server: FaultServer, client: Client) -> None:
+    lease = Lease(server)
+    server.on(f"POST {PODS_PATH}", answer(201, pod(0)))
+    refused = []
+
+    async def work(_shard: int) -> None:
+        try:
+            await client.create(PODS, pod(1))
+            lease.stuck = True
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await client.create(PODS, pod(2), deadline=Deadline.after(0.3))
+            except ConnectionFailed as error:
+                refused.append(str(error))
+
+    with pytest.raises(LeaseLost, match=r"not renewed for 1.5 s"):
+        await lead(client, settings(), work)
+    assert [got.json["metadata"]["name"] for got in server.seen(f"POST {PODS_PATH}")] == ["p1"]
+    assert refused == [f"POST {PODS_PATH}: not sent: lease ns/lock was not renewed for 1.5 s, another may lead"]
+
+
+async def test_a_closed_fence_stops_writes_of_all_tasks_started_under_it_and_no_reads(
+    server: FaultServer, client: Client
+) -> None:
+    server.on(f"POST {PODS_PATH}", answer(201, pod(0))).on(f"GET {PODS_PATH}/p0", answer(200, pod(0)))
+    with fenced(Closed()):
+        write = asyncio.ensure_future(client.create(PODS, pod(0), deadline=Deadline.after(0.2)))
+        assert await client.get(PODS, Key("ns", "p0")) == pod(0)
+    with pytest.raises(ConnectionFailed, match="not sent: the gate is closed") as caught:
+        await write
+    assert not caught.value.sent
+    assert server.seen(f"POST {PODS_PATH}") == []
+    assert closed_because() is None
+    await client.create(PODS, pod(0))
+
+
+async def test_a_write_goes_on_when_the_lease_turns_out_to_be_kept(server: FaultServer, client: Client) -> None:
+    server.on(f"POST {PODS_PATH}", answer(201, pod(0)))
+    gate = Closed()
+    with fenced(gate):
+        write = asyncio.ensure_future(client.create(PODS, pod(0)))
+        await asyncio.sleep(0.3)
+        assert server.seen(f"POST {PODS_PATH}") == []
+        gate.closed_because = lambda: None  # type: ignore[method-assign]
+        assert await write == pod(0)
+
+
+async def test_waiting_for_a_slot_is_part_of_the_time_of_a_call(server: FaultServer) -> None:
+    server.on(f"POST {PODS_PATH}", hang)
+    async with server.client(max_in_flight=1) as client:
+        first = asyncio.ensure_future(client.create(PODS, pod(0)))
+        await asyncio.sleep(0.1)
+        with pytest.raises(ConnectionFailed, match="not sent: 1 requests were under way and none ended in time") as caught:
+            async with asyncio.timeout(5.0):
+                await client.create(PODS, pod(1), deadline=Deadline.after(0.3))
+        assert not caught.value.sent
+        first.cancel()
+        with suppress(asyncio.CancelledError):
+            await first
+
+
+async def test_waiting_for_the_limit_is_part_of_the_time_of_a_call(server: FaultServer) -> None:
+    server.on(f"POST {PODS_PATH}", answer(201, pod(0)))
+    async with server.client(qps=0.1, burst=1) as client:
+        await client.create(PODS, pod(0))
+        with pytest.raises(ConnectionFailed, match=r"not sent: the limit of 0\.1 requests per second") as caught:
+            async with asyncio.timeout(5.0):
+                await client.create(PODS, pod(1), deadline=Deadline.after(0.3))
+        assert not caught.value.sent
+    assert len(server.seen(f"POST {PODS_PATH}")) == 1
+
+
+@pytest.mark.looptime
+async def test_who_gives_up_waiting_for_a_token_leaves_it_to_the_next() -> None:
+    bucket = TokenBucket(rate=1.0, burst=1)
+    assert await bucket.wait()
+    impatient = [asyncio.ensure_future(bucket.wait()) for _ in range(1000)]
+    await asyncio.sleep(0.5)
+    for each in impatient:
+        each.cancel()
+    await asyncio.gather(*impatient, return_exceptions=True)
+    assert not await bucket.wait(0.1)
+    async with asyncio.timeout(1.0):
+        assert await bucket.wait(10.0)

@@ -1,0 +1,419 @@
+"""Decisions about flows, fact by fact: when entries start, phases, lists, conditions, histories, retention, deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from pyroclast.api import keys
+from pyroclast.api.enums import FlowPhase, FlowReason
+from pyroclast.api.records import FlowStatus, Job, JobFlow, JobTemplate
+from pyroclast.lifecycle.flow import graph
+from pyroclast.lifecycle.flow.decide import decide
+from pyroclast.lifecycle.flow.facts import CreateJob, Decision, DeleteJob, FlowFacts, ProbeAnswer, Refused, ReleaseFlow
+from pyroclast.lifecycle.flow.jobs import manifest
+from pyroclast.lifecycle.flow.status import difference
+from pyroclast.lifecycle.flow.templates import job_of, made_from, template_from
+from pyroclast.lifecycle.times import format_time
+from tests.unit.lifecycle.builders import NOW, decode
+
+SPEC = msgspec.Raw(b'{"tasks":[{"name":"t","template":{"spec":{"containers":[{"name":"c"}]}}}]}')
+CREATED = format_time(NOW - 60)
+
+
+def entry(name: str, *targets: str, **more: Any) -> dict[str, Any]:
+    depends = {**({"targets": list(targets)} if targets else {}), **more.pop("dependsOn", {})}
+    return {"name": name, **({"dependsOn": depends} if depends else {}), **more}
+
+
+def flow(*entries: dict[str, Any], phase: str = "", status: dict[str, Any] | None = None, **more: Any) -> JobFlow:
+    meta = {"name": "f", "namespace": "n", "uid": "u", "resourceVersion": "1", "finalizers": [keys.FLOW_FINALIZER]}
+    body = {
+        "metadata": meta | more.pop("metadata", {}),
+        "spec": {"flows": list(entries), **more},
+        "status": {**({"state": {"phase": phase}} if phase else {}), **(status or {})},
+    }
+    found: JobFlow = decode(body, JobFlow)
+    return found
+
+
+def job(name: str, phase: str, *, uid: str = "", owner: str = "u", **status: Any) -> Job:
+    tasks = [{"name": "t", "replicas": 2, "minAvailable": 2, "template": {}}]
+    owners = [{"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "name": "f", "uid": owner, "controller": True}]
+    meta = {"name": name, "namespace": "n", "uid": uid or f"uid-{name}", "creationTimestamp": CREATED, "ownerReferences": owners}
+    at = format_time(NOW - 10)
+    state = {"phase": phase, "lastTransitionTime": at} if phase else {}
+    conditions = [{"status": phase, "lastTransitionTime": at}] if phase else []
+    found: Job = decode(
+        {"metadata": meta, "spec": {"tasks": tasks}, "status": {"state": state, "conditions": conditions, **status}}, Job
+    )
+    return found
+
+
+def decided(of: JobFlow, jobs: Mapping[str, str | Job] | None = None, **more: Any) -> Decision:
+    """The decision about a flow whose Jobs are in these phases."""
+    there = {f"f-{name}": each if isinstance(each, Job) else job(f"f-{name}", each) for name, each in (jobs or {}).items()}
+    missing = more.pop("without_template", ())
+    facts = FlowFacts(
+        of,
+        graph.build(of.spec),
+        more.pop("now", NOW),
+        jobs=there,
+        template=lambda name: None if name in missing else SPEC,
+        **more,
+    )
+    return decide(facts)
+
+
+def started(decision: Decision) -> list[str]:
+    return [effect.name.removeprefix("f-") for effect in decision.effects if isinstance(effect, CreateJob)]
+
+
+def phase_of(decision: Decision) -> str:
+    assert decision.status is not None
+    return decision.status.state.phase.value
+
+
+def told(decision: Decision, name: str) -> tuple[str, str]:
+    """Phase and reason of a condition."""
+    assert decision.status is not None
+    condition = decision.status.conditions[f"f-{name}"]
+    return condition.phase, condition.reason
+
+
+A, B = entry("a"), entry("b", "a")
+STARTS: dict[str, tuple[list[dict[str, Any]], dict[str, str], list[str]]] = {
+    "all entries without targets at once": ([A, entry("c"), B], {}, ["a", "c"]),
+    "an empty list of targets is satisfied": ([entry("a", dependsOn={"targets": []})], {}, ["a"]),
+    "a target that runs does not satisfy": ([A, B], {"a": "Running"}, []),
+    "nor one that completes": ([A, B], {"a": "Completing"}, []),
+    "nor one that is suspended": ([A, B], {"a": "Aborted"}, []),
+    "one that has completed does": ([A, B], {"a": "Completed"}, ["b"]),
+    "all targets are needed": ([A, entry("c"), entry("d", "a", "c")], {"a": "Completed", "c": "Running"}, []),
+    "any is enough": (
+        [A, entry("c"), entry("d", dependsOn={"targets": ["a", "c"], "strategy": "any"})],
+        {"a": "Completed", "c": "Running"},
+        ["d"],
+    ),
+    "an unknown target is never satisfied": ([entry("a", "x")], {}, []),
+    "a cycle starts nothing": ([entry("a", "b"), entry("b", "a"), entry("c")], {}, ["c"]),
+    "equal duplicates are one entry": ([A, A], {}, ["a"]),
+    "an if that holds": ([A, entry("b", **{"if": {"target": "a", "phase": ["Failed"]}})], {"a": "Failed"}, ["b"]),
+    "an if that holds meanwhile": (
+        [A, entry("b", **{"if": {"target": "a", "phase": ["Running"]}})],
+        {"a": "Running"},
+        ["b"],
+    ),
+    "an if that does not, with else": (
+        [A, entry("b", **{"if": {"target": "a", "phase": ["Failed"]}, "else": ["c"]}), entry("c")],
+        {"a": "Completed"},
+        ["c"],
+    ),
+    "a switch by phase": (
+        [
+            A,
+            entry("s", switch={"on": "a", "cases": [{"phase": "Completed", "entries": ["c"]}], "default": ["d"]}),
+            entry("c"),
+            entry("d"),
+        ],
+        {"a": "Completed"},
+        ["c", "s"],
+    ),
+    "a loop, one round at a time": ([entry("a", **{"for": {"count": 3}})], {"a-0": "Running"}, []),
+    "the next round": ([entry("a", **{"for": {"count": 3}})], {"a-0": "Completed"}, ["a-1"]),
+    "rounds in parallel": ([entry("a", **{"for": {"items": ["x", "y", "z"], "parallel": 2}})], {}, ["a-0", "a-1"]),
+    "a loop that ends early": ([entry("a", **{"for": {"count": 3, "until": "last.index == 0"}}), B], {"a-0": "Completed"}, ["b"]),
+    "a loop of nothing": ([entry("a", **{"for": {"count": 0}}), B], {}, ["b"]),
+    "an expression over the targets": (
+        [A, entry("b", "a", **{"if": {"expression": "targets.a.phase == 'Failed'"}})],
+        {"a": "Failed"},
+        ["b"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("entries", "jobs", "want"), STARTS.values(), ids=STARTS.keys())
+def test_starts(entries: list[dict[str, Any]], jobs: dict[str, str], want: list[str]) -> None:
+    assert sorted(started(decided(flow(*entries, phase="Running"), jobs))) == sorted(want)
+
+
+PHASES: dict[str, tuple[str, list[dict[str, Any]], dict[str, str], str]] = {
+    "no entries": ("", [], {}, "Pending"),
+    "nothing made": ("", [A], {}, ""),
+    "made": ("", [A], {"a": ""}, "Pending"),
+    "pending": ("Pending", [A], {"a": "Pending"}, "Pending"),
+    "the first runs": ("Pending", [A], {"a": "Running"}, "Running"),
+    "the first completed": ("Pending", [A], {"a": "Completed"}, "Running"),
+    "the first failed": ("Pending", [A], {"a": "Failed"}, "Failed"),
+    "the first was terminated": ("Pending", [A], {"a": "Terminated"}, "Failed"),
+    "it is sticky": ("Running", [A, B], {"a": "Completed", "b": "Pending"}, "Running"),
+    "all completed": ("Running", [A, B], {"a": "Completed", "b": "Completed"}, "Succeed"),
+    "one of two": ("Running", [A, B], {"a": "Completed"}, "Running"),
+    "one failed": ("Running", [A, entry("c")], {"a": "Completed", "c": "Failed"}, "Failed"),
+    "one was terminated": ("Running", [A, entry("c")], {"a": "Running", "c": "Terminated"}, "Failed"),
+    "a suspended one changes nothing": ("Running", [A], {"a": "Aborted"}, "Running"),
+    "success stays": ("Succeed", [A], {}, "Succeed"),
+    "failure stays": ("Failed", [A], {"a": "Completed"}, "Failed"),
+    "a failure that is asked for": (
+        "Running",
+        [A, entry("b", **{"if": {"target": "a", "phase": ["Failed"]}})],
+        {"a": "Failed", "b": "Completed"},
+        "Succeed",
+    ),
+    "a failure that will be tried again": ("Pending", [entry("a", retry={"limit": 1})], {"a": "Failed"}, "Running"),
+    "equal duplicates": ("Running", [A, A], {"a": "Completed"}, "Succeed"),
+    "an entry that was removed": ("Running", [A], {"a": "Completed", "gone": "Completed"}, "Succeed"),
+}
+
+
+@pytest.mark.parametrize(("phase", "entries", "jobs", "want"), PHASES.values(), ids=PHASES.keys())
+def test_phases(phase: str, entries: list[dict[str, Any]], jobs: dict[str, str], want: str) -> None:
+    assert phase_of(decided(flow(*entries, phase=phase), jobs)) == want
+
+
+def test_lists_follow_the_order_of_the_flow() -> None:
+    phases = ["Pending", "Running", "Failed", "Completing", "Completed", "Terminating", "Terminated", "Aborted", "Restarting", ""]
+    entries = [entry(f"e{number}") for number in reversed(range(len(phases)))]
+    status = decided(flow(*entries, phase="Failed"), {f"e{number}": phase for number, phase in enumerate(phases)}).status
+    assert status is not None
+    assert status.pending_jobs == ("f-e0",)
+    assert status.running_jobs == ("f-e1",)
+    assert status.failed_jobs == ("f-e2",)
+    assert status.completed_jobs == ("f-e4", "f-e3")
+    assert status.terminated_jobs == ("f-e6", "f-e5")
+    assert status.unknown_jobs == ("f-e9", "f-e8", "f-e7")
+
+
+WAITS: dict[str, tuple[list[dict[str, Any]], dict[str, str], str, tuple[str, str]]] = {
+    "for its targets": ([A, B], {"a": "Running"}, "b", ("Waiting", "DependenciesNotMet")),
+    "for a choice": (
+        [A, entry("b", "a", **{"if": {"target": "a", "phase": ["Failed"]}, "else": ["c"]}), entry("c")],
+        {"a": "Running"},
+        "c",
+        ("Waiting", "ChoiceNotMade"),
+    ),
+    "for a target that nobody is": ([entry("a", "x")], {}, "a", ("Waiting", "UnknownTarget")),
+    "in a cycle": ([entry("a", "a")], {}, "a", ("Waiting", "Cycle")),
+    "no more": ([A, B], {"a": "Failed"}, "b", ("Skipped", "TargetFailed")),
+    "for nothing, as it was not chosen": (
+        [A, entry("b", **{"if": {"target": "a", "phase": ["Completed"]}, "else": ["c"]}), entry("c")],
+        {"a": "Completed"},
+        "c",
+        ("Skipped", "NotChosen"),
+    ),
+    "for a wrong expression": (
+        [A, entry("b", "a", **{"if": {"expression": "targets.a.phase"}})],
+        {"a": "Completed"},
+        "b",
+        ("Waiting", "ExpressionFailed"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("entries", "jobs", "name", "want"), WAITS.values(), ids=WAITS.keys())
+def test_what_waits_says_why(entries: list[dict[str, Any]], jobs: dict[str, str], name: str, want: tuple[str, str]) -> None:
+    assert told(decided(flow(*entries, phase="Running"), jobs), name) == want
+
+
+def test_what_only_depends_on_skipped_entries_is_skipped_and_counts_as_done() -> None:
+    entries = [
+        A,
+        entry("b", **{"if": {"target": "a", "phase": ["Failed"]}}),
+        entry("c", "b"),
+        entry("d", "b", "a"),
+    ]
+    decision = decided(flow(*entries, phase="Running"), {"a": "Completed"})
+    assert told(decision, "c") == ("Skipped", "TargetsSkipped")
+    assert started(decision) == ["d"]
+    assert phase_of(decided(flow(*entries, phase="Running"), {"a": "Completed", "d": "Completed"})) == "Succeed"
+
+
+def test_what_was_skipped_stays_skipped() -> None:
+    status = {"conditions": {"f-b": {"phase": "Skipped", "reason": "ConditionFalse"}}}
+    entries = [A, entry("b", **{"if": {"target": "a", "phase": ["Running"]}, "else": ["c"]}), entry("c")]
+    assert started(decided(flow(*entries, phase="Running", status=status), {"a": "Running"})) == ["c"]
+
+
+PROBE = {"httpGetList": [{"port": 80}]}
+
+
+def test_probes_stand_for_completion() -> None:
+    of = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": PROBE}), phase="Running")
+    assert decided(of, {"a": "Pending"}).probes == ()
+    waiting = decided(of, {"a": "Running"})
+    assert [(request.entry, request.target, request.jobs) for request in waiting.probes] == [("b", "a", ("f-a",))]
+    assert started(waiting) == []
+    assert started(decided(of, {"a": "Running"}, answers={("b", "a"): ProbeAnswer(passed=True)})) == ["b"]
+    assert started(decided(of, {"a": "Completed"})) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("probe", "counts", "passes"),
+    [
+        ({"taskName": "t", "phase": "Running"}, {"Running": 2}, True),
+        ({"taskName": "t", "phase": "rUnNiNg"}, {"Running": 2}, True),
+        ({"phase": "Succeeded"}, {"Succeeded": 2, "Running": 9}, True),
+        ({"taskName": "t", "phase": "Running"}, {"Running": 1}, False),
+        ({"taskName": "other", "phase": "Running"}, {"Running": 2}, False),
+    ],
+)
+def test_task_status(probe: dict[str, Any], counts: dict[str, int], passes: bool) -> None:
+    of = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": {"taskStatusList": [probe]}}), phase="Running")
+    there = job("f-a", "Running", taskStatusCount={"t": {"phase": counts}})
+    assert started(decided(of, {"a": there})) == (["b"] if passes else [])
+
+
+def test_a_template_that_is_not_there_is_waited_for_without_a_phase() -> None:
+    decision = decided(flow(A), without_template=["a"])
+    assert (phase_of(decision), told(decision, "a"), started(decision)) == ("", ("Waiting", "TemplateNotFound"), [])
+    assert decision.status is not None
+    assert decision.status.next_jobs == ("f-a",)
+
+
+def test_a_switch_without_a_template_only_chooses() -> None:
+    switch = {"on": "a", "cases": [{"exitCode": 3, "entries": ["c"]}], "default": ["d"]}
+    of = flow(A, entry("s", switch=switch), entry("c"), entry("d"), phase="Running")
+    asking = decided(of, {"a": "Failed"}, without_template=["s"])
+    assert (asking.exit_codes, started(asking)) == (("f-a",), [])
+    decision = decided(of, {"a": "Failed"}, without_template=["s"], exit_codes={"f-a": 3})
+    assert (told(decision, "s"), started(decision)) == (("Completed", "ChoiceMade"), ["c"])
+    assert started(decided(of, {"a": "Failed"}, without_template=["s"], exit_codes={"f-a": None})) == ["d"]
+
+
+def test_a_foreign_job_is_in_the_way() -> None:
+    decision = decided(flow(A, entry("c")), job_named=lambda name: job(name, "Completed", owner="x") if name == "f-a" else None)
+    assert (started(decision), told(decision, "a")) == (["c"], ("Waiting", "JobNameTaken"))
+
+
+def test_a_refused_job_is_tried_later_and_stops_no_other() -> None:
+    refused = {"f-a": Refused(FlowReason.JOB_REFUSED, "queue is Closed", NOW + 7)}
+    decision = decided(flow(A, entry("c")), refused=refused)
+    assert (started(decision), told(decision, "a"), decision.look_again_at) == (["c"], ("Waiting", "JobRefused"), NOW + 7)
+
+
+def test_retries_wait_are_recorded_first_and_count() -> None:
+    of = flow(entry("a", retry={"limit": 2, "backoff": "30s"}), phase="Running")
+    decision = decided(of, {"a": "Failed"})
+    assert (decision.effects, decision.look_again_at, told(decision, "a")) == ((), NOW + 20, ("Retrying", "Backoff"))
+    assert decided(of, {"a": "Failed"}, now=NOW + 21).waits_for_status
+    status = {"jobStatusList": [{"name": "f-a", "state": "Failed"}]}
+    recorded = flow(entry("a", retry={"limit": 2, "backoff": "30s"}), phase="Running", status=status)
+    assert decided(recorded, {"a": "Failed"}, now=NOW + 21).effects == (DeleteJob("f-a", "uid-f-a"),)
+    status = {"jobStatusList": [{"name": "f-a", "state": "Failed", "endTimestamp": format_time(NOW - 10), "retries": 1}]}
+    gone = flow(entry("a", retry={"limit": 2, "backoff": "30s"}), phase="Running", status=status)
+    assert decided(gone, now=NOW + 49).effects == ()  # doubled
+    again = decided(gone, now=NOW + 51).effects
+    assert isinstance(again[0], CreateJob)
+    assert manifest(gone, again[0])["metadata"]["annotations"][keys.FLOW_RETRY] == "2"
+    status["jobStatusList"][0]["retries"] = 2
+    assert phase_of(decided(flow(entry("a", retry={"limit": 2}), phase="Running", status=status))) == "Failed"
+
+
+@pytest.mark.parametrize(("state", "want"), [("Completed", []), ("Running", ["a"]), ("Pending", ["a"])])
+def test_a_job_that_is_gone(state: str, want: list[str]) -> None:
+    status = {"jobStatusList": [{"name": "f-a", "state": state}]}
+    assert started(decided(flow(A, phase="Running", status=status))) == want
+
+
+def test_histories_have_what_was_passed_through() -> None:
+    times = [
+        {"status": phase, "lastTransitionTime": format_time(NOW - 9 + at)} for at, phase in enumerate(["Pending", "Running"])
+    ]
+    first = decided(flow(A), {"a": job("f-a", "Running", conditions=times)}).status
+    assert first is not None
+    assert [each.state for each in first.job_status_list[0].running_histories] == ["Pending", "Running"]
+    of = msgspec.structs.replace(flow(A), status=first)
+    times += [{"status": phase, "lastTransitionTime": format_time(NOW)} for phase in ("Aborting", "Aborted")]
+    then = decided(of, {"a": job("f-a", "Aborted", conditions=times)}).status
+    assert then is not None
+    histories = then.job_status_list[0].running_histories
+    assert [each.state for each in histories] == ["Pending", "Running", "Aborting", "Aborted"]
+    assert [bool(each.end_timestamp) for each in histories] == [True, True, True, False]
+
+
+def test_a_try_that_fails_unseen_is_told_too() -> None:
+    of = flow(entry("a", retry={"limit": 2}), phase="Running")
+    first = decided(of, {"a": "Failed"}).status
+    again = job("f-a", "Failed", uid="2")
+    meta = msgspec.structs.replace(again.metadata, annotations={keys.FLOW_RETRY: "1"})
+    then = decided(msgspec.structs.replace(of, status=first), {"a": msgspec.structs.replace(again, metadata=meta)}).status
+    assert then is not None
+    assert then.job_status_list[0].retries == 1
+    assert [each.state for each in then.job_status_list[0].running_histories] == ["Failed", "Failed"]
+    made = decided(
+        msgspec.structs.replace(of, status=first), {"a": msgspec.structs.replace(job("f-a", ""), metadata=meta)}
+    ).status
+    then = decided(msgspec.structs.replace(of, status=made), {"a": msgspec.structs.replace(again, metadata=meta)}).status
+    assert then is not None
+    assert [each.state for each in then.job_status_list[0].running_histories] == ["Failed", "Failed"]
+
+
+def test_a_status_is_written_as_a_difference() -> None:
+    one = decided(flow(A, B), {"a": "Running"}).status
+    two = decided(msgspec.structs.replace(flow(A, B), status=one), {"a": "Completed"}).status
+    assert one is not None
+    assert two is not None
+    assert difference(one, one) == {}
+    patch = difference(one, two)
+    assert patch["runningJobs"] is None
+    assert patch["completedJobs"] == ("f-a",)
+    assert set(patch["conditions"]) == {"f-a", "f-b"}
+    assert difference(FlowStatus(), FlowStatus()) == {}
+
+
+def test_retention() -> None:
+    done = {"a": "Completed"}
+    assert decided(flow(A, phase="Succeed"), done).effects == ()
+    assert decided(flow(A, phase="Succeed", jobRetainPolicy="delete"), done).effects == (DeleteJob("f-a", "uid-f-a"),)
+    assert decided(flow(A, phase="Failed", jobRetainPolicy="delete"), {"a": "Failed"}).effects == ()
+    before = flow(A, phase="Succeed", jobRetainPolicy="delete", status={"completedJobs": ["f-a"]})
+    assert decided(before).status == before.status
+
+
+def test_deletion() -> None:
+    going = {"deletionTimestamp": CREATED}
+    decision = decided(flow(A, phase="Running", metadata=going), {"a": "Running"})
+    assert (decision.effects, phase_of(decision)) == ((DeleteJob("f-a", "uid-f-a"),), FlowPhase.TERMINATING)
+    assert decided(flow(A, phase="Terminating", metadata=going)).effects == (ReleaseFlow(),)
+    assert decided(flow(A, phase="Succeed", metadata=going), {"a": "Completed"}).effects == (ReleaseFlow(),)
+    orphaning = going | {"finalizers": [keys.FLOW_FINALIZER, "orphan"]}
+    assert decided(flow(A, phase="Running", metadata=orphaning), {"a": "Running"}).effects == (ReleaseFlow(),)
+    assert decided(flow(A, phase="Running", metadata=going | {"finalizers": ["x"]}), {"a": "Running"}).effects == ()
+
+
+def test_a_job_carries_the_marks_of_its_flow_and_template() -> None:
+    body = manifest(flow(A), CreateJob("f-a", flow(A).spec.flows[0], SPEC))
+    marks = {"volcano.sh/createdByJobFlow": "n.f", "volcano.sh/createdByJobTemplate": "n.a"}
+    assert body["metadata"]["labels"] == marks
+    assert body["metadata"]["annotations"] == marks
+    assert body["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] is True
+    assert body["spec"] is SPEC
+    long = flow(A, metadata={"name": "x" * 80})
+    body = manifest(long, CreateJob("f-a", long.spec.flows[0], SPEC))
+    assert list(body["metadata"]["labels"]) == ["volcano.sh/createdByJobTemplate"]
+    assert body["metadata"]["annotations"]["volcano.sh/createdByJobFlow"] == f"n.{'x' * 80}"
+
+
+def test_jobs_and_templates_become_each_other() -> None:
+    meta = {"name": "t", "namespace": "n", "labels": {"l": "1"}, "annotations": {"a": "2"}}
+    template = {
+        "apiVersion": "flow.volcano.sh/v1alpha1",
+        "kind": "JobTemplate",
+        "metadata": meta,
+        "spec": {"maxRetry": 4, "tasks": []},
+    }
+    assert template_from(job_of(template)) == template
+    there = job_of(template, "j") | {"status": {"state": {"phase": "Running"}}}
+    there["metadata"] |= {"uid": "u", "resourceVersion": "7", "labels": {"l": "1", keys.CREATED_BY_JOB_FLOW: "n.f"}}
+    assert job_of(template_from(there)) == job_of(template, "j")
+    there["spec"] = {"volumes": [{"mountPath": "/d", "volumeClaim": {"x": 1}, "volumeClaimName": "j-pvc-abc"}]}
+    assert template_from(there)["spec"] == {"volumes": [{"mountPath": "/d", "volumeClaim": {"x": 1}}]}
+
+
+def test_a_template_tells_its_jobs_and_keeps_the_last() -> None:
+    template = decode({"metadata": {"name": "t"}, "status": {"jobDependsOnList": ["old"]}}, JobTemplate)
+    assert made_from(template, []) == ("old",)
+    assert made_from(template, [job("b", ""), job("a", "")]) == ("a", "b")

@@ -1,0 +1,117 @@
+"""HyperJobs: their parts, where these go, and how they are together."""
+
+import msgspec
+import pytest
+
+from pyroclast.api.enums import JobPhase
+from pyroclast.api.records import HyperJob, Job, Namespace
+from pyroclast.lifecycle import hyperjobs
+from pyroclast.lifecycle.hyperjobs import Problem
+
+from .builders import decode
+
+NOW = 1_741_687_200.0
+
+
+def entry(name="a", replicas=1, *clusters, **more):
+    return {"name": name, "replicas": replicas, "clusterNames": list(clusters), "templateSpec": {"tasks": []}, **more}
+
+
+def hyper_job(*entries, status=None, **spec):
+    meta = {"name": "h", "namespace": "n", "uid": "hu", "generation": 2, "resourceVersion": "7"}
+    return decode({"metadata": meta, "spec": {"replicatedJobs": list(entries), **spec}, "status": status or {}}, HyperJob)
+
+
+def job(name, phase=JobPhase.RUNNING, **status):
+    return decode({"metadata": {"name": name, "namespace": "n"}, "status": {"state": {"phase": phase.value}, **status}}, Job)
+
+
+def places(each):
+    parts = hyperjobs.split(each)
+    assert not isinstance(parts, Problem)
+    return {part.name: part.domain for part in parts}
+
+
+def test_parts_go_in_turn_over_their_domains():
+    each = hyper_job(entry("a", 3, "x", "y"), entry("b"))
+    assert places(each) == {"h-a-0": "x", "h-a-1": "y", "h-a-2": "x", "h-b-0": "n"}
+    assert places(hyper_job(entry("a", 3, "x", "y"), maxDomains=1)) == {f"h-a-{number}": "x" for number in range(3)}
+
+
+PROBLEMS = {
+    "a name twice": (hyper_job(entry(), entry()), "DuplicateName"),
+    "auto": (hyper_job(entry(splitPolicy={"mode": "auto"})), "AutoSplitNotSupported"),
+    "no domain left": (hyper_job(entry("a", 1, "x"), entry("b", 1, "y"), maxDomains=1), "TooManyDomains"),
+}
+
+
+@pytest.mark.parametrize(("each", "reason"), PROBLEMS.values(), ids=PROBLEMS.keys())
+def test_what_cannot_be_split(each, reason):
+    found = hyperjobs.split(each)
+    assert isinstance(found, Problem)
+    assert found.reason == reason
+
+
+def test_a_part_names_its_owner_only_where_that_can_be():
+    each = hyper_job(entry())
+    (part,) = hyperjobs.split(each)
+    own, other = (hyperjobs.manifest(each, part, namespace)["metadata"] for namespace in "nx")
+    assert own["ownerReferences"][0]["uid"] == "hu"
+    assert "ownerReferences" not in other
+    assert own["labels"] == other["labels"] == {"training.volcano.sh/hyperjob-uid": "hu"}
+
+
+@pytest.mark.parametrize(("given", "want"), [(None, False), ("m", False), ("m, n", True), ("*", True)])
+def test_a_namespace_says_from_where_it_takes_jobs(given, want):
+    annotations = {} if given is None else {"training.volcano.sh/hyperjobs-from": given}
+    assert hyperjobs.is_allowed(hyper_job(), decode({"metadata": {"name": "x", "annotations": annotations}}, Namespace)) is want
+    assert hyperjobs.is_allowed(hyper_job(), decode({"metadata": {"name": "n"}}, Namespace))
+
+
+def told(each, *jobs, problem=None):
+    patch = hyperjobs.status(each, {job.metadata.name: job for job in jobs}, problem, now=NOW)
+    return {condition["type"]: condition["status"] for condition in patch["status"]["conditions"]}, patch["status"]
+
+
+@pytest.mark.parametrize(
+    ("phases", "want"),
+    [
+        ([], "FFFF"),
+        (["Running"], "FFFF"),
+        (["Running", "Pending"], "TFFF"),
+        (["Running", "Completed"], "TTFF"),
+        (["Completed", "Completed"], "TTTF"),
+        (["Running", "Failed"], "TFFT"),
+    ],
+)
+def test_conditions(phases, want):
+    jobs = [job(f"h-a-{number}", JobPhase(phase)) for number, phase in enumerate(phases)]
+    assert "".join(value[0] for value in told(hyper_job(entry("a", 2)), *jobs)[0].values()) == want
+
+
+def test_a_minimum_lets_some_fail():
+    jobs = [job("h-a-0", JobPhase.FAILED), job("h-a-1")]
+    conditions, status = told(hyper_job(entry("a", 2), minAvailable=1), *jobs)
+    assert conditions == {"Placed": "True", "Available": "True", "Completed": "False", "Failed": "False"}
+    assert (status["splitCount"], status["observedGeneration"]) == (2, 2)
+
+
+def test_the_status_is_written_once_and_keeps_how_removed_jobs_ended():
+    first = hyper_job(entry())
+    done = job("h-a-0", JobPhase.COMPLETED, succeeded=2)
+    status = hyperjobs.status(first, {"h-a-0": done}, None, now=NOW)["status"]
+    assert status["replicatedJobsStatus"][0]["succeeded"] == 2
+    later = hyper_job(entry(), status=status)
+    assert hyperjobs.status(later, {"h-a-0": done}, None, now=NOW + 9) == {}
+    assert hyperjobs.has_ended(later, "h-a-0")
+    assert not hyperjobs.has_ended(first, "h-a-0")
+    conditions, removed = told(later)
+    assert conditions["Completed"] == "True"
+    assert removed["conditions"][2]["lastTransitionTime"] == status["conditions"][2]["lastTransitionTime"]
+
+
+def test_a_problem_is_told():
+    _, status = told(hyper_job(entry()), problem=Problem("Why", "so"))
+    placed = status["conditions"][0]
+    assert (placed["status"], placed["reason"], placed["message"]) == ("False", "Why", "so")
+    assert msgspec.convert(status, type(hyper_job().status)).conditions[0].reason == "Why"

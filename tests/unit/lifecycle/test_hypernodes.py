@@ -1,0 +1,183 @@
+"""HyperNodes: whom they count, and what the sources find."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyroclast.api.records import HyperNode
+from pyroclast.lifecycle.hypernodes import labels, ufm
+from pyroclast.lifecycle.hypernodes.configuration import KEY, ConfigurationError, read_sources
+from pyroclast.lifecycle.hypernodes.discovered import Found, changes, manifest
+from pyroclast.lifecycle.hypernodes.members import depends_on_nodes, node_count
+
+NODES = {f"n{number}": {"rack": str(number % 2), "row": "r", "kubernetes.io/hostname": f"n{number}"} for number in range(4)}
+
+
+def hyper_node(*selectors, name="h", **meta):
+    members = [{"type": "Node", "selector": selector} for selector in selectors]
+    return msgspec.convert({"metadata": {"name": name, **meta}, "spec": {"tier": 1, "members": members}}, HyperNode)
+
+
+COUNTS = {
+    "exact names, whether or not they exist": ([{"exactMatch": {"name": "n0"}}, {"exactMatch": {"name": "x"}}], 2),
+    "each once": ([{"exactMatch": {"name": "n0"}}, {"regexMatch": {"pattern": "n[01]"}}], 2),
+    "a pattern anywhere in the name": ([{"regexMatch": {"pattern": "[12]$"}}], 2),
+    "a broken pattern": ([{"regexMatch": {"pattern": "("}}], 0),
+    "labels": ([{"labelMatch": {"matchLabels": {"rack": "1"}}}], 2),
+    "expressions": ([{"labelMatch": {"matchExpressions": [{"key": "rack", "operator": "NotIn", "values": ["1"]}]}}], 2),
+    "an empty selector": ([{"labelMatch": {}}], 0),
+    "an invalid selector": ([{"labelMatch": {"matchExpressions": [{"key": "rack", "operator": "Is"}]}}], 0),
+    "no selector": ([None], 0),
+}
+
+
+@pytest.mark.parametrize(("selectors", "want"), COUNTS.values(), ids=COUNTS.keys())
+def test_count(selectors, want):
+    assert node_count(hyper_node(*selectors), NODES) == want
+
+
+def test_only_patterns_and_labels_depend_on_nodes():
+    assert not depends_on_nodes(hyper_node({"exactMatch": {"name": "n0"}}))
+    assert depends_on_nodes(hyper_node({"regexMatch": {"pattern": "n"}}))
+
+
+def types(*tiers, name="Net_1"):
+    return labels.read_types({"networkTopologyTypes": {name: [{"nodeLabel": tier} for tier in tiers]}})
+
+
+def test_tiers_are_read_from_the_node_upwards():
+    (found,) = types("row", "rack", "kubernetes.io/hostname")
+    assert (found.labels, found.written) == (("rack", "row"), "net-1")
+    assert types("row", "row", "rack") == ()
+    assert types("row", "rack", name="n" * 21) == ()
+    assert labels.read_types({"networkTopologyTypes": ["no"]}) == ()
+
+
+def test_labels_become_tiers():
+    found = labels.discover(types("row", "rack", "kubernetes.io/hostname"), NODES, [])
+    lower, upper = found[:2], found[2]
+    assert [(each.tier, each.members, each.labels, each.tier_name) for each in lower] == [
+        (1, ("n0", "n2"), {"rack": "0"}, "rack"),
+        (1, ("n1", "n3"), {"rack": "1"}, "rack"),
+    ]
+    assert (upper.tier, upper.member_type, upper.labels) == (2, "HyperNode", {"row": "r"})
+    assert upper.members == tuple(sorted(each.name for each in lower))
+    assert all(each.name.startswith(f"hypernode-net-1-tier{each.tier}-") and len(each.name) == 27 for each in found)
+    assert labels.discover(types("row", "rack", "kubernetes.io/hostname"), NODES, []) == found
+
+
+def test_a_node_without_a_label_is_in_no_tier_from_there_on():
+    nodes = {"a": {"row": "r"}, "b": {"rack": "1"}}
+    (found,) = labels.discover(types("row", "rack", "host"), nodes, [])
+    assert found.members == ("b",)
+
+
+def test_names_are_kept():
+    there = hyper_node(name="hypernode-net-1-tier1-zzzzz", labels={labels_key: "label", "rack": "0"})
+    found = labels.discover(types("rack", "host"), NODES, [there])
+    assert found[0].name == "hypernode-net-1-tier1-zzzzz"
+    assert changes(found, [there], "label").patch
+
+
+labels_key = "volcano.sh/network-topology-source"
+
+
+def found_as(each, source="label"):
+    return msgspec.convert(manifest(each, source), HyperNode)
+
+
+def test_what_is_as_found_is_left_alone_and_what_is_not_found_goes():
+    same, gone, other = Found("a", 1, ("n0",)), Found("b", 1, ("n1",)), Found("c", 1, ("n2",))
+    there = [found_as(same), found_as(gone), found_as(other, "ufm")]
+    todo = changes([same, Found("c", 1, ("n2",)), Found("d", 1, ("n3",))], there, "label")
+    assert [body["metadata"]["name"] for body in todo.create] == ["d"]
+    assert (todo.patch, [each.metadata.name for each in todo.delete], todo.foreign) == ((), ["b"], ("c",))
+
+
+def test_only_what_differs_is_written():
+    todo = changes([Found("a", 1, ("n0", "n1"))], [found_as(Found("a", 1, ("n0",), tier_name="t"))], "label")
+    ((_, patch),) = todo.patch
+    assert patch["spec"]["tierName"] is None
+    assert [member["selector"]["exactMatch"]["name"] for member in patch["spec"]["members"]] == ["n0", "n1"]
+    assert "metadata" not in patch
+
+
+def port(node, leaf, description="Computer IB Port"):
+    return {
+        "description": description,
+        "tier": 1,
+        "system_name": node,
+        "node_description": f"{node} HCA-1",
+        "peer_node_name": leaf,
+    }
+
+
+def test_leaf_switches_that_share_nodes_are_one():
+    given = [port("a", "l2"), port("b", "l2"), port("b", "l1"), port("c", "l3"), port("x", "l4", "Switch Port")]
+    assert ufm.discover(ufm.read_ports(json.dumps(given).encode())) == [
+        Found("leaf-hn-0", 1, ("a", "b")),
+        Found("leaf-hn-1", 1, ("c",)),
+        Found("spine-hn", 2, ("leaf-hn-0", "leaf-hn-1"), "HyperNode"),
+    ]
+    assert ufm.discover([]) == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=30))
+def test_every_node_is_in_exactly_one_leaf_and_those_of_a_switch_are_together(pairs):
+    found = ufm.discover(
+        [ufm.Port(description="Computer", system_name=f"n{node}", peer_node_name=f"l{leaf}") for node, leaf in pairs]
+    )
+    leaves = [set(each.members) for each in found if each.tier == 1]
+    assert sorted(name for leaf in leaves for name in leaf) == sorted({f"n{node}" for node, _ in pairs})
+    for switch in range(6):
+        assert len([leaf for leaf in leaves if leaf & {f"n{node}" for node, on in pairs if on == switch}]) <= 1
+
+
+@pytest.mark.parametrize("body", [b"no", b"{}", b'[{"system_name": 1}]'])
+def test_an_answer_that_is_no_list_of_ports(body):
+    with pytest.raises(ValueError, match="the answer of UFM is no list of ports"):
+        ufm.read_ports(body)
+
+
+CONFIGURATION = """
+networkTopologyDiscovery:
+- source: ufm
+  enabled: true
+  interval: 10m
+  credentials: {secretRef: {name: s, namespace: n}}
+  config: {endpoint: https://ufm, insecureSkipVerify: true}
+- source: label
+  enabled: true
+  interval: 0s
+  config: {networkTopologyTypes: {a: [{nodeLabel: x}, {nodeLabel: y}]}}
+- source: label-to-come
+  enabled: false
+"""
+
+
+def test_configuration():
+    sources = read_sources({KEY: CONFIGURATION})
+    assert list(sources) == ["ufm", "label"]
+    assert (sources["ufm"].interval, sources["ufm"].secret, sources["label"].interval) == (600.0, ("n", "s"), 3600.0)
+    assert read_sources(None) == read_sources({KEY: ""}) == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "want"),
+    [
+        ({}, "the ConfigMap has no key volcano-controller.conf"),
+        ({KEY: "a: ["}, "volcano-controller.conf is not YAML"),
+        ({KEY: "networkTopologyDiscovery: 1"}, "must be a list of sources"),
+        ({KEY: "[]"}, "must be a list of sources"),
+        ({KEY: "networkTopologyDiscovery: [{source: snmp, enabled: true}]"}, "unsupported discoverer type: snmp"),
+        ({KEY: "networkTopologyDiscovery: [{source: ufm, enabled: true}]"}, "endpoint: Required value"),
+        ({KEY: "networkTopologyDiscovery: [{source: label, enabled: true, interval: soon}]"}, "soon is not a duration"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used(data, want):
+    with pytest.raises(ConfigurationError, match=want):
+        read_sources(data)

@@ -1,0 +1,85 @@
+"""Pods by one set of rules: what admission takes of a template the API server takes of its pods, newer fields aside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyroclast.rules.podspecs import ADMISSION, SERVER, check_new_pod, check_template
+from pyroclast.rules.podspecs.spec import check_pod_spec
+from tests.unit.rules.builders import template
+
+RECORDED = Path(__file__).parents[1] / "apiserver_documents" / "recorded" / "kinds.jsonl"
+PODS = [row for row in map(json.loads, RECORDED.read_text(encoding="utf-8").splitlines()) if row["path"].endswith("/pods")]
+ONLY_OF_PODS = ("image", "name", "nodeName")
+NEWER = ("fileKeyRef", "restartPolicy", "hostnameOverride")
+
+MODE = {"defaultMode": 420}
+VOLUME = {"configMap": {"name": "c", "items": [{"key": "k", "path": "same"}]}}
+TWICE = {
+    "name": "v",
+    "projected": {"sources": [VOLUME, {"secret": {"name": "s", "items": [{"key": "k", "path": "same"}]}}], **MODE},
+}
+CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "1Gi"}}}}}}
+
+
+@pytest.mark.parametrize("options", [ADMISSION, SERVER], ids=["admission", "server"])
+@pytest.mark.parametrize(
+    ("fields", "field", "words"),
+    [
+        ({"volumes": [TWICE]}, "spec.volumes[0].projected", "conflicting duplicate paths"),
+        (
+            {"resourceClaims": [{"name": "a", "resourceClaimName": "Bad_"}]},
+            "spec.resourceClaims[0].resourceClaimName",
+            "a lowercase RFC 1123 subdomain must",
+        ),
+        (
+            {"volumes": [CLAIM]},
+            "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes",
+            "at least 1 access mode is required",
+        ),
+        (
+            {"securityContext": {"windowsOptions": {"runAsUserName": ""}}},
+            "spec.securityContext.windowsOptions.runAsUserName",
+            "runAsUserName cannot be an empty string",
+        ),
+        ({"volumes": [{"name": "v", "csi": {"driver": "A_/"}}]}, "spec.volumes[0].csi.driver", "a lowercase RFC 1123 subdomain"),
+        ({"dnsConfig": {"nameservers": ["01.2.3.4"]}}, "spec.dnsConfig.nameservers[0]", "must not have leading 0s"),
+    ],
+)
+def test_both_refuse(options: Any, fields: dict[str, Any], field: str, words: str) -> None:
+    spec = {**template()["spec"], "restartPolicy": "Never", "dnsPolicy": "ClusterFirst", **fields}
+    for container in spec["containers"]:
+        container.update(imagePullPolicy="Always", terminationMessagePolicy="File")
+    errors: list[Any] = []
+    check_pod_spec(spec, "spec", errors, options)
+    assert [error.path for error in errors] == [field]
+    assert words in errors[0].detail
+
+
+def judged(row: dict[str, Any]) -> list[str]:
+    """Fields that admission finds fault with in a template made of the pod of a recorded answer."""
+    metadata = {key: row["sent"]["metadata"][key] for key in ("labels", "annotations") if key in row["sent"]["metadata"]}
+    return [error.path for error in check_template({"metadata": metadata, "spec": row["sent"]["spec"]}, task_name="t")]
+
+
+@pytest.mark.parametrize("row", PODS, ids=lambda row: json.dumps(row["sent"]["spec"])[:60])
+def test_what_a_real_server_refuses_of_a_pod_admission_refuses_of_a_template(row: dict[str, Any]) -> None:
+    wrong = [
+        cause["field"]
+        for cause in row["causes"]
+        if not cause["field"].endswith(ONLY_OF_PODS) and not any(part in cause["field"] for part in NEWER)
+    ]
+    if wrong or not row["causes"]:
+        assert bool(judged(row)) is bool(wrong)
+
+
+def test_what_is_absent_is_wrong_only_after_defaulting() -> None:
+    pod = {"metadata": {"name": "p"}, "spec": template()["spec"]}
+    wanted = {f"spec.{field}" for field in ("restartPolicy", "dnsPolicy")}
+    wanted |= {f"spec.containers[0].{field}" for field in ("imagePullPolicy", "terminationMessagePolicy")}
+    assert {error.path for error in check_new_pod(pod)} == wanted
+    assert check_template(template(), task_name="t") == []

@@ -1,0 +1,55 @@
+"""Gates of queues: pods are let in as far as the queue has room, and what was let in keeps its room until it is placed."""
+
+import pytest
+
+from pyroclast.api import keys
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
+from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.session.session import Session
+from tests.scenarios import objects
+from tests.scenarios.runner import feed
+
+GATE = keys.QUEUE_ALLOCATION_GATE
+ASKED = {"annotations": {GATE: "true"}}
+
+
+def allocated(*pods, capability=4):
+    cache = Cache()
+    tables = {
+        "nodes": [["n", 64, "64Gi"]],
+        "queues": [["q", {"capability": {"cpu": capability}}]],
+        "podgroups": [["j", "q", 1]],
+    }
+    feed(cache, {**tables, "pods": [[name, "j", "-", cpu, 0, options] for name, cpu, options in pods]})
+    settings = Configuration(("allocate",), ((PluginEntry("gang"), PluginEntry("predicates"), PluginEntry("capacity")),))
+    commits: list = []
+    session = Session(cache.snapshot(), settings, registry.plugins(), Ports(objects.NOW, commits.append), uid="session")
+    registry.actions()["allocate"](session, Arguments())
+    bound = sorted(cache.tasks[uid].name for commit in commits for binds in commit.binds for uid, _ in binds.placed)
+    return sorted(task.name for task in session.let_in), bound, [note.reason for note in session.notes]
+
+
+def test_as_many_are_let_in_as_the_queue_has_room_for():
+    pods = [(f"p{i}", 2, {**ASKED, "gates": [GATE]}) for i in range(3)]
+    assert allocated(*pods)[:2] == (["p0", "p1"], [])
+
+
+@pytest.mark.parametrize("gates", [[GATE, "other"], ["other"]])
+def test_other_gates_are_not_ours_to_open(gates):
+    assert allocated(("p", 2, {**ASKED, "gates": gates}))[:2] == ([], [])
+
+
+def test_a_gate_that_nobody_asked_for_stays_and_is_told():
+    let_in, _, reasons = allocated(("p", 2, {"gates": [GATE]}))
+    assert let_in == []
+    assert "QueueGateNotRequested" in reasons
+
+
+def test_what_was_let_in_keeps_its_room():
+    """One of 3 cpu was let in and waits; of the others only what fits beside it is placed or let in."""
+    let_in, bound, _ = allocated(("inside", 3, ASKED), ("plain", 2, {}), ("gated", 1, {**ASKED, "gates": [GATE]}))
+    assert bound == ["inside"]
+    assert let_in == ["gated"]

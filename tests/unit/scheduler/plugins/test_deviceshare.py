@@ -1,0 +1,170 @@
+"""Plugin deviceshare: cards chosen one pod after another, kept over sessions, and told to the node's agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyroclast.api import records
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.plugins.deviceshare.cards import Claim, Part
+from pyroclast_scheduler.plugins.deviceshare.vgpu import Vgpu, decode, encode, registered
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
+from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.session.session import Session
+from tests.scenarios import objects
+from tests.scenarios.runner import feed
+
+BY_MEMORY = {"deviceshare.GPUSharingEnable": True}
+BY_NUMBER = {"deviceshare.GPUNumberEnable": True}
+VIRTUAL = {"deviceshare.VGPUEnable": True}
+CARDS = {"volcano.sh/gpu-memory": 16, "volcano.sh/gpu-number": 2}
+VIRTUAL_CARDS = {
+    "volcano.sh/vgpu-number": 8,
+    "volcano.sh/vgpu-memory": 16,
+    "volcano.sh/vgpu-cores": 200,
+    "annotations": {"volcano.sh/node-vgpu-register": "a,4,8,NVIDIA-T4,true,hami-core:b,4,8,NVIDIA-T4,true,hami-core:"},
+}
+
+
+class Cluster:
+    """Sessions one after another, over the same cache and memory."""
+
+    def __init__(self, arguments: Mapping[str, Any], nodes: list[Any]) -> None:
+        self.cache = Cache()
+        self.memory: dict[str, Any] = {}
+        self.entry = PluginEntry("deviceshare", arguments=dict(arguments))
+        feed(self.cache, {"nodes": nodes, "queues": [["q", {}]], "podgroups": [["j", "q", 1]], "pods": []})
+
+    def session(self, *pods: list[Any]) -> dict[str, Mapping[str, str]]:
+        """The annotations with which the pods are bound, by the pod's name."""
+        for pod in pods:
+            self.cache.pod_changed(None, objects.pod(pod))
+        settings = Configuration(("allocate",), ((PluginEntry("gang"), PluginEntry("predicates"), self.entry),))
+        commits: list = []
+        ports = Ports(objects.NOW, commits.append, memory=self.memory)
+        session = Session(self.cache.snapshot(), settings, registry.plugins(), ports, uid="session")
+        registry.actions()["allocate"](session, Arguments())
+        session.close_plugins()
+        found = {}
+        for commit in commits:
+            for binds in commit.binds:
+                for uid, _ in binds.placed:
+                    (preparation,) = binds.preparations[uid]
+                    found[self.cache.tasks[uid].name] = preparation.annotations
+        return found
+
+
+def indices(bound: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    return {name: annotations["volcano.sh/gpu-index"] for name, annotations in bound.items()}
+
+
+def test_pods_of_one_session_fill_one_card_then_the_next():
+    cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi", CARDS]])
+    pods = [[f"p{at}", "j", "-", 1, "1G", {"volcano.sh/gpu-memory": 4}] for at in range(5)]
+    bound = indices(cluster.session(*pods))
+    assert sorted(bound.values()) == ["0", "0", "1", "1"]
+
+
+def test_whole_cards():
+    cluster = Cluster(BY_NUMBER, [["n", 8, "8Gi", CARDS]])
+    bound = indices(cluster.session(["p", "j", "-", 1, "1G", {"volcano.sh/gpu-number": 2}]))
+    assert bound == {"p": "0,1"}
+
+
+def test_a_card_stays_taken_while_the_pod_does_not_show_its_annotation_yet():
+    cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi", CARDS]])
+    asks = {"volcano.sh/gpu-memory": 5}
+    assert indices(cluster.session(["p", "j", "-", 1, "1G", asks])) == {"p": "0"}
+    cluster.cache.pod_changed(objects.pod(["p", "j", "-", 1, "1G", asks]), objects.pod(["p", "j", "n", 1, "1G", asks]))
+    assert indices(cluster.session(["other", "j", "-", 1, "1G", asks])) == {"other": "1"}
+
+
+def test_a_broken_card_is_not_given_away():
+    broken = {**CARDS, "annotations": {"volcano.sh/gpu-unhealthy-ids": "0"}}
+    cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi", broken]])
+    assert indices(cluster.session(["p", "j", "-", 1, "1G", {"volcano.sh/gpu-memory": 5}])) == {"p": "1"}
+
+
+def test_a_pod_without_devices_goes_to_any_node():
+    cluster = Cluster(BY_MEMORY, [["n", 8, "8Gi"]])
+    cluster.cache.pod_changed(None, objects.pod(["p", "j", "-", 1, "1G"]))
+    settings = Configuration(("allocate",), ((PluginEntry("predicates"), cluster.entry),))
+    commits: list = []
+    session = Session(cluster.cache.snapshot(), settings, registry.plugins(), Ports(objects.NOW, commits.append), uid="s")
+    registry.actions()["allocate"](session, Arguments())
+    assert [node for commit in commits for binds in commit.binds for _, node in binds.placed] == ["n"]
+
+
+def test_virtual_cards_are_told_to_the_agent_of_the_node():
+    cluster = Cluster(VIRTUAL, [["n", 8, "8Gi", VIRTUAL_CARDS]])
+    asks = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 6, "volcano.sh/vgpu-cores": 30}
+    bound = cluster.session(*[[f"p{at}", "j", "-", 1, "1G", asks] for at in range(2)])
+    told = {name: annotations["volcano.sh/vgpu-ids-new"] for name, annotations in bound.items()}
+    assert sorted(told.values()) == ["a,NVIDIA,6,30:", "b,NVIDIA,6,30:"]
+    assert {annotations["volcano.sh/vgpu-node"] for annotations in bound.values()} == {"n"}
+    assert {annotations["volcano.sh/bind-phase"] for annotations in bound.values()} == {"allocating"}
+
+
+def test_rules_keep_pods_apart():
+    rules = {**VIRTUAL, "deviceshare.GPUExclusiveRules": [{"app": "train"}]}
+    cluster = Cluster(rules, [["n", 8, "8Gi", VIRTUAL_CARDS]])
+    asks = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1, "labels": {"app": "train"}}
+    bound = cluster.session(*[[f"p{at}", "j", "-", 1, "1G", asks] for at in range(3)])
+    assert sorted(each["volcano.sh/vgpu-ids-new"][0] for each in bound.values()) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("annotation", "fits"), [("a", {"a"}), ("x", set())])
+def test_a_pod_may_name_its_cards(annotation, fits):
+    cluster = Cluster(VIRTUAL, [["n", 8, "8Gi", VIRTUAL_CARDS]])
+    asks = {"volcano.sh/vgpu-number": 1, "annotations": {"volcano.sh/vgpu-use-gpuuuid": annotation}}
+    bound = cluster.session(["p", "j", "-", 1, "1G", asks])
+    assert {each["volcano.sh/vgpu-ids-new"][0] for each in bound.values()} == fits
+
+
+@pytest.mark.parametrize("text", ["a", "a,b,c,d,e,f:", "a,1,x,t,true,m:", ""])
+def test_an_announcement_without_sense_is_no_card(text):
+    assert registered(text) is None
+
+
+def test_a_node_whose_announcement_makes_no_sense_stops_no_other():
+    broken = {**VIRTUAL_CARDS, "annotations": {"volcano.sh/node-vgpu-register": "garbage"}}
+    cluster = Cluster(VIRTUAL, [["bad", 8, "8Gi", broken], ["good", 8, "8Gi", VIRTUAL_CARDS]])
+    bound = cluster.session(["p", "j", "-", 1, "1G", {"volcano.sh/vgpu-number": 1}])
+    assert bound["p"]["volcano.sh/vgpu-node"] == "good"
+
+
+def test_two_ways_at_once_are_refused():
+    arguments = Arguments({**BY_MEMORY, **VIRTUAL})
+    registry.plugins()["deviceshare"](arguments)
+    assert any("only one of" in warning for warning in arguments.warnings)
+
+
+_PARTS = st.tuples(st.text("abc0-", min_size=1), st.integers(0, 1 << 40), st.integers(0, 100)).map(lambda each: Part(*each))
+
+
+@given(st.lists(st.lists(_PARTS).map(tuple), min_size=1).map(tuple).map(Claim))
+def test_what_is_written_is_read_again(claim):
+    text = encode(claim)
+    assert (decode(text) or Claim(((),))) == claim
+
+
+def test_the_score_follows_the_policy():
+    pod = msgspec.convert(
+        {"spec": {"containers": [{"name": "c", "resources": {"limits": {"volcano.sh/vgpu-memory": "4"}}}]}}, records.Pod
+    )
+    cards = registered("a,4,8,NVIDIA-T4,true,m:b,4,8,NVIDIA-T4,true,m:") or []
+    cards[1].users["other"] = [Part("b", 2)]
+    node = records.Node()
+    packed, spread = Vgpu("binpack"), Vgpu("spread")
+    assert [part.card for part in packed.choose(pod, node, cards).parts] == ["b"]
+    assert packed.score(cards, packed.choose(pod, node, cards)) == 75
+    assert [part.card for part in spread.choose(pod, node, cards).parts] == ["a"]
+    assert spread.score(cards, spread.choose(pod, node, cards)) == 100

@@ -1,0 +1,78 @@
+"""Hierarchical fairness: which queue goes first, by the tree of branches."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyroclast_scheduler.model.queues import QueueFacts
+from pyroclast_scheduler.plugins.drf.hierarchy import Hierarchy, Leaf, path_of
+from tests.scenarios import objects
+
+TOTAL = np.array([10_000, 10_000, 100])
+
+
+def queue(name, path, weights):
+    return QueueFacts(objects.queue([name, {"hier": [path, weights]}]))
+
+
+def leaf(name, queue_name, allocated, request):
+    return Leaf(name, queue_name, np.array([*allocated, 0]), np.array([*request, 0]))
+
+
+@pytest.mark.parametrize(
+    ("path", "weights", "found"),
+    [
+        ("root/eng/dev", "100/50/25", [("eng", 50.0), ("dev", 25.0)]),
+        ("root/eng/dev", "100/50", [("eng", 50.0), ("dev", 1.0)]),
+        ("root/eng", "100/0.5", [("eng", 1.0)]),
+        ("root/eng", "100/heavy", [("eng", 1.0)]),
+        ("root/eng", "100/nan", [("eng", 1.0)]),
+        ("", "", []),
+    ],
+)
+def test_the_branch_of_a_queue_is_in_its_annotations(path, weights, found):
+    assert path_of(queue("q", path, weights)) == found
+
+
+def test_the_smaller_weighted_share_goes_first():
+    queues = [queue("a", "root/a", "1/1"), queue("b", "root/b", "1/4")]
+    tree = Hierarchy(queues, [leaf("ja", "a", (2000, 0), (9000, 0)), leaf("jb", "b", (4000, 0), (9000, 0))], TOTAL)
+    assert tree.compare("b", "a") < 0
+    tree.add("jb", np.array([5000, 0, 0]))
+    assert tree.compare("b", "a") > 0
+
+
+def test_who_has_all_that_it_asks_for_goes_last():
+    queues = [queue("a", "root/a", "1/1"), queue("b", "root/b", "1/1")]
+    tree = Hierarchy(queues, [leaf("ja", "a", (100, 0), (100, 0)), leaf("jb", "b", (5000, 0), (9000, 0))], TOTAL)
+    assert tree.compare("b", "a") < 0
+
+
+def test_a_saturated_child_does_not_hold_back_its_branch():
+    """Branch c has a child that wants cpu, which is gone, and one that wants memory: only the latter counts."""
+    queues = [queue("cpu", "root/c/cpu", "1/1/1"), queue("mem", "root/c/mem", "1/1/1"), queue("e", "root/e", "1/1")]
+    leaves = [
+        leaf("jcpu", "cpu", (10_000, 0), (20_000, 0)),
+        leaf("jmem", "mem", (0, 1000), (0, 9000)),
+        leaf("je", "e", (0, 3000), (0, 9000)),
+    ]
+    assert Hierarchy(queues, leaves, TOTAL).compare("mem", "cpu") < 0
+
+
+amounts = st.tuples(st.integers(0, 5000), st.integers(0, 5000))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c", "d"]), amounts, amounts), max_size=8))
+def test_any_tree_compares_both_ways_alike_and_undoing_restores_it(rows):
+    queues = [queue("a", "root/x/a", "1/2/3"), queue("b", "root/x/b", "1/2/1"), queue("c", "root/c", "1/2"), queue("d", "", "")]
+    leaves = [leaf(f"j{at}", name, has, (has[0] + more[0], has[1] + more[1])) for at, (name, has, more) in enumerate(rows)]
+    tree = Hierarchy(queues, leaves, TOTAL)
+    names = "abcd"
+    before = {(one, two): tree.compare(one, two) for one in names for two in names}
+    assert all(before[one, two] == -before[two, one] for one in names for two in names)
+    for each in leaves:
+        tree.add(each.key, np.array([500, 100, 1]))
+    for each in leaves:
+        tree.add(each.key, -np.array([500, 100, 1]))
+    assert before == {(one, two): tree.compare(one, two) for one in names for two in names}

@@ -1,0 +1,242 @@
+"""The pure parts of numa-aware: sets of CPUs, hints, which CPUs a container gets, what is read of a node."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyroclast.api import records
+from pyroclast_scheduler.plugins.numa_aware import cpusets
+from pyroclast_scheduler.plugins.numa_aware.assignment import take, take_near
+from pyroclast_scheduler.plugins.numa_aware.hints import best
+from pyroclast_scheduler.plugins.numa_aware.layouts import layout_of, read
+from pyroclast_scheduler.plugins.numa_aware.pods import Wanted, wanted
+from pyroclast_scheduler.plugins.numa_aware.policies import assigned, examined
+from pyroclast_scheduler.plugins.numa_aware.table import Profile, why_not
+from pyroclast_scheduler.plugins.numa_aware.topology import Layout
+from tests.scenarios import numa, objects
+
+POLICIES = ("best-effort", "restricted", "single-numa-node")
+
+
+def machine(sockets: int, numa_per_socket: int, cores: int, threads: int) -> Layout:
+    """CPUs numbered as Linux does: the first thread of each core, then the second."""
+    whole = sockets * numa_per_socket * cores
+    places = [(at // (numa_per_socket * cores), at // cores, at % cores) for at in range(whole)] * threads
+    detail = {str(cpu): records.CpuInfo(socket=s, numa=n, core=c) for cpu, (s, n, c) in enumerate(places)}
+    return layout_of(detail)
+
+
+MACHINES = st.builds(machine, st.integers(1, 2), st.integers(1, 3), st.integers(1, 4), st.integers(1, 2))
+POLICY = st.sampled_from(POLICIES)
+COUNTS = st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple)
+
+
+@st.composite
+def partly_free(draw):
+    layout = draw(MACHINES)
+    return layout, draw(st.integers(0, layout.cpus)) & layout.cpus
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [("", []), ("0", [0]), ("0,2-4", [0, 2, 3, 4]), (" 1 , 3-3 ", [1, 3]), ("4-6,5-7", [4, 5, 6, 7]), ("8191", [8191])],
+)
+def test_a_set_of_cpus_is_read(text, want):
+    assert list(cpusets.members(cpusets.parse(text))) == want
+
+
+@pytest.mark.parametrize("text", ["a", "1-", "-1", "3-1", "1,,2", "0x1", "8192", "0-99999999999", "1;2", "٣"])
+def test_what_is_no_set_of_cpus_is_refused(text):
+    with pytest.raises(ValueError, match=r"CPU|range|ends before"):
+        cpusets.parse(text)
+
+
+@given(st.sets(st.integers(0, cpusets.LARGEST)))
+def test_a_set_of_cpus_is_written_as_it_is_read(cpus):
+    bits = sum(1 << cpu for cpu in cpus)
+    assert cpusets.parse(cpusets.text(bits)) == bits
+
+
+def enumerated(room, totals, count):
+    """The merged hint by the rule: all sets of NUMA nodes, preferred before not, then narrower, then lower numbers."""
+    nodes = range(len(totals))
+    masks = list(chain.from_iterable(combinations(nodes, size) for size in range(1, len(totals) + 1)))
+    fewest = min((len(mask) for mask in masks if sum(totals[at] for at in mask) >= count), default=len(totals))
+    hints = [
+        (len(mask) != fewest, len(mask), sum(1 << at for at in mask)) for mask in masks if sum(room[at] for at in mask) >= count
+    ]
+    if not hints:
+        return ((1 << len(totals)) - 1, False)
+    is_worse, _, bits = min(hints)
+    return (bits, not is_worse)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=6), st.integers(1, 20))
+def test_hints_are_those_of_the_rule(nodes, count):
+    room = tuple(free for free, _ in nodes)
+    totals = tuple(free + taken for free, taken in nodes)
+    assert best(room, totals, count) == enumerated(room, totals, count)
+
+
+def test_many_numa_nodes_cost_no_more():
+    assert best((4,) * 500, (4,) * 500, 1000).nodes.bit_count() == 250
+
+
+@given(partly_free(), st.integers(0, 30))
+def test_as_many_free_cpus_are_taken_as_asked_for(given_machine, count):
+    layout, free = given_machine
+    taken = take(layout, free, count)
+    if count > free.bit_count():
+        assert taken is None
+    else:
+        assert taken is not None
+        assert taken & ~free == 0
+        assert taken.bit_count() == count
+
+
+@given(partly_free(), st.integers(0, 30))
+def test_whole_cores_are_taken_where_possible(given_machine, count):
+    layout, free = given_machine
+    taken = take(layout, free, count) or 0
+    whole = [core for core in layout.cores if not core & ~free]
+    size = max(core.bit_count() for core in layout.cores)
+    touched = [core for core in whole if core & taken == core]
+    assert len(touched) >= min(len(whole), taken.bit_count() // size)
+
+
+@given(partly_free(), st.integers(1, 20))
+def test_cpus_of_the_chosen_numa_nodes_go_first(given_machine, count):
+    layout, free = given_machine
+    nodes = best(layout.room(free), layout.totals, count).nodes
+    taken = take_near(layout, free, nodes, count)
+    assert (taken is None) == (count > free.bit_count())
+    assert (taken or 0) & ~layout.within(nodes) == 0
+
+
+TWO_SOCKETS = machine(2, 1, 4, 2)  # socket 0: cores 0-3 with threads 8-11 beside them; socket 1: 4-7 and 12-15
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "want"),
+    [
+        ("0-15", 8, "0-3,8-11"),
+        ("0-15", 2, "0,8"),
+        ("0-15", 3, "0,8,1"),
+        ("0-15", 10, "0-3,8-11,4,12"),
+        ("1-15", 8, "4-7,12-15"),
+        ("0-3,8-9,12-15,4", 2, "4,12"),  # sockets with fewer whole cores first
+        ("0-2,4,12", 3, "4,12,0"),
+        ("0-3", 1, "0"),
+    ],
+)
+def test_cpus_are_taken_in_the_kubelets_order(free, count, want):
+    assert cpusets.text(take(TWO_SOCKETS, cpusets.parse(free), count) or 0) == cpusets.text(cpusets.parse(want))
+
+
+@given(partly_free(), COUNTS, POLICY)
+def test_no_cpu_is_given_away_twice(given_machine, counts, policy):
+    layout, free = given_machine
+    found = assigned(policy, layout, free, counts)
+    if found is None:
+        return
+    together = 0
+    for cpus, count in zip(found, counts, strict=True):
+        assert cpus & together == 0
+        assert cpus & ~free == 0
+        assert cpus.bit_count() == count or (policy == "best-effort" and cpus == 0)
+        together |= cpus
+
+
+@given(partly_free(), COUNTS, POLICY)
+def test_an_examination_says_what_the_assignment_does(given_machine, counts, policy):
+    layout, free = given_machine
+    found, seen = assigned(policy, layout, free, counts), examined(policy, layout, free, counts)
+    assert (found is None) == (seen.failed is not None)
+    if found is not None and all(cpus.bit_count() == count for cpus, count in zip(found, counts, strict=True)):
+        assert seen.spread == layout.touched(sum(found)).bit_count()
+
+
+@given(partly_free(), st.integers(1, 20))
+def test_a_single_numa_node_is_one(given_machine, count):
+    layout, free = given_machine
+    found = assigned("single-numa-node", layout, free, (count,))
+    assert (found is None) == (max(layout.room(free)) < count)
+    assert found is None or layout.touched(found[0]).bit_count() == 1
+
+
+PROFILES = {
+    "nothing is known": (Profile(), "numa info is empty"),
+    "it makes no sense": (Profile(is_sound=False), "numa info is malformed"),
+    "no static manager": (Profile(is_there=True, policy="restricted"), "cpu manager policy isn't static"),
+    "another policy": (
+        Profile(is_there=True, is_static=True, policy="none", has_cpus=True),
+        "task topology policy[restricted] is different with node[none]",
+    ),
+    "no cpus": (Profile(is_there=True, is_static=True, policy="restricted"), "no topo information"),
+    "as asked for": (Profile(is_there=True, is_static=True, policy="restricted", has_cpus=True), None),
+}
+
+
+@pytest.mark.parametrize(("profile", "want"), PROFILES.values(), ids=PROFILES.keys())
+def test_a_node_is_refused_for_what_it_is(profile, want):
+    assert why_not(profile, "restricted") == want
+
+
+MALFORMED = {
+    "a free set": ({"numares": {"cpu": {"allocatable": "0-"}}}, r"spec.numares\[cpu\].allocatable: '0-'"),
+    "a CPU": ({"cpuDetail": {"one": {}}}, "spec.cpuDetail: 'one'"),
+    "a CPU beyond all": ({"cpuDetail": {"999999": {}}}, "spec.cpuDetail: '999999'"),
+    "a reserved amount": ({"resReserved": {"cpu": "some"}}, r"spec.resReserved\[cpu\]: 'some'"),
+}
+
+
+@pytest.mark.parametrize(("spec", "why"), MALFORMED.values(), ids=MALFORMED.keys())
+def test_what_makes_no_sense_names_its_field(spec, why):
+    with pytest.raises(ValueError, match=why):
+        read(msgspec.convert({"metadata": {"name": "n"}, "spec": spec}, records.Numatopology), {})
+
+
+def test_reserved_cpus_are_rounded_up_and_taken_by_the_same_order():
+    record = numa.numatopology("n", {0: 4, 1: 4}, reserved="1500m", threads=2)
+    assert cpusets.text(read(record, {}).reserved) == "0-1"
+
+
+def test_more_reserved_than_there_is_leaves_none():
+    inside = read(numa.numatopology("n", {0: 4}, reserved="100"), {})
+    assert inside.reserved == inside.layout.cpus
+
+
+def test_nodes_of_one_make_share_their_layout():
+    layouts: dict[bytes, Layout] = {}
+    first, second = (read(numa.numatopology(name), layouts).layout for name in ("a", "b"))
+    assert first is second
+
+
+def test_cores_of_one_number_on_two_sockets_are_two():
+    detail = {str(cpu): records.CpuInfo(socket=cpu, numa=cpu, core=0) for cpu in range(2)}
+    assert len(layout_of(detail).cores) == 2
+
+
+@pytest.mark.parametrize(
+    ("qos", "cpu", "policy", "want"),
+    [
+        ("Guaranteed", "4", "restricted", Wanted("restricted", (4,), ("c",))),
+        ("Guaranteed", "2000m", "none", Wanted("", (2,), ("c",))),
+        ("Guaranteed", "1500m", "", Wanted("", (0,), ("c",))),
+        ("Burstable", "4", "restricted", None),
+        ("BestEffort", "4", "restricted", None),
+    ],
+)
+def test_what_a_pod_wants(qos, cpu, policy, want):
+    assert wanted(numa.pod(["p", "j", "-", cpu, "1Gi"], qos=qos, policy=policy)) == want
+
+
+def test_the_class_that_the_server_gave_counts():
+    body = msgspec.to_builtins(objects.pod(["p", "j", "-", 1, "1Gi"]))
+    body["status"]["qosClass"] = "Guaranteed"
+    assert wanted(msgspec.convert(body, records.Pod)) == Wanted("", (1,), ("c",))

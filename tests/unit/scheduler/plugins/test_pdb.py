@@ -1,0 +1,16 @@
+"""Plugin pdb beside action shuffle."""
+
+from __future__ import annotations
+
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.configuration import PluginEntry
+from tests.scenarios.plugin_tables import opened
+
+
+def test_a_budget_is_no_reason_to_evict():
+    tables = {"nodes": [["n", 4, "8Gi"]], "pods": [["p", "j", "n", 1, "1Gi", {"labels": {"app": "x"}}]]}
+    commits: list = []
+    session = opened(tables, PluginEntry("pdb"), commit=commits.append)
+    registry.actions()["shuffle"](session, Arguments())
+    assert commits == []

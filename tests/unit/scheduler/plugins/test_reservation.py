@@ -1,0 +1,312 @@
+"""Plugin reservation: who is reserved for, which nodes are locked and when they are given back, over cycles in virtual time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyroclast.api import keys
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.model.reservations import Lock, Reservation, read, written
+from pyroclast_scheduler.plugins.reservation.promise import earliest, expected_end, promised
+from pyroclast_scheduler.plugins.reservation.settings import ALL, Settings
+from pyroclast_scheduler.plugins.reservation.state import Need, Nodes, covers, next_state
+from pyroclast_scheduler.session.configuration import BadConfiguration, parse
+from tests.scenarios import objects
+from tests.scenarios.runner import feed
+from tests.unit.scheduler.reserving import World, configured
+
+
+def full(world: World) -> World:
+    for i in range(4):
+        world.job(f"small{i}", 1, node=f"n{i}")
+    return world
+
+
+def test_one_node_a_period_is_kept_for_the_job_that_waits():
+    world = full(World())
+    world.job("big", 2)
+    world.step()
+    assert len(world.locked) == 1
+    world.step()
+    assert len(world.locked) == 2
+    world.step()
+    assert len(world.locked) == 2, "two nodes are enough"
+    assert ("t/big", "ReservationTarget") in world.notes
+
+
+def test_small_jobs_keep_off_what_is_kept_and_are_told_why():
+    world = full(World(arguments="{locksPerCycle: 2}"))
+    world.job("big", 2)
+    world.step()
+    free = min(world.locked)
+    world.end(f"small{free[1]}")
+    world.job("late", 1)
+    world.step()
+    assert "late-0" not in world.binds
+    assert "waiting for nodes reserved for job t/big" in world.waiting["late-0"]
+
+
+def test_the_target_takes_its_nodes_and_everything_is_given_back():
+    world = full(World(arguments="{locksPerCycle: 2}"))
+    world.job("big", 2)
+    world.step()
+    for node in sorted(world.locked):
+        world.end(f"small{node[1]}")
+    world.step()
+    assert {"big-0", "big-1"} <= world.binds.keys()
+    assert not world.reservations
+    assert ("t/big", "ReservationReleased") in world.notes
+
+
+@pytest.mark.parametrize(("order", "node"), [("capacity", "large"), ("idle", "n0")])
+def test_the_largest_node_comes_first_by_what_it_has_or_by_what_is_free(order, node):
+    world = World(nodes=1, arguments=f"{{nodeOrder: {order}}}")
+    feed(world.cache, {"nodes": [["large", 8, "8Gi"]]})
+    world.job("on-large", 1, cpu=7, node="large")
+    world.job("on-small", 1, cpu=1, node="n0")
+    world.job("big", 2, cpu=4)
+    world.step()
+    assert world.locked == {node}
+
+
+def test_a_job_that_never_fits_is_not_reserved_for():
+    world = full(World())
+    world.job("giant", 5)
+    world.step()
+    assert not world.reservations
+
+
+def test_the_most_important_job_is_chosen_and_a_named_one_before_it():
+    world = full(World())
+    world.job("plain", 2, created=-100)
+    world.job("important", 2, **{"class": 10})
+    world.step()
+    assert set(world.reservations) == {"t/important"}
+    world.job("named", 2, annotations={keys.RESERVATION_TARGET: "true"})
+    world.step()
+    assert set(world.reservations) == {"t/named"}
+    assert ("t/important", "ReservationReleased") in world.notes
+
+
+def test_every_queue_has_a_target_of_its_own_on_demand():
+    world = full(World(arguments="{targetScope: queue}"))
+    world.job("one", 2)
+    world.job("two", 2, queue="r")
+    world.step()
+    world.step()
+    assert set(world.reservations) == {"t/one", "t/two"}
+    assert not world.reservations["t/one"].nodes & world.reservations["t/two"].nodes
+
+
+def test_a_job_waits_before_nodes_are_kept_for_it():
+    world = full(World(arguments="{minWait: 2h}"))
+    world.job("big", 2)
+    world.step()
+    assert not world.reservations
+    world.step(seconds=7200)
+    assert set(world.reservations) == {"t/big"}
+
+
+def test_no_more_than_the_share_is_locked():
+    world = full(World(arguments="{locksPerCycle: all, maxLockedShare: 0.5}"))
+    world.job("big", 3)
+    world.step()
+    assert len(world.locked) == 2
+
+
+def test_what_matters_less_leaves_at_once_on_demand():
+    world = full(World(arguments="{locksPerCycle: 2, preemptive: true}"))
+    world.job("big", 2, **{"class": 10})
+    world.step()
+    assert len(world.evicted) == 2
+    world.step()
+    assert {"big-0", "big-1"} <= world.binds.keys()
+
+
+def test_a_job_that_ends_before_the_promise_may_use_what_is_kept():
+    world = World(arguments="{locksPerCycle: 4}")
+    for i in range(3):
+        world.job(f"long{i}", 1, node=f"n{i}", annotations={keys.RUNNING_ESTIMATE: "1h"})
+    world.job("big", 4)
+    world.step()
+    (state,) = world.reservations.values()
+    assert state.promise == pytest.approx(world.now + 3600, abs=2)
+    world.job("short", 1, annotations={keys.RUNNING_ESTIMATE: "10m"})
+    world.job("endless", 1, annotations={keys.RUNNING_ESTIMATE: "2h"})
+    world.step()
+    assert world.binds == {"short-0": "n3"}
+
+
+def test_a_reservation_survives_in_the_annotation_and_is_not_taken_for_that_of_another():
+    state = Reservation(job="t/j", uid="j", scheduler="volcano", since=5.0, locks=(Lock("n1", 6.0),), promise=9.0)
+    group = objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: written(state)}}])
+    assert read([group], "volcano") == {"t/j": state}
+    assert read([group], "other") == {}
+    broken = objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: "{"}}])
+    assert read([broken], "volcano") == {}
+
+
+def test_a_restart_goes_on_where_it_was():
+    world = full(World())
+    world.job("big", 2)
+    world.step()
+    (state,) = world.reservations.values()
+    world.job("big", 2, annotations={keys.RESERVATION: written(state)})
+    world.reservations = None
+    before = world.locked
+    world.step()
+    assert before <= world.locked
+
+
+@pytest.mark.parametrize(
+    ("actions", "with_plugin"),
+    [
+        ("elect, enqueue, allocate, reserve", True),
+        ("enqueue, allocate, elect, reserve", True),
+        ("enqueue, elect, reserve, allocate", True),
+        ("enqueue, elect, allocate", True),
+        ("enqueue, elect, allocate, reserve", False),
+        ("enqueue, allocate", True),
+    ],
+)
+def test_actions_in_the_wrong_places_are_refused(actions, with_plugin):
+    text = f'actions: "{actions}"\ntiers: [{{plugins: [{{name: gang}}{", {name: reservation}" if with_plugin else ""}]}}]'
+    with pytest.raises(BadConfiguration, match="elect"):
+        parse(text, actions=registry.actions(), plugins=registry.plugins())
+
+
+def test_the_recommended_configuration_works_verbatim():
+    assert configured().actions == ("enqueue", "elect", "allocate", "backfill", "reserve")
+
+
+def nodes_of(sizes, passing):
+    whole = np.zeros((3, len(sizes)))
+    whole[0] = sizes
+    names = [f"n{i}" for i in range(len(sizes))]
+    rows = {name: row for row, name in enumerate(names)}
+    return Nodes(names, rows, np.array(passing, dtype=np.bool_), whole, whole.copy(), np.zeros(len(sizes), dtype=np.bool_))
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=8),
+    st.integers(1, 40),
+    st.sampled_from([1, 2, ALL]),
+    st.integers(1, 12),
+)
+def test_locks_pass_are_needed_and_cover_what_is_wanted_in_time(sizes, want, per_period, periods):
+    nodes = nodes_of([size for size, _ in sizes], [ok for _, ok in sizes])
+    need = Need(np.array([float(want), 0.0, 0.0]))
+    chosen = Settings(locks_per_period=per_period)
+    state = Reservation(job="j", uid="j", scheduler="volcano")
+    for period in range(periods):
+        before = state
+        state = next_state(state, nodes, need, chosen, period=period, now=float(period))
+        rows = [nodes.rows[lock.node] for lock in state.locks]
+        assert all(nodes.passing[row] for row in rows)
+        if per_period != ALL:
+            assert len(state.locks) <= len(before.locks) + per_period
+            for row in rows:
+                rest = [each for each in rows if each != row]
+                assert row == rows[-1] or not covers(nodes, rest, need) or not covers(nodes, rows, need)
+    if covers(nodes, np.flatnonzero(nodes.passing), need) and periods * max(per_period, 1) >= len(sizes):
+        assert covers(nodes, [nodes.rows[lock.node] for lock in state.locks], need)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 100)), max_size=6), st.integers(0, 6))
+def test_the_promise_is_when_enough_nodes_are_free(ends, count):
+    found = earliest(enumerate(ends), lambda free: len(free) >= count)
+    known = sorted(end for end in ends if end is not None)
+    if 0 < count <= len(known):
+        assert found == known[count - 1]
+    elif count > 0:
+        assert found is None
+
+
+@pytest.mark.parametrize(
+    ("before", "found", "blame", "after"),
+    [
+        (None, 50.0, "", 50.0),
+        (50.0, 40.0, "", 40.0),
+        (50.0, 60.0, "", 50.0),
+        (50.0, 60.0, "job x outlives its estimate", 60.0),
+        (50.0, None, "node n is no longer kept", None),
+        (50.0, None, "", 50.0),
+    ],
+)
+def test_a_promise_is_put_off_only_when_somebody_is_to_blame(before, found, blame, after):
+    state = Reservation(job="j", uid="j", scheduler="volcano", promise=before)
+    following = promised(state, found, blame, 10.0)
+    assert following.promise == after
+    assert following.late == (blame if after != before and before is not None and (found is None or found > before) else "")
+
+
+def test_nodes_into_which_the_pods_do_not_fit_whole_are_not_enough():
+    world = World(nodes=4, arguments="{locksPerCycle: 4}")
+    for i in range(4):
+        world.job(f"small{i}", 1, node=f"n{i}")
+    world.job("big", 4, cpu=3)  # 12 cpu are three nodes in sum, but every node takes one pod only
+    world.step()
+    assert len(world.locked) == 4
+
+
+def test_what_the_target_has_already_does_not_drain_for_it():
+    world = World(nodes=3, arguments="{locksPerCycle: 3, nodeOrder: capacity}")
+    for i in (1, 2):
+        world.job(f"small{i}", 1, node=f"n{i}")
+    world.job("big", 2, node=["n0", "-"], phase="Inqueue")
+    world.step()
+    assert world.locked == {"n1"}
+
+
+def test_a_target_that_free_nodes_do_not_take_gets_more_of_them():
+    world = World(nodes=3)
+    world.job("small", 1, node="n2")
+    anti = {"labels": {"app": "big"}, "anti": {"key": "kubernetes.io/hostname", "app": "big"}}
+    for i in range(3):
+        feed(world.cache, {"nodes": [[f"n{i}", 4, "8Gi", {"labels": {"kubernetes.io/hostname": f"n{i}"}}]]})
+    world.job("big", 3, cpu=1, pod_options=anti)
+    for _ in range(4):
+        world.step()
+    assert world.locked == {"n0", "n1", "n2"}, "3 cpu fit on one node, but its pods keep apart"
+    world.end("small")
+    world.step()
+    assert {"big-0", "big-1", "big-2"} <= world.binds.keys()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "now", "end"),
+    [(100.0, 50.0, (100.0, False)), (100.0, 100.5, (100.0, False)), (100.0, 150.0, (200.0, True)), (100.0, 450.0, (800.0, True))],
+)
+def test_who_outlives_an_estimate_is_believed_to_run_twice_as_long(seconds, now, end):
+    assert expected_end(0.0, seconds, now) == end
+
+
+def test_a_promise_that_was_put_off_does_not_let_more_jobs_in():
+    world = World(arguments="{locksPerCycle: 4}")
+    for i in range(3):
+        world.job(f"long{i}", 1, node=f"n{i}", annotations={keys.RUNNING_ESTIMATE: "1h"}, start=0)
+    world.job("big", 4)
+    world.step()
+    world.step(seconds=3700)
+    (state,) = world.reservations.values()
+    assert state.late.startswith("job t/long")
+    assert state.promise > world.now > state.fill_until
+    world.job("short", 1, annotations={keys.RUNNING_ESTIMATE: "1m"})
+    world.step()
+    assert not world.binds
+    assert "was put off: job t/long" in str(state)
+
+
+def test_the_promise_stands_in_the_condition_and_in_an_event():
+    world = World(arguments="{locksPerCycle: 4}")
+    for i in range(4):
+        world.job(f"long{i}", 1, node=f"n{i}", annotations={keys.RUNNING_ESTIMATE: "1h"})
+    world.job("big", 2)
+    world.step()
+    world.step()
+    assert ("t/big", "ReservationPromised") in world.notes
+    assert "2 nodes are kept for it; enough of them will be free at 2027-" in world.conditions["t/big"]

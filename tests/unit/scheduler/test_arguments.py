@@ -1,0 +1,68 @@
+"""Arguments of plugins and actions: what is of the wrong type or out of range keeps its default, and says so."""
+
+import pytest
+
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.session.arguments import Arguments
+
+
+def minute(given):
+    return given.seconds("a", "1m")
+
+
+NO_DURATION = "is not a duration of 0s or more; using '1m'"
+READINGS = {
+    "an integer": (lambda given: given.integer("a", 3, least=0), 7, 7, ""),
+    "the least that is allowed": (lambda given: given.integer("a", 3, least=0), 0, 0, ""),
+    "one below it": (lambda given: given.integer("a", 3, least=0), -1, 3, "-1 is not 0 or more; using 3"),
+    "one above the most": (lambda given: given.integer("a", 3, least=0, most=5), 6, 3, "6 is not from 0 to 5; using 3"),
+    "a quoted integer": (lambda given: given.integer("a", 3), "7", 3, "'7' is not an integer; using 3"),
+    "an integer for a number": (lambda given: given.number("a", 0.5, least=0), 2, 2.0, ""),
+    "no number": (lambda given: given.number("a", 0.5, least=0), float("nan"), 0.5, "nan is not 0 or more; using 0.5"),
+    "a duration": (minute, "90s", 90.0, ""),
+    "a duration without unit": (minute, "90", 60.0, f"'90' {NO_DURATION}"),
+    "a negative duration": (minute, "-1s", 60.0, f"'-1s' {NO_DURATION}"),
+    "a number for a duration": (minute, 90, 60.0, f"90 {NO_DURATION}"),
+    "a duration that is too short": (
+        lambda given: given.seconds("a", "1s", least="1ms"),
+        "0s",
+        1.0,
+        "'0s' is not a duration of 1ms or more; using '1s'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("read", "value", "want", "want_warning"), READINGS.values(), ids=READINGS.keys())
+def test_reading(read, value, want, want_warning):
+    arguments = Arguments({"a": value})
+    assert read(arguments) == want
+    assert arguments.warnings == ([f"argument a: {want_warning}"] if want_warning else [])
+
+
+def test_a_section_warns_with_its_path_and_tells_what_is_unknown():
+    arguments = Arguments({"outer": {"inner": {"wrong": -1, "odd": 1}, "strange": 1}})
+    inner = arguments.section("outer").section("inner")
+    assert inner.integer("wrong", 2, least=0) == 2
+    assert arguments.warnings == ["argument outer.inner.wrong: -1 is not 0 or more; using 2"]
+    assert arguments.unknown() == ["outer.strange", "outer.inner.odd"]
+
+
+def test_a_section_that_is_none_is_empty():
+    arguments = Arguments({"outer": [1]})
+    assert dict(arguments.section("outer")) == {}
+    assert arguments.warnings == ["argument outer: [1] is not a mapping; using {}"]
+
+
+INNER = ("resources", "resourceWeight", "resourceProportion", "cpu", "enable")
+ODD_SHAPES = (None, True, -1, 1.5, "x", [], [1], {}, {"a": 1}, [{"name": "lowNodeUtilization", "params": [1]}])
+
+
+@pytest.mark.parametrize("name", registry.plugins())
+def test_a_plugin_is_built_whatever_its_arguments_are(name):
+    factory = registry.plugins()[name]
+    arguments = Arguments()
+    factory(arguments)
+    for key in arguments.known:
+        for value in ODD_SHAPES:
+            factory(Arguments({key: value}))
+            factory(Arguments({key: dict.fromkeys(INNER, value)}))

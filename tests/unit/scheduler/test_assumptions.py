@@ -1,0 +1,131 @@
+"""What was decided holds until an event, an answer or a deadline ends it: each way for binds, evictions and nominations."""
+
+import msgspec
+import pytest
+
+from pyroclast_scheduler.cache.assumptions import DEADLINE_SECONDS
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.statuses import TaskStatus
+from tests.scenarios import objects
+from tests.unit.scheduler.test_cache import changed
+
+EVICTED = [{"type": "Ready", "status": "False", "reason": "Evict"}]
+
+
+class World:
+    """A cache with a clock, and one pod that something is assumed of."""
+
+    def __init__(self, kind):
+        self.now = 0.0
+        self.cache = Cache(now=lambda: self.now)
+        self.cache.queue_changed(None, objects.queue(["q"]))
+        self.cache.node_changed(None, objects.node(["n1", 4, "8Gi"]))
+        self.cache.group_changed(None, objects.pod_group(["g", "q", 1]))
+        where = "n1" if kind == "going" else "-"
+        self.pod = objects.pod(["p", "g", where, 2, "1Gi"])
+        self.cache.pod_changed(None, self.pod)
+        {
+            "bound": lambda: self.cache.assume("t-p", "n1"),
+            "going": lambda: self.cache.releasing("t-p"),
+            "nominated": lambda: self.cache.nominate("t-p", "n1"),
+        }[kind]()
+
+    @property
+    def task(self):
+        return self.cache.tasks["t-p"]
+
+    def tell(self, **fields):
+        new = changed(self.pod, **fields)
+        self.cache.pod_changed(self.pod, new)
+        self.pod = new
+
+
+STANDS = {
+    "bound": lambda task: task.status is TaskStatus.BINDING and task.node == "n1",
+    "going": lambda task: task.status is TaskStatus.RELEASING,
+    "nominated": lambda task: task.nominated == "n1",
+}
+LATE = {
+    "bound": {"metadata__labels": {"seen": "late"}},
+    "going": {"status__conditions": EVICTED},  # our own status update, before the deletion
+    "nominated": {"status__conditions": [{"type": "PodScheduled", "status": "False"}]},
+}
+CONFIRMED = {
+    "bound": {"spec__nodeName": "n1"},
+    "going": {"metadata__deletionTimestamp": "2026-01-01T00:00:00Z"},
+    "nominated": {"status__nominatedNodeName": "n1"},
+}
+KINDS = pytest.mark.parametrize("kind", ["bound", "going", "nominated"])
+
+
+@KINDS
+def test_it_stands_while_events_tell_of_what_was_before(kind):
+    world = World(kind)
+    assert STANDS[kind](world.task)
+    world.tell(**LATE[kind])
+    assert STANDS[kind](world.task)
+    assert len(world.cache.assumptions) == 1
+
+
+@KINDS
+def test_an_event_that_confirms_it_ends_it(kind):
+    world = World(kind)
+    world.tell(**CONFIRMED[kind])
+    assert len(world.cache.assumptions) == 0
+    assert world.task.status is {"bound": TaskStatus.BOUND, "going": TaskStatus.RELEASING}.get(kind, TaskStatus.PENDING)
+
+
+@KINDS
+def test_a_pod_that_goes_ends_it(kind):
+    world = World(kind)
+    world.cache.pod_changed(world.pod, None)
+    assert len(world.cache.assumptions) == 0
+    assert (world.cache.nodes.columns.used == 0).all()
+
+
+@KINDS
+def test_an_answer_that_refuses_it_ends_it(kind):
+    world = World(kind)
+    end = {"bound": world.cache.forget, "going": world.cache.restore, "nominated": world.cache.unnominate}[kind]
+    end("t-p")
+    assert not STANDS[kind](world.task)
+    assert len(world.cache.assumptions) == 0
+
+
+@KINDS
+@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "as-it-was"])
+def test_when_its_deadline_passes_the_pod_is_taken_as_it_is_read(kind, is_gone):
+    world = World(kind)
+    world.now = DEADLINE_SECONDS - 1
+    assert world.cache.assumptions.overdue(world.now) == []
+    world.now = DEADLINE_SECONDS
+    assert world.cache.assumptions.overdue(world.now) == ["t-p"]
+    assert world.cache.assumptions.overdue(world.now) == []  # once per deadline
+    world.cache.read("t-p", None if is_gone else world.pod)
+    assert len(world.cache.assumptions) == 0
+    assert is_gone == ("t-p" not in world.cache.tasks)
+    if not is_gone:
+        assert not STANDS[kind](world.task)
+
+
+def test_a_refused_pod_waits_and_is_not_tried_until_it_is_released():
+    world = World("bound")
+    world.cache.forget("t-p", is_refused=True)
+    assert world.task.status is TaskStatus.PENDING
+    snapshot = world.cache.snapshot()
+    assert snapshot.held == snapshot.refused == {"t-p"}
+    world.cache.release("t-p")
+    snapshot = world.cache.snapshot()
+    assert (snapshot.held, snapshot.refused) == (frozenset(), {"t-p"})
+    world.cache.assume("t-p", "n1")
+    world.tell(spec__nodeName="n1")
+    assert world.cache.snapshot().refused == frozenset()
+
+
+def test_a_placement_that_cannot_be_assumed_as_a_whole_lets_every_job_be_looked_at_again():
+    world = World("nominated")
+    other = msgspec.to_builtins(objects.pod(["big", "g", "-", 9, "1Gi"]))
+    world.cache.pod_changed(None, msgspec.convert(other, type(world.pod)))
+    assert world.cache.assume_all([("t-p", "n1"), ("t-big", "n1")])
+    assert world.task.status is TaskStatus.PENDING
+    assert [facts.name for facts in world.cache.snapshot().jobs] == ["g"]

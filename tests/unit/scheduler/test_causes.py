@@ -1,0 +1,170 @@
+"""Why a job waits: one reason with numbers on its PodGroup and on its pods, the right one."""
+
+import pytest
+
+from pyroclast.api import pending
+from pyroclast.api.pending import PendingReason
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.ports import Ports
+from tests.scenarios.runner import feed
+
+DEFAULT = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: overcommit}, {name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+CAPACITY = DEFAULT.replace("proportion", "capacity")
+NODES = [["n1", 8, "16Gi"], ["n2", 8, "16Gi"], ["n3", 4, "16Gi"], ["n4", 4, "16Gi"]]
+PENDING = {"phase": "Pending"}
+
+
+def pods(job, count, cpu, node="-", **options):
+    return [[f"{job}-{i}", job, node, cpu, "1Gi", *([options] if options else [])] for i in range(count)]
+
+
+CASES = {
+    "more than the cluster has": {
+        "podgroups": [["j", "q", 4, {**PENDING, "minRes": {"cpu": 64}}]],
+        "want": "AboveCluster: never: it asks for 64 cpu in all, and the cluster has 24 cpu",
+    },
+    "a device that no node has": {
+        "podgroups": [["j", "q", 1, {**PENDING, "minRes": {"cpu": 1, "nvidia.com/gpu": 1}}]],
+        "want": "AboveCluster: never: it asks for 1 nvidia.com/gpu in all, and the cluster has no nvidia.com/gpu",
+    },
+    "the cluster is taken": {
+        "podgroups": [["r", "q", 1, {"phase": "Running"}], ["j", "q", 1, {**PENDING, "minRes": {"cpu": 10}}]],
+        "pods": [*pods("r", 2, 8, "n1")[:1], ["r-1", "r", "n2", 8, "1Gi"], ["r-2", "r", "n3", 4, "1Gi"]],
+        "want": "ClusterFull: not now: it asks for 10 cpu; of the cluster's 24 cpu 20 are taken and 0 promised to gangs let in "
+        "before",
+    },
+    "more than the queue may have": {
+        "queues": [["q", {"capability": {"cpu": 4}}]],
+        "podgroups": [["j", "q", 1, {**PENDING, "minRes": {"cpu": 8}}]],
+        "want": "AboveQueueLimit: never: it asks for 8 cpu; queue q may have at most 4 cpu (its capability)",
+    },
+    "the queue is full": {
+        "queues": [["q", {"capability": {"cpu": 4}}]],
+        "podgroups": [
+            ["r", "q", 1, {"phase": "Running", "minRes": {"cpu": 3}}],
+            ["j", "q", 1, {**PENDING, "minRes": {"cpu": 2}}],
+        ],
+        "pods": pods("r", 1, 3, "n1"),
+        "want": "QueueFull: not now: it asks for 2 cpu; queue q may have at most 4 cpu, it has 3 and 0 are promised to gangs let "
+        "in before",
+    },
+    "another queue is guaranteed the rest": {
+        "queues": [["q", {}], ["other", {"guarantee": {"cpu": 20}}]],
+        "podgroups": [["j", "q", 1, {**PENDING, "minRes": {"cpu": 6}}]],
+        "want": "HeldByGuarantee: not now: it asks for 6 cpu; of the cluster's 24 cpu other queues are guaranteed: other 20 cpu; "
+        "this leaves queue q 4 cpu, of which it has 0",
+    },
+    "the queue is closed": {
+        "queues": [["q", {"state": "Closed"}]],
+        "podgroups": [["j", "q", 1, {**PENDING, "minRes": {"cpu": 1}}]],
+        "want": "QueueClosed: queue q is Closed, so the job starts when it is opened again",
+    },
+    "a pod that no node is big enough for": {
+        "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]],
+        "pods": pods("j", 1, 10),
+        "want": "NoNodeBigEnough: never: j-0 asks for 10 cpu; the biggest node, n1, has 8 cpu",
+    },
+    "a gang that the nodes do not hold": {
+        "podgroups": [["j", "q", 3, {"phase": "Inqueue"}]],
+        "pods": pods("j", 3, 5),
+        "want": "TooFewNodes: never: its gang needs 3 pods of 5 cpu, 1Gi memory, and 4 nodes hold 2 of them even when empty",
+    },
+    "the nodes are taken": {
+        "podgroups": [["r", "q", 1, {"phase": "Running"}], ["j", "q", 2, {"phase": "Inqueue"}]],
+        "pods": [*pods("r", 1, 6, "n1"), *pods("j", 2, 5)],
+        "want": "NodesFull: not now: its gang needs 2 pods of 5 cpu, 1Gi memory, of which 1 has room: 18 cpu free on 4 nodes, at "
+        "most 8 cpu on one (n2)",
+    },
+    "behind a job of higher priority": {
+        "podgroups": [
+            ["r", "q", 1, {"phase": "Running"}],
+            ["j", "q", 2, {"phase": "Inqueue", "class": 1}],
+            ["high", "q", 2, {"phase": "Inqueue", "class": 1000}],
+        ],
+        "pods": [*pods("r", 1, 6, "n1"), *pods("j", 2, 5), *pods("high", 2, 5)],
+        "want": "NodesFull: not now: its gang needs 2 pods of 5 cpu, 1Gi memory, of which 1 has room: 18 cpu free on 4 nodes, at "
+        "most 8 cpu on one (n2); before it in the queue: t/high (priority 1000)",
+    },
+    "no node is allowed": {
+        "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]],
+        "pods": pods("j", 1, 1, sel={"zone": "nowhere"}),
+        "want": "NoNodeAllowed: never: no node takes j-0: 4 node(s) didn't match Pod's node affinity/selector",
+    },
+    "pods are missing": {
+        "podgroups": [["j", "q", 3, {"phase": "Inqueue"}]],
+        "pods": pods("j", 2, 1),
+        "want": "PodsMissing: its gang is not complete yet: 2 pods of at least 3 are there",
+    },
+    "no node is ready": {
+        "nodes": [],
+        "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]],
+        "pods": pods("j", 1, 1),
+        "want": "NoNodeReady: no node is ready",
+    },
+}
+
+
+def decide(case, text=DEFAULT, group=None):
+    cache = Cache()
+    whole = {"nodes": NODES, "queues": [["q", {}]], "pods": [], **case}
+    feed(cache, whole)
+    configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
+    snapshot = cache.snapshot()
+    return run_cycle(
+        snapshot, configuration, actions=registry.actions(), plugins=registry.plugins(), ports=Ports(period=1), uid="u"
+    ), cache
+
+
+def said(outcome):
+    conditions = outcome.statuses["t/j"].conditions
+    return next(each for each in conditions if each.type == "Unschedulable")
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_podgroup_says_why(case):
+    outcome, _ = decide(case)
+    sentence, summary = pending.parted(said(outcome).message)
+    assert summary == case["want"]
+    assert not sentence or "tasks in gang unschedulable: pod group is not ready" in sentence
+    for waiting in outcome.waiting:
+        if waiting.task.job == "t/j":
+            assert pending.parted(waiting.message)[1] == case["want"]
+            assert waiting.message != case["want"]  # what the original says comes first
+    warning = next(note.message for note in outcome.notes if note.kind == "Warning" and note.job == "t/j")
+    assert pending.parted(warning)[1] == case["want"]
+
+
+@pytest.mark.parametrize("name", ["more than the queue may have", "the queue is full", "the queue is closed"])
+def test_capacity_says_the_same(name):
+    outcome, _ = decide(CASES[name], CAPACITY)
+    assert said(outcome).message == CASES[name]["want"]
+
+
+def test_what_was_said_before_a_gang_was_let_in_goes_when_it_is():
+    outcome, cache = decide(CASES["more than the cluster has"])
+    cache.believe("t/j", outcome.statuses["t/j"])
+    roomy = {**CASES["more than the cluster has"], "nodes": [["n1", 80, "16Gi"]]}
+    feed(cache, {"nodes": roomy["nodes"]})
+    configuration = parse(DEFAULT, actions=registry.actions(), plugins=registry.plugins())
+    ports = Ports(period=2)
+    after = run_cycle(
+        cache.snapshot(), configuration, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="v"
+    )
+    assert after.statuses["t/j"].phase == "Inqueue"
+    assert after.statuses["t/j"].conditions == ()
+
+
+def test_every_reason_is_found_again_in_its_message():
+    for reason in PendingReason:
+        message = pending.joined("3/3 tasks in gang unschedulable: Insufficient cpu.", f"{reason}: not now: 3 cpu")
+        assert pending.parted(message) == ("3/3 tasks in gang unschedulable: Insufficient cpu.", f"{reason}: not now: 3 cpu")
+        assert pending.reason_of(message) == reason
+    assert pending.parted("pod group is ready") == ("pod group is ready", "")

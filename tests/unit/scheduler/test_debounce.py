@@ -1,0 +1,76 @@
+"""When something is written: after it has stood for a while, and not too often."""
+
+from itertools import pairwise
+
+from pyroclast_scheduler.shell.debounce import Debounce
+
+
+def test_a_value_is_written_once_it_has_stood():
+    lane = Debounce()
+    lane.wish("a", 1, 0.0, hold=1.0, mark="x")
+    lane.wish("a", 2, 0.5, hold=1.0, mark="x")
+    assert lane.due(0.9) == []
+    assert lane.next_due() == 1.0
+    assert lane.due(1.0) == [("a", 2)]
+    assert lane.next_due() is None
+
+
+def test_a_wish_told_again_does_not_break_the_pace():
+    lane = Debounce(shortest=1.0)
+    lane.wish("a", 1, 0.0, mark="x")
+    assert lane.due(0.0) == [("a", 1)]
+    lane.wish("a", 2, 0.1, mark="y")
+    lane.wish("a", 2, 0.2, mark="y")
+    assert lane.due(0.9) == []
+    assert lane.due(1.0) == [("a", 2)]
+
+
+def test_another_mark_starts_anew_and_a_dropped_wish_is_gone():
+    lane = Debounce()
+    lane.wish("a", 1, 0.0, hold=1.0, mark="x")
+    lane.wish("a", 2, 0.5, hold=1.0, mark="y")
+    lane.wish("b", 3, 0.0, hold=1.0, mark="x")
+    lane.drop("b")
+    assert lane.due(1.2) == []
+    assert lane.due(1.5) == [("a", 2)]
+
+
+def test_a_key_that_keeps_changing_is_written_ever_more_rarely_up_to_a_limit():
+    lane = Debounce(shortest=0.2, longest=2.0)
+    now, written = 0.0, []
+    for i in range(2000):
+        lane.wish("a", i, now, mark=i)
+        written += [now for _ in lane.due(now)]
+        now += 0.01
+    gaps = [round(b - a, 2) for a, b in pairwise(written)]
+    assert gaps[0] >= 0.2
+    assert all(a <= b + 0.02 for a, b in pairwise(gaps))
+    assert max(gaps) <= 2.03
+    lane.forget_quiet(now + 10)
+    lane.wish("a", 0, now + 10, mark="late")
+    assert lane.due(now + 10) == [("a", 0)]
+
+
+def test_what_is_urgent_does_not_wait_for_a_key_that_keeps_changing():
+    lane = Debounce(shortest=1.0, longest=8.0)
+    for now in (0.0, 1.0, 3.0, 7.0):
+        lane.wish("a", now, now, mark=now)
+        assert lane.due(now) == [("a", now)]
+    lane.wish("a", "counts", 7.5, mark="counts")
+    assert lane.due(8.0) == []
+    lane.wish("a", "phase", 8.0, mark="phase", is_urgent=True)
+    assert lane.due(8.0) == [("a", "phase")]
+
+
+def test_writes_of_one_key_do_not_overtake_each_other():
+    lane = Debounce()
+    lane.wish("a", 1, 0.0, mark="x")
+    assert lane.due(0.0) == [("a", 1)]
+    lane.begin("a")
+    lane.wish("a", 2, 5.0, mark="y")
+    lane.wish("b", 3, 5.0, mark="y")
+    assert lane.due(5.0) == [("b", 3)]
+    assert lane.next_due() is None
+    lane.end("a")
+    assert lane.next_due() == 5.0
+    assert lane.due(5.0) == [("a", 2)]

@@ -1,0 +1,139 @@
+"""Measurements of nodes, against real HTTP servers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import ClusterConfig
+from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.shell.usage import Collector, adaptor, elasticsearch, prometheus
+from pyroclast_scheduler.shell.usage.sources import BadAnswer
+
+
+class Server:
+    """Answers what `answer` says; `asked` are the requests: path, and form or JSON."""
+
+    def __init__(self) -> None:
+        self.answer: Any = {}
+        self.status = 200
+        self.asked: list[tuple[str, dict[str, Any], str]] = []
+
+    async def handle(self, request: web.Request) -> web.Response:
+        sent = await request.json() if request.content_type == "application/json" else dict(await request.post())
+        self.asked.append((request.path, sent, request.headers.get("Authorization", "")))
+        answer = self.answer(request.path, sent) if callable(self.answer) else self.answer
+        return web.json_response(answer, status=self.status)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[tuple[Server, str]]:
+    found = Server()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", found.handle)
+    async with TestServer(app) as running:
+        yield found, str(running.make_url("")).rstrip("/")
+
+
+def collector(url: str, clock: list[float], **metrics: str) -> Collector:
+    settings = Configuration(
+        (), (), metrics={"address": url, **{key.replace("__", "."): value for key, value in metrics.items()}}
+    )
+    return Collector(Client(ClusterConfig(server=url)), lambda: settings, now=lambda: clock[0])
+
+
+def vector(**values: str) -> dict[str, Any]:
+    rows = [{"metric": {"instance": name}, "value": [0, value]} for name, value in values.items()]
+    return {"status": "success", "data": {"resultType": "vector", "result": rows}}
+
+
+async def test_prometheus(server):
+    found, url = server
+    found.answer = lambda _, sent: vector(a="12.5", b="NaN") if "cpu" in sent["query"] else {**vector(a="40")}
+    usage = collector(url, [7.0], type="prometheus")
+    await usage.collect()
+    (node,) = usage.usage().values()
+    assert (node.cpu, node.memory, node.measured) == ({"10m": 12.5}, {"10m": 40.0}, 7.0)
+    assert [path for path, *_ in found.asked] == ["/api/v1/query"] * 2
+
+
+async def test_what_was_measured_stays_when_the_source_fails(server):
+    found, url = server
+    found.answer = vector(a="1")
+    clock = [1.0]
+    usage = collector(url, clock, type="prometheus")
+    await usage.collect()
+    found.status, clock[0] = 500, 2.0
+    await usage.collect()
+    assert usage.usage()["a"].measured == 1.0
+    found.status = 200
+    await usage.collect()
+    assert usage.usage()["a"].measured == 2.0
+
+
+async def test_elasticsearch(server):
+    found, url = server
+    bucket = {"key": "a", "cpu": {"value": 0.25}, "memory": {"value": 0.5}}
+    found.answer = {"aggregations": {"nodes": {"buckets": [bucket, {"key": "b", "cpu": {"value": None}}]}}}
+    names = {"elasticsearch__username": "u", "elasticsearch__password": "p", "elasticsearch__hostnameFieldName": "node"}
+    usage = collector(url, [0.0], type="elasticsearch", **names)
+    await usage.collect()
+    assert usage.usage()["a"].cpu == {"10m": 25.0}
+    assert usage.usage()["a"].memory == {"10m": 50.0}
+    ((path, sent, login),) = found.asked
+    assert path == "/metricbeat-*/_search"
+    assert sent["aggs"]["nodes"]["terms"]["field"] == "node"
+    assert login.startswith("Basic ")
+
+
+async def test_the_custom_metrics_api(server):
+    found, url = server
+    found.answer = lambda path, _: {
+        "items": [{"describedObject": {"name": "a"}, "value": "250m" if "cpu" in path else "1"}, {"describedObject": {}}]
+    }
+    settings = Configuration((), (), metrics={"type": "prometheus_adaptor"})
+    async with Client(ClusterConfig(server=url)) as client:
+        usage = Collector(client, lambda: settings)
+        await usage.collect()
+    assert usage.usage()["a"].cpu == {"10m": 25.0}
+    assert usage.usage()["a"].memory == {"10m": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "says"),
+    [({"type": "graphite"}, "there are: elasticsearch, prometheus"), ({"type": "prometheus", "address": ""}, "address")],
+)
+async def test_what_cannot_be_asked_is_said(metrics, says, capsys):
+    settings = Configuration((), (), metrics=metrics)
+    usage = Collector(Client(ClusterConfig(server="http://127.0.0.1:1")), lambda: settings)
+    await usage.collect()
+    assert usage.usage() == {}
+    assert says in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("answer", [{}, {"status": "error", "error": "bad"}, {"status": "success", "data": []}])
+def test_no_vector(answer):
+    with pytest.raises(BadAnswer):
+        prometheus.read(answer)
+
+
+def test_rows_without_sense_are_passed_over():
+    rows = [None, {"metric": {}}, {"metric": {"instance": "a:9100"}, "value": [0, "3"]}, {"metric": {"instance": 3}, "value": []}]
+    assert prometheus.read({"status": "success", "data": {"result": rows}}) == {"a": 3.0}
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}"])
+def test_no_list_of_metrics(body):
+    with pytest.raises(BadAnswer):
+        adaptor.read(body)
+
+
+@pytest.mark.parametrize("answer", [{}, {"aggregations": None}, {"aggregations": {"nodes": {"buckets": [3]}}}])
+def test_no_averages(answer):
+    with pytest.raises(BadAnswer):
+        elasticsearch.read(answer)
