@@ -56,7 +56,9 @@ class Stage:
 
 def instructions(text: str) -> list[Instruction]:
     """All instructions in order; lines that go on and comments are put together."""
-    found, comment, parts, began = [], "", [], 0
+    found: list[Instruction] = []
+    parts: list[str] = []
+    comment, began = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if stripped.startswith("#"):
@@ -88,7 +90,7 @@ def stages(text: str) -> dict[str, Stage]:
 
 def argument_defaults(text: str) -> dict[str, str]:
     """Arguments before the first stage, with their defaults."""
-    found = {}
+    found: dict[str, str] = {}
     for each in instructions(text):
         if each.word == "FROM":
             return found
@@ -104,7 +106,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def context(root: Path) -> list[str]:
-    """The files of a checkout that reach the builder: known to git, and let through by `.dockerignore` (its last match counts)."""
+    """The files of a checkout that reach the builder: known to git, and let through by `.dockerignore`: the last match counts."""
     command = ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard"]
     files = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     patterns = [line for line in (root / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
