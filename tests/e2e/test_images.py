@@ -201,6 +201,10 @@ def test_certificates_of_cert_manager_serve_and_are_renewed(
         wait_until(lambda: bundles(it) == {other["ca.crt"]}, "the webhook configurations to name the other authority")
         wait_until(lambda: served(it.port, other["ca.crt"]) == serial(other), "its certificate to be served")
         it.kubectl("create", "-f", "-", stdin=JOB.replace("NAME", "second"))
+
+        own = authorities.by_own_ca(tmp_path, other["ca.crt"])
+        kubelet_files(it.folder / "pyroclast-admission" / "certificates", own)
+        wait_until(lambda: served(it.port, own["ca.crt"]) == serial(own), "the certificate of an own CA to be served")
         assert container.process.poll() is None
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from cryptography import x509
@@ -13,8 +17,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pyroclast.runtime.durations import parse_duration
+from tests.unit.chart import render
 
-__all__ = ["certificate_of", "read", "read_der"]
+__all__ = ["by_own_ca", "certificate_of", "now", "read", "read_der"]
 
 _USAGES = {"server auth": ExtendedKeyUsageOID.SERVER_AUTH, "client auth": ExtendedKeyUsageOID.CLIENT_AUTH}
 
@@ -61,6 +66,28 @@ def read(pem: bytes) -> x509.Certificate:
 def read_der(content: bytes) -> x509.Certificate:
     """A certificate as TLS hands it over."""
     return x509.load_der_x509_certificate(content)
+
+
+def _key_of(authority: bytes) -> bytes:
+    """The private key of an authority that `certificate_of` has made, as a file."""
+    return _KEYS[authority].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def by_own_ca(folder: Path, authority: bytes) -> dict[str, bytes]:
+    """The data of the Secret of an own CA: made in `folder` by the commands of `certs/README.md`, as they stand there."""
+    block = re.search(r"## Own CA.*?```console\n(.*?)```", (render.ROOT / "certs" / "README.md").read_text(), re.DOTALL)
+    assert block is not None
+    signing, _, keeping = block[1].partition("kubectl create namespace")
+    (folder / "ca.crt").write_bytes(authority)
+    (folder / "ca.key").write_bytes(_key_of(authority))
+    environment = {"PATH": os.environ["PATH"]}
+    subprocess.run(["bash", "-euc", signing], cwd=folder, check=True, capture_output=True, env=environment)
+    return {name: (folder / name).read_bytes() for name in re.findall(r"--from-file=(\S+)", keeping)}
+
+
+def now() -> datetime:
+    """The moment from which a certificate that is made now is good."""
+    return datetime.now(UTC) - timedelta(minutes=1)
 
 
 def _format(spec: Mapping[str, Any]) -> PrivateFormat:

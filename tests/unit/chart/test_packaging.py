@@ -1,4 +1,4 @@
-"""Images and certificates: that what they name exists."""
+"""Images: that what they name exists."""
 
 import re
 
@@ -63,25 +63,3 @@ def test_images_run_as_nobody_and_without_pip():
 def test_pods_run_what_the_images_do(helm):
     commands = re.findall(r"command: \[python, -m, (\w+)\]", render.render(helm))
     assert sorted(commands) == sorted(TARGETS.values())
-
-
-@pytest.mark.parametrize("way", ["cert-manager", "own-ca"])
-def test_certificates_from_outside_go_through_the_secret_of_the_chart(helm, way):
-    options = ("--values", str(render.ROOT / "certs" / f"values-{way}.yaml"))
-    documents = [document for document in yaml.load_all(render.render(helm, *options), yaml.CSafeLoader) if document]
-    (admission,) = (
-        each for each in documents if each["kind"] == "Deployment" and each["metadata"]["name"] == "pyroclast-admission"
-    )
-    secrets = [
-        volume["secret"]["secretName"] for volume in admission["spec"]["template"]["spec"]["volumes"] if "secret" in volume
-    ]
-    assert secrets == [VALUES["basic"]["admission_secret_name"]]
-
-
-def test_the_certificate_of_cert_manager_is_good_for_the_service():
-    documents = list(yaml.safe_load_all((render.ROOT / "certs" / "cert-manager.yaml").read_text()))
-    certificate = next(each for each in documents if each["metadata"]["name"] == "pyroclast-admission")
-    assert certificate["spec"]["secretName"] == VALUES["basic"]["admission_secret_name"]
-    assert f"{render.RELEASE}-admission-service.{render.NAMESPACE}.svc" in certificate["spec"]["dnsNames"]
-    values = yaml.safe_load((render.ROOT / "certs" / "values-cert-manager.yaml").read_text())
-    assert values["webhook"]["annotations"]["cert-manager.io/inject-ca-from"] == f"{render.NAMESPACE}/pyroclast-admission"

@@ -6,12 +6,11 @@ skaffold itself is not at hand where the tests run. What it gives helm is worked
 import re
 import string
 from fnmatch import fnmatch
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.unit.chart import images, render
+from tests.unit.chart import fields, images, render
 
 HERE = render.ROOT / "tests" / "unit" / "chart"
 CONFIG = yaml.safe_load((render.ROOT / "skaffold.yaml").read_text())
@@ -21,35 +20,10 @@ STAGES = images.stages((render.ROOT / "Dockerfile").read_text())
 ARTIFACTS = {each["image"]: each for each in CONFIG["build"]["artifacts"]}
 (RELEASE,) = CONFIG["deploy"]["helm"]["releases"]
 TAG = "1e2f3a4-dirty"
-SCALARS = {"string": str, "integer": int, "boolean": bool, "any": object}
-
-
-def wrong(value: Any, kind: Any, path: str) -> list[str]:
-    """What of `value` is not as skaffold reads it: it refuses fields that it does not know."""
-    if isinstance(kind, list):
-        if not isinstance(value, list):
-            return [f"{path}: no list"]
-        return [each for index, item in enumerate(value) for each in wrong(item, kind[0], f"{path}[{index}]")]
-    kind = kind.removesuffix("!")
-    if kind == "port":
-        return [] if type(value) in {str, int} else [f"{path}: no port"]
-    if kind in SCALARS:
-        good = isinstance(value, SCALARS[kind]) and (kind == "any" or type(value) is SCALARS[kind])
-        return [] if good else [f"{path}: no {kind}"]
-    if not isinstance(value, dict):
-        return [f"{path}: no mapping"]
-    if kind in {"strings", "values"}:
-        allowed = (str,) if kind == "strings" else (str, int, bool)
-        return [f"{path}.{key}: no text" for key, item in value.items() if not isinstance(item, allowed)]
-    fields = SCHEMA[kind]
-    missing = [f"{path}.{name}: is missing" for name, of in fields.items() if str(of).endswith("!") and name not in value]
-    unknown = [f"{path}.{name}: no field of {kind}" for name in value if name not in fields]
-    known = [each for name in value if name in fields for each in wrong(value[name], fields[name], f"{path}.{name}")]
-    return missing + unknown + known
 
 
 def test_the_file_holds_to_its_schema():
-    assert wrong(CONFIG, "Config", "") == []
+    assert fields.wrong(CONFIG, "Config", SCHEMA) == []
     assert CONFIG["kind"] == "Config"
 
 
@@ -67,7 +41,7 @@ def test_the_file_holds_to_its_schema():
     }.values(),
 )
 def test_the_check_sees_what_skaffold_would_refuse(config, want):
-    assert wrong(config, "Config", "") == [want]
+    assert fields.wrong(config, "Config", SCHEMA) == [want]
 
 
 @pytest.mark.parametrize("artifact", ARTIFACTS.values(), ids=ARTIFACTS)
