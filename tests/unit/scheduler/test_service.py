@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 
+from pyroclast.api.keys import SCHEDULED_WITH
 from pyroclast.api.types import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
 from pyroclast.kube.client import PatchKind
 
@@ -44,6 +45,29 @@ async def test_queues_are_made_a_gang_is_bound_and_little_is_written(cluster):
         conditions = {each["type"]: each for each in group["status"]["conditions"]}  # a slow arrival leaves Unschedulable too
         scheduled = conditions["Scheduled"]
         assert (scheduled["status"], scheduled["reason"]) == ("True", "tasks in gang are ready to be scheduled")
+
+
+async def test_each_pod_of_a_gang_leads_to_the_one_event_and_no_write_is_added(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler():
+        await cluster.until(lambda: queues_of(cluster))
+        cluster.server.forget_requests()
+        await cluster.gang("g", 3, cpu="1")
+        await cluster.until(all_bound(cluster, "g-"))
+        await cluster.until(lambda: quiet(cluster))
+        pods, _ = await cluster.client.list(PODS)
+        events, _ = await cluster.client.list(EVENTS)
+        (told,) = [event["involvedObject"]["name"] for event in events if event["reason"] == "Scheduled" and is_of_pod(event)]
+        notes = {pod["metadata"]["name"]: pod["metadata"].get("annotations", {}).get(SCHEDULED_WITH) for pod in pods}
+        assert notes.pop(told) is None
+        text = f"event Scheduled of pod {told} stands for the 3 pods of PodGroup g that were placed together"
+        assert set(notes.values()) == {text}
+        requests = cluster.server.requests()
+        assert (requests["create", "pods"], requests["patch", "pods"], requests["update", "pods"]) == (3 + 3, 0, 0)
+
+
+def is_of_pod(event):
+    return event["involvedObject"]["kind"] == "Pod"
 
 
 async def allocated_is(cluster, want):
