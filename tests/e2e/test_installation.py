@@ -54,7 +54,7 @@ MOVING = {
     "terminating": ("TerminateJob", "Terminating", "Terminated"),
     "restarting": ("RestartJob", "Restarting", "Running"),
 }
-"""Jobs on their way, held there by pods that do not end: by which command, in which phase, and in which once the pods are gone."""
+"""Jobs on their way, held there by pods that do not end: by which command, in which phase, in which once these are gone."""
 PHASES = {**SETTLED, **{name: phase for name, (_, phase, _) in MOVING.items()}}
 STUBBORN = "trap true TERM; while true; do sleep 1; done"
 GRACE = "terminationGracePeriodSeconds: 900, restartPolicy: Never"
