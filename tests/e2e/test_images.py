@@ -81,7 +81,12 @@ class Installation:
 
     def apply(self) -> None:
         self.kubectl("create", "namespace", render.NAMESPACE)
-        documents = [each for each in yaml.load_all(self._text, yaml.CSafeLoader) if each and each["kind"] != "Deployment"]
+        known = set(self.kubectl("api-versions").split())  # no FlowSchemas on the embedded one
+        documents = [
+            each
+            for each in yaml.load_all(self._text, yaml.CSafeLoader)
+            if each and each["kind"] != "Deployment" and each["apiVersion"] in known
+        ]
         documents.sort(key=lambda each: each["kind"] != "CustomResourceDefinition")
         self.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
