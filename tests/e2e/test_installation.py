@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +38,34 @@ spec:
     replicas: 2
     template: {spec: {restartPolicy: Never, containers: [{name: a, image: a, command: ["COMMAND"], args: [ARGUMENT]}]}}
 """
-ABORT = """
+COMMAND = """
 apiVersion: bus.volcano.sh/v1alpha1
 kind: Command
-metadata: {name: abort, namespace: default}
-action: AbortJob
-target: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: aborted, uid: UID, controller: true}
+metadata: {generateName: order-, namespace: default}
+action: ACTION
+target: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: NAME, uid: UID, controller: true}
 """
+SETTLED = {"running": "Running", "completed": "Completed", "failed": "Failed", "aborted": "Aborted", "terminated": "Terminated"}
+"""Jobs by name, and the phase that they are in and stay in."""
+ORDERS = {"aborted": "AbortJob", "terminated": "TerminateJob"}
+MOVING = {
+    "aborting": ("AbortJob", "Aborting", "Aborted"),
+    "completing": ("CompleteJob", "Completing", "Completed"),
+    "terminating": ("TerminateJob", "Terminating", "Terminated"),
+    "restarting": ("RestartJob", "Restarting", "Running"),
+}
+"""Jobs on their way, held there by pods that do not end: by which command, in which phase, in which once these are gone."""
+PHASES = {**SETTLED, **{name: phase for name, (_, phase, _) in MOVING.items()}}
+STUBBORN = "trap true TERM; while true; do sleep 1; done"
+GRACE = "terminationGracePeriodSeconds: 900, restartPolicy: Never"
 
 
 def job(name: str, command: str, argument: str) -> str:
     return LONG.replace("NAME", name).replace("COMMAND", command).replace("ARGUMENT", f'"{argument}"')
+
+
+def shell(name: str, script: str) -> str:
+    return job(name, "sh", "").replace('args: [""]', f'args: ["-c", "{script}"]')
 
 
 @contextlib.contextmanager
@@ -98,11 +116,11 @@ class Installed:
     def await_phase(self, name: str, phase: str) -> None:
         wait_until(lambda: self.phase(name) == phase, f"{name} to be {phase}", seconds=90)
 
-    def phases(self, names: tuple[str, ...]) -> dict[str, str]:
+    def phases(self, names: Iterable[str]) -> dict[str, str]:
         return {name: self.phase(name) for name in names}
 
-    def pods(self) -> dict[str, tuple[str, int]]:
-        """UID and restarts of the pods of Jobs that are to stay."""
+    def pods(self, jobs: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
+        """UID and restarts of the pods of these Jobs, or of all."""
         found = self.get("pods", "-n", "default", "-l", "volcano.sh/job-name")["items"]
         return {
             pod["metadata"]["name"]: (
@@ -110,11 +128,11 @@ class Installed:
                 sum(container["restartCount"] for container in pod["status"].get("containerStatuses", [])),
             )
             for pod in found
-            if "deletionTimestamp" not in pod["metadata"]
+            if not jobs or pod["metadata"]["labels"]["volcano.sh/job-name"] in set(jobs)
         }
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_the_chart_from_installation_to_its_end(control_plane: str, helm: Path, tmp_path: Path) -> None:  # noqa: F811
     if control_plane != "real" or build.missing(["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]):
         pytest.skip("Deployments need a whole control plane: --control-plane=real")
@@ -135,6 +153,55 @@ custom:
         _from_installation_to_the_end(it)
 
 
+def _jobs_of_each_phase(it: Installed) -> None:
+    def create(manifest: str) -> None:
+        it.run("kubectl", "create", "-f", "-", stdin=manifest)
+
+    for name in ("running", *ORDERS):
+        create(job(name, "sleep", "600"))
+    create(job("completed", "true", ""))
+    create(job("failed", "false", "").replace("minAvailable", "maxRetry: 1\n  minAvailable"))
+    create(job("pending", "sleep", "600").replace("image: a,", "image: a, resources: {requests: {cpu: 1000}},"))
+    for name in MOVING:
+        create(shell(name, STUBBORN).replace("restartPolicy: Never", GRACE))
+    for name in ("running", *ORDERS, *MOVING):
+        it.await_phase(name, "Running")
+    for name, action in {**ORDERS, **{name: action for name, (action, _, _) in MOVING.items()}}.items():
+        uid = it.get("vcjob", name)["metadata"]["uid"]
+        create(COMMAND.replace("ACTION", action).replace("NAME", name).replace("UID", uid))
+    for name, phase in PHASES.items():
+        it.await_phase(name, phase)
+
+
+@contextlib.contextmanager
+def _something_happens_meanwhile(it: Installed, name: str) -> Iterator[None]:
+    """A pod fails while the programs are replaced; what its Job's policy says happens, and an Event tells of it."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        word = Path(folder) / "fail"
+        waits = f"while [ ! -e {word} ]; do sleep 0.1; done; exit 3"
+        manifest = shell(name, waits)
+        policies = "policies: [{event: PodFailed, action: AbortJob}]"
+        it.run("kubectl", "create", "-f", "-", stdin=manifest.replace("minAvailable", f"{policies}\n  minAvailable"))
+        it.await_phase(name, "Running")
+        generation = it.get("deployment", "pyroclast-controllers", "-n", NAMESPACE)["status"]["observedGeneration"]
+
+        def fail_once_it_has_begun() -> None:
+            wait_until(
+                lambda: it.get("deployment", "pyroclast-controllers", "-n", NAMESPACE)["metadata"]["generation"] > generation,
+                "the Deployment to change",
+            )
+            word.touch()
+
+        with ThreadPoolExecutor(1) as pool:
+            failing = pool.submit(fail_once_it_has_begun)
+            yield
+            failing.result()
+        it.await_phase(name, "Aborted")
+        found = it.get("events", "-n", "default", "--field-selector", f"involvedObject.name={name}")["items"]
+        assert [each for each in found if "exit code 3" in each["message"] or "AbortJob" in each["message"]]
+        it.run("kubectl", "delete", "vcjob", name)
+
+
 def _from_installation_to_the_end(it: Installed) -> None:
     it.release("install", "--create-namespace")
     for program in PROGRAMS:
@@ -143,38 +210,31 @@ def _from_installation_to_the_end(it: Installed) -> None:
     assert "Phase:          Succeeded" in it.helm("test", "pyroclast")
     assert not it.get("pods", "-n", NAMESPACE, "-l", "!app")["items"], "the test leaves nothing"
 
-    it.run("kubectl", "create", "-f", "-", stdin=job("running", "sleep", "600"))
-    it.run("kubectl", "create", "-f", "-", stdin=job("aborted", "sleep", "600"))
-    it.run("kubectl", "create", "-f", "-", stdin=job("completed", "true", ""))
-    it.run(
-        "kubectl", "create", "-f", "-", stdin=job("failed", "false", "").replace("minAvailable", "maxRetry: 1\n  minAvailable")
-    )
-    it.run(
-        "kubectl",
-        "create",
-        "-f",
-        "-",
-        stdin=job("pending", "sleep", "600").replace("image: a,", "image: a, resources: {requests: {cpu: 1000}},"),
-    )
-    for name, phase in {"running": "Running", "aborted": "Running", "completed": "Completed", "failed": "Failed"}.items():
-        it.await_phase(name, phase)
-    uid = it.get("vcjob", "aborted")["metadata"]["uid"]
-    it.run("kubectl", "create", "-f", "-", stdin=ABORT.replace("UID", uid))
-    it.await_phase("aborted", "Aborted")
-    names = ("running", "aborted", "completed", "failed", "pending")
+    names = (*PHASES, "pending")
+    _jobs_of_each_phase(it)
     phases, pods = it.phases(names), it.pods()
+    assert phases == {**PHASES, "pending": "Pending"}
 
     louder = [option for key in ("controller", "jobflow", "scheduler") for option in ("--set", f"custom.{key}_log_level=debug")]
-    it.release("upgrade", *louder)
-    assert (it.phases(names), it.pods()) == (phases, pods), "an upgrade changes no Job and restarts no pod"
+    with _something_happens_meanwhile(it, "during-upgrade"):
+        it.release("upgrade", *louder)
+    assert (it.phases(names), it.pods(names)) == (phases, pods), "an upgrade changes no Job and restarts no pod"
     it.run("kubectl", "create", "-f", "-", stdin=job("after-upgrade", "true", ""))
     it.await_phase("after-upgrade", "Completed")
 
-    pods = it.pods()
-    it.helm("rollback", "pyroclast", "1", "--wait", "--timeout", "180s")
-    assert (it.phases(names), it.pods()) == (phases, pods), "nor does a rollback"
+    with _something_happens_meanwhile(it, "during-rollback"):
+        it.helm("rollback", "pyroclast", "1", "--wait", "--timeout", "180s")
+    assert (it.phases(names), it.pods(names)) == (phases, pods), "nor does a rollback"
     it.run("kubectl", "create", "-f", "-", stdin=job("after-rollback", "true", ""))
     it.await_phase("after-rollback", "Completed")
+
+    for name, (_, _, phase) in MOVING.items():
+        it.run("kubectl", "delete", "pods", "-l", f"volcano.sh/job-name={name}", "--force", "--grace-period=0")
+        it.await_phase(name, phase)
+    it.run("kubectl", "delete", "vcjob", "restarting")
+    it.run("kubectl", "delete", "pods", "-l", "volcano.sh/job-name=restarting", "--force", "--grace-period=0")
+    names = (*SETTLED, "pending")
+    phases = it.phases(names)
 
     it.helm("uninstall", "pyroclast", "--wait", "--timeout", "120s")
     left = it.run(

@@ -48,9 +48,12 @@ def cluster(control_plane: str, tmp_path: Path) -> Iterator[Cluster]:
 class Stream:
     """Small Jobs of five pods, each of which takes a node; `flow` makes so many that some always wait."""
 
-    def __init__(self, cluster: Cluster, *, estimated: bool) -> None:
+    def __init__(
+        self, cluster: Cluster, *, estimated: bool, nodes: int = NODES, seconds: tuple[int, ...] = SECONDS, name: str = "small"
+    ) -> None:
         self._cluster = cluster
         self._estimated = estimated
+        self._nodes, self._seconds, self._name = nodes, seconds, name
         self._numbers = itertools.count()
         self.cpu = str(cluster.get("nodes")["items"][0]["status"]["allocatable"]["cpu"])
 
@@ -83,9 +86,11 @@ class Stream:
     def flow(self) -> int:
         """Make more where too few wait; how many wait."""
         waiting = self.count("Pending")
-        if waiting < NODES:
-            names = list(itertools.islice(self._numbers, NODES // 5))
-            items = [self.manifest(f"small-{i}", SECONDS[i % len(SECONDS)], replicas=5, minimum=1) for i in names]
+        if waiting < self._nodes:
+            names = list(itertools.islice(self._numbers, self._nodes // 5))
+            lengths = itertools.cycle(self._seconds)
+            made = zip(names, itertools.islice(lengths, names[0] % len(self._seconds), None), strict=False)
+            items = [self.manifest(f"{self._name}-{i}", length, replicas=5, minimum=1) for i, length in made]
             text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
             self._cluster.kubectl("create", "-n", "default", "-f", "-", stdin=text)
         return waiting

@@ -76,7 +76,7 @@ spec:
       - name: {{ .container }}
         image: {{ include "pyroclast.image" (list $root $key) }}
         imagePullPolicy: {{ $root.Values.basic.image_pull_policy }}
-        command: [python, -m, {{ .module }}]
+        command: [python, -m, {{ if $custom.reload_enable }}pyroclast.runtime.reload, {{ end }}{{ .module }}]
         args:
         {{- toYaml .args | nindent 8 }}
         {{- include "pyroclast.commonArgs" (list $root $key) | trim | nindent 8 }}

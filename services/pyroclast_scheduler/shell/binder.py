@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from pyroclast.api import records
+from pyroclast.api.keys import SCHEDULED_WITH
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client, PatchKind
@@ -21,7 +22,7 @@ from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFoun
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
+from pyroclast_scheduler.session.outcome import Await, Binds, Commit, Preparation, Write
 from pyroclast_scheduler.shell.breath import Breath
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.subjects import JobSeries
@@ -53,6 +54,14 @@ class _Bind:
     @property
     def awaits(self) -> list[Await]:
         return [wait for each in self.preparations for wait in each.awaits]
+
+
+def _companion(binds: Binds, first: TaskFacts | None) -> Preparation:
+    """What the other pods of a placement carry: where the one event stands. It goes with their bindings and so costs no write."""
+    group = binds.job.rpartition("/")[2]
+    told = f"event Scheduled of pod {first.name}" if first is not None else "an event Scheduled"
+    text = f"{told} stands for the {len(binds.placed)} pods of PodGroup {group} that were placed together"
+    return Preparation(annotations={SCHEDULED_WITH: text})
 
 
 class _Hopeless(Exception):
@@ -99,15 +108,15 @@ class Binder:
             if problem is not None:
                 log.info("job.placement_outdated", job=binds.job, reason=problem)
                 continue
+            companion = _companion(binds, tasks[0])
             for i, (task, (_, node)) in enumerate(zip(tasks, binds.placed, strict=True)):
                 await breath.pause()
                 if task is not None:
                     for write in (write for each in binds.preparations.get(task.uid, ()) for write in each.writes):
                         if write.record is not None:
                             self._cache.objects.promise(write.record, str(write.key), write.patch)
-                    self._queue.put_nowait(
-                        _Bind(task, node, is_told=i == 0, preparations=binds.preparations.get(task.uid, ()), session=self.session)
-                    )
+                    preparations = (*binds.preparations.get(task.uid, ()), *([companion] if i else ()))
+                    self._queue.put_nowait(_Bind(task, node, is_told=i == 0, preparations=preparations, session=self.session))
                     self._metrics.task.labels("Assumed").observe(max(0.0, now - task.created) * 1000)
             self._placed(binds.job, len(binds.placed), now)
         if self._queue.qsize() >= LONGEST_BACKLOG:

@@ -35,16 +35,34 @@ def group_patch(old: records.PodGroupStatus, new: records.PodGroupStatus) -> dic
     return {"status": status} if status else None
 
 
-def queue_patch(old: Mapping[str, Any] | None, new: Amounts) -> dict[str, Any] | None:
-    """A merge patch that makes a queue's allocated resources `new` (stored units); None if they mean the same already."""
+def queue_patch(old: records.QueueStatus, new: Amounts, guarantee: Amounts) -> dict[str, Any] | None:
+    """A merge patch that makes a queue's allocated resources `new` (stored units); None if its status means the same already.
+
+    Beside them stands what is reserved: how much of the queue's guarantee others may not use although the queue does not.
+    """
+    unused = {name: amount - new.get(name, 0) for name, amount in guarantee.items() if amount > new.get(name, 0)}
+    if _means(old.allocated, new) and _means(old.reservation.resource or {}, unused):
+        return None
+    reservation: dict[str, Any] = {}
+    if unused or old.reservation.resource:
+        reservation["resource"] = _replacing(old.reservation.resource, unused) if unused else None
+    return {"status": {"allocated": _replacing(old.allocated, new), "reservation": reservation}}
+
+
+def _means(written: Mapping[str, Any] | None, amounts: Amounts) -> bool:
+    """Whether `written` stands there and means `amounts`; what makes no sense means nothing."""
+    if written is None:
+        return False
     try:
-        if old is not None and {k: v for k, v in amounts_of(old).items() if v} == {k: v for k, v in new.items() if v}:
-            return None
-    except ValueError:  # what stands there makes no sense: write over it
-        pass
-    allocated: dict[str, Any] = {name: number(name, amount) for name, amount in new.items()}
-    allocated |= {name: None for name in old or () if name not in allocated}
-    return {"status": {"allocated": allocated, "reservation": {}}}
+        return {k: v for k, v in amounts_of(written).items() if v} == {k: v for k, v in amounts.items() if v}
+    except ValueError:
+        return False
+
+
+def _replacing(old: Mapping[str, Any] | None, new: Amounts) -> dict[str, Any]:
+    """What turns `old` into `new` as a merge patch."""
+    found: dict[str, Any] = {name: number(name, amount) for name, amount in new.items()}
+    return found | {name: None for name in old or () if name not in found}
 
 
 def waiting_patch(waiting: Waiting, timestamp: str) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Writer:
         await self._take_waiting(outcome, now)
         for name, amounts in outcome.queues.items():
             queue = self._cache.queues.get(name)
-            if queue is None or queue_patch(queue.record.status.allocated, amounts) is None:
+            if queue is None or queue_patch(queue.record.status, amounts, queue.guarantee) is None:
                 self._queues.drop(name)
             else:
                 self._queues.wish(name, amounts, now, hold=_COUNT_SECONDS)
@@ -259,7 +259,7 @@ class Writer:
 
     def _send_queue(self, name: str, amounts: Amounts) -> None:
         queue = self._cache.queues.get(name)
-        patch = queue_patch(queue.record.status.allocated, amounts) if queue is not None else None
+        patch = queue_patch(queue.record.status, amounts, queue.guarantee) if queue is not None else None
         if patch is not None:
             self._send(_Write(QUEUES, Key("", name), patch, PatchKind.MERGE, self._queues, name))
 

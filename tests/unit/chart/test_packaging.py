@@ -1,4 +1,4 @@
-"""Images, skaffold and certificates: that what they name exists."""
+"""Images: that what they name exists."""
 
 import re
 
@@ -11,7 +11,6 @@ DOCKERFILE = (render.ROOT / "Dockerfile").read_text()
 TARGETS = dict(
     re.findall(r"^FROM runtime AS (\S+)\n(?:EXPOSE .*\n)?ENTRYPOINT \[\"python\", \"-m\", \"(\w+)\"\]$", DOCKERFILE, re.MULTILINE)
 )
-SKAFFOLD = yaml.safe_load((render.ROOT / "skaffold.yaml").read_text())
 VALUES = yaml.safe_load((render.CHART / "values.yaml").read_text())
 
 
@@ -64,87 +63,3 @@ def test_images_run_as_nobody_and_without_pip():
 def test_pods_run_what_the_images_do(helm):
     commands = re.findall(r"command: \[python, -m, (\w+)\]", render.render(helm))
     assert sorted(commands) == sorted(TARGETS.values())
-
-
-@pytest.mark.parametrize("artifact", SKAFFOLD["build"]["artifacts"], ids=lambda artifact: artifact["image"])
-def test_skaffold_builds_and_syncs_what_there_is(artifact):
-    assert set(artifact) <= {"image", "docker", "sync", "context", "platforms", "requires", "hooks"}
-    assert artifact["docker"]["dockerfile"] == "Dockerfile"
-    python = re.search(r"python:(\d+\.\d+)", DOCKERFILE)[1]
-    for rule in artifact["sync"]["manual"]:
-        assert set(rule) <= {"src", "dest", "strip"}
-        assert list(render.ROOT.glob(rule["src"]))
-        assert rule["dest"] == f"/opt/pyroclast/lib/python{python}/site-packages"
-        assert rule["src"].startswith(rule["strip"])
-
-
-def test_skaffold_has_the_fields_of_its_version():
-    assert SKAFFOLD["apiVersion"] == "skaffold/v4beta13"
-    assert set(SKAFFOLD) <= {
-        "apiVersion", "kind", "metadata", "requires", "build", "test", "render", "manifests", "deploy", "portForward",
-        "resourceSelector", "verify", "customActions", "profiles",
-    }  # fmt: skip
-    (release,) = SKAFFOLD["deploy"]["helm"]["releases"]
-    assert set(release) <= {
-        "name", "chartPath", "remoteChart", "valuesFiles", "namespace", "version", "setValues", "setValueTemplates", "setFiles",
-        "createNamespace", "wait", "recreatePods", "skipBuildDependencies", "skipTests", "useHelmSecrets", "repo",
-        "upgradeOnChange", "overrides", "packaged", "dependsOn",
-    }  # fmt: skip
-    assert (render.ROOT / release["chartPath"] / "Chart.yaml").is_file()
-    assert [profile["name"] for profile in SKAFFOLD["profiles"]] == ["kind", "minikube"]
-
-
-def test_skaffold_deploys_what_helm_renders(helm):
-    """Its values, with images as it names them, are good for the chart; each port that it forwards is a port of a Service."""
-    (release,) = SKAFFOLD["deploy"]["helm"]["releases"]
-    values = dict.fromkeys(release["setValueTemplates"], "x") | {
-        path: str(value).lower() for path, value in release["setValues"].items()
-    }
-    options = [option for path, value in values.items() for option in ("--set", f"{path}={value}")]
-    documents = [each for each in yaml.safe_load_all(render.render(helm, *options)) if each]
-    ports = {
-        (each["metadata"]["name"], each["metadata"]["namespace"], port["port"])
-        for each in documents
-        if each["kind"] == "Service"
-        for port in each["spec"]["ports"]
-    }
-    forwarded = {(each["resourceName"], each["namespace"], each["port"]) for each in SKAFFOLD["portForward"]}
-    assert forwarded <= ports
-
-
-def test_the_images_of_the_chart_are_what_skaffold_builds():
-    built = {artifact["image"]: artifact["docker"]["target"] for artifact in SKAFFOLD["build"]["artifacts"]}
-    assert set(built.values()) == TARGETS.keys()
-    names = {value for key, value in VALUES["basic"].items() if key.endswith("_image_name")}
-    assert names == built.keys()
-
-
-def test_skaffold_sets_values_that_the_chart_has():
-    (release,) = SKAFFOLD["deploy"]["helm"]["releases"]
-    for path in [*release["setValueTemplates"], *release["setValues"]]:
-        node = VALUES
-        for part in path.split("."):
-            assert part in node, path
-            node = node[part]
-
-
-@pytest.mark.parametrize("way", ["cert-manager", "own-ca"])
-def test_certificates_from_outside_go_through_the_secret_of_the_chart(helm, way):
-    options = ("--values", str(render.ROOT / "certs" / f"values-{way}.yaml"))
-    documents = [document for document in yaml.load_all(render.render(helm, *options), yaml.CSafeLoader) if document]
-    (admission,) = (
-        each for each in documents if each["kind"] == "Deployment" and each["metadata"]["name"] == "pyroclast-admission"
-    )
-    secrets = [
-        volume["secret"]["secretName"] for volume in admission["spec"]["template"]["spec"]["volumes"] if "secret" in volume
-    ]
-    assert secrets == [VALUES["basic"]["admission_secret_name"]]
-
-
-def test_the_certificate_of_cert_manager_is_good_for_the_service():
-    documents = list(yaml.safe_load_all((render.ROOT / "certs" / "cert-manager.yaml").read_text()))
-    certificate = next(each for each in documents if each["metadata"]["name"] == "pyroclast-admission")
-    assert certificate["spec"]["secretName"] == VALUES["basic"]["admission_secret_name"]
-    assert f"{render.RELEASE}-admission-service.{render.NAMESPACE}.svc" in certificate["spec"]["dnsNames"]
-    values = yaml.safe_load((render.ROOT / "certs" / "values-cert-manager.yaml").read_text())
-    assert values["webhook"]["annotations"]["cert-manager.io/inject-ca-from"] == f"{render.NAMESPACE}/pyroclast-admission"

@@ -54,6 +54,7 @@ FIGHTS = {
         ["custom.hypernode_controller_mode=standalone", "custom.controller_enable=false"],
         "set controller_enable to true and controller_enabled_controllers to hyperNode-controller",
     ),
+    "programs that watch files that nobody can write": (["custom.reload_enable=true"], "set readOnlyRootFilesystem to false"),
     "a further flag that another value sets": (["custom.scheduler_extra_args[0]=--leader-elect=false"], "scheduler_extra_args"),
     "a further flag that there is not": (["custom.scheduler_extra_args[0]=--default-qeue=a"], "scheduler_extra_args"),
 }

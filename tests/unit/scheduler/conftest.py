@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from pyroclast.api import crds
-from pyroclast.api.types import CRDS, NAMESPACES, NODES, POD_GROUPS, PODS, Key
+from pyroclast.api.types import CRDS, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.config import load_config
 from pyroclast.runtime.service import Service
@@ -45,6 +45,10 @@ class Cluster:
         made = await self.client.create(POD_GROUPS, group, namespace="default")
         for i in range(size):
             await self.pod(f"{name}-w-{i}", name, cpu, owner=made)
+
+    async def queue(self, name, **spec):
+        kind = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind}
+        await self.client.create(QUEUES, {**kind, "metadata": {"name": name}, "spec": spec, "status": {"state": "Open"}})
 
     async def pod(self, name, group, cpu, *, owner=None):
         metadata = {"namespace": "default", "name": name, "annotations": {GROUP: group}}

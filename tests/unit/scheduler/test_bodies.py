@@ -1,6 +1,7 @@
 """Patches: only what differs, in the form of the wire."""
 
 import msgspec
+import pytest
 
 from pyroclast.api import records
 from pyroclast_scheduler.model.shapes import ShapeBook
@@ -25,15 +26,35 @@ def test_group_patch():
     assert group_patch(old, status(phase="Inqueue", running=2, conditions=[condition])) == {"status": {"conditions": [condition]}}
 
 
+def queue_status(allocated=None, reserved=None):
+    return msgspec.convert({"allocated": allocated, "reservation": {"resource": reserved or {}}}, records.QueueStatus)
+
+
 def test_queue_patch():
     new = {"cpu": 1500, "memory": 2**30, "pods": 3, "x/gpu": 2000}
     written = {"cpu": "1500m", "memory": "1Gi", "pods": "3", "x/gpu": "2"}
-    assert queue_patch(None, new) == {"status": {"allocated": written, "reservation": {}}}
-    assert queue_patch({"cpu": "1.5", "memory": "1024Mi", "pods": 3, "x/gpu": "2000m"}, new) is None
-    assert queue_patch({"cpu": "0", "memory": "0"}, {"cpu": 0, "memory": 0}) is None
-    gone = queue_patch({"cpu": "1", "pods": "1"}, {"cpu": 0, "memory": 0})
+    assert queue_patch(queue_status(), new, {}) == {"status": {"allocated": written, "reservation": {}}}
+    assert queue_patch(queue_status({"cpu": "1.5", "memory": "1024Mi", "pods": 3, "x/gpu": "2000m"}), new, {}) is None
+    assert queue_patch(queue_status({"cpu": "0", "memory": "0"}), {"cpu": 0, "memory": 0}, {}) is None
+    gone = queue_patch(queue_status({"cpu": "1", "pods": "1"}), {"cpu": 0, "memory": 0}, {})
     assert gone["status"]["allocated"] == {"cpu": "0", "memory": "0", "pods": None}
-    assert queue_patch({"cpu": "nonsense"}, {"cpu": 0, "memory": 0}) is not None
+    assert queue_patch(queue_status({"cpu": "nonsense"}), {"cpu": 0, "memory": 0}, {}) is not None
+
+
+@pytest.mark.parametrize(
+    ("reserved", "used", "guarantee", "want"),
+    [
+        pytest.param(None, 500, {"cpu": 2000}, {"resource": {"cpu": "1500m"}}, id="what is not used"),
+        pytest.param({"cpu": "1500m"}, 500, {"cpu": 2000}, None, id="stands there already"),
+        pytest.param({"cpu": "1500m"}, 2000, {"cpu": 2000}, {"resource": None}, id="all is used"),
+        pytest.param({"cpu": "1500m"}, 500, {}, {"resource": None}, id="no guarantee any more"),
+        pytest.param({"cpu": "1"}, 500, {"x/gpu": 1000}, {"resource": {"x/gpu": "1", "cpu": None}}, id="another resource"),
+        pytest.param(None, 3000, {"cpu": 2000}, None, id="more is used than guaranteed"),
+    ],
+)
+def test_a_queue_says_what_is_kept_for_it(reserved, used, guarantee, want):
+    patch = queue_patch(queue_status({"cpu": f"{used}m"}, reserved), {"cpu": used}, guarantee)
+    assert (patch and patch["status"]["reservation"]) == want
 
 
 def test_waiting_patch():

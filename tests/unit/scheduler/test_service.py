@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 
+from pyroclast.api.keys import SCHEDULED_WITH
 from pyroclast.api.types import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
 from pyroclast.kube.client import PatchKind
 
@@ -44,6 +45,52 @@ async def test_queues_are_made_a_gang_is_bound_and_little_is_written(cluster):
         conditions = {each["type"]: each for each in group["status"]["conditions"]}  # a slow arrival leaves Unschedulable too
         scheduled = conditions["Scheduled"]
         assert (scheduled["status"], scheduled["reason"]) == ("True", "tasks in gang are ready to be scheduled")
+
+
+async def test_each_pod_of_a_gang_leads_to_the_one_event_and_no_write_is_added(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler():
+        await cluster.until(lambda: queues_of(cluster))
+        cluster.server.forget_requests()
+        await cluster.gang("g", 3, cpu="1")
+        await cluster.until(all_bound(cluster, "g-"))
+        await cluster.until(lambda: quiet(cluster))
+        pods, _ = await cluster.client.list(PODS)
+        events, _ = await cluster.client.list(EVENTS)
+        (told,) = [event["involvedObject"]["name"] for event in events if event["reason"] == "Scheduled" and is_of_pod(event)]
+        notes = {pod["metadata"]["name"]: pod["metadata"].get("annotations", {}).get(SCHEDULED_WITH) for pod in pods}
+        assert notes.pop(told) is None
+        text = f"event Scheduled of pod {told} stands for the 3 pods of PodGroup g that were placed together"
+        assert set(notes.values()) == {text}
+        requests = cluster.server.requests()
+        assert (requests["create", "pods"], requests["patch", "pods"], requests["update", "pods"]) == (3 + 3, 0, 0)
+
+
+async def test_a_queue_shows_what_of_its_guarantee_is_kept_for_it(cluster):
+    """Other queues get the rest; what the queue uses itself is no longer kept; a guarantee that goes keeps nothing."""
+
+    async def reserved_is(name, want):
+        queue = await cluster.client.get(QUEUES, Key("", name))
+        return queue.get("status", {}).get("reservation", {}).get("resource", {}) == want
+
+    await cluster.node("n1", cpu="8")
+    async with cluster.scheduler():
+        await cluster.until(lambda: queues_of(cluster))
+        await cluster.queue("sure", guarantee={"resource": {"cpu": "6"}})
+        await cluster.until(lambda: reserved_is("sure", {"cpu": "6"}))
+        await cluster.gang("large", 4, cpu="1")
+        await cluster.gang("small", 2, cpu="1")
+        await cluster.until(all_bound(cluster, "small-"))
+        assert not any((await cluster.places("large-")).values()), "two of eight are left to the others"
+        await cluster.gang("own", 2, cpu="2", queue="sure")
+        await cluster.until(all_bound(cluster, "own-"))
+        await cluster.until(lambda: reserved_is("sure", {"cpu": "2"}))
+        await cluster.client.patch(QUEUES, Key("", "sure"), {"spec": {"guarantee": None}}, PatchKind.MERGE)
+        await cluster.until(lambda: reserved_is("sure", {}))
+
+
+def is_of_pod(event):
+    return event["involvedObject"]["kind"] == "Pod"
 
 
 async def allocated_is(cluster, want):

@@ -1,0 +1,185 @@
+"""The Dockerfile by the rules that a linter would hold it to, and the file that builds all images of it."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.chart import images, render
+
+TEXT = (render.ROOT / "Dockerfile").read_text()
+BAKE = images.bake()
+KNOWN = "ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL ONBUILD RUN SHELL STOPSIGNAL USER VOLUME WORKDIR"
+LABELS = {"title", "version", "description", "licenses"}
+
+
+def lint(text: str) -> list[str]:
+    """What is wrong with a Dockerfile, each with its line."""
+    return sorted(f"{line}: {told}" for rule in RULES for line, told in rule(text))
+
+
+def unknown_words(text: str) -> Iterator[tuple[int, str]]:
+    for each in images.instructions(text):
+        if each.word not in KNOWN.split():
+            yield each.line, f"{each.word} is no instruction"
+
+
+def bases_without_a_version(text: str) -> Iterator[tuple[int, str]]:
+    names, arguments = set(), images.argument_defaults(text)
+    for each in images.instructions(text):
+        if each.word == "FROM":
+            base, _, name = each.text.partition(" AS ")
+            image = images.expand(base, arguments)
+            if image not in names and not re.search(r":(?!latest)[\w.-]+(@sha256:[0-9a-f]{64})?$|@sha256:[0-9a-f]{64}$", image):
+                yield each.line, f"{image} has no version"
+            if not name:
+                yield each.line, "the stage has no name"
+            if name in names:
+                yield each.line, f"{name} is there twice"
+            names.add(name)
+
+
+def downloads_that_nobody_checks(text: str) -> Iterator[tuple[int, str]]:
+    for each in images.instructions(text):
+        if each.word == "ADD":
+            yield each.line, "ADD unpacks and downloads; COPY does what it says"
+        if each.word == "RUN":
+            for install in re.findall(r"pip [^&;|]*\binstall\b[^&;|]*", each.text):
+                if "--require-hashes" not in install and "--no-index" not in install:
+                    yield each.line, "pip install without hashes"
+            if re.search(r"\b(curl|wget)\b", each.text):
+                yield each.line, "a download without a hash"
+            if re.search(r"\bpip\b[^&;|]*\b(install|wheel)\b", each.text) and "--no-cache-dir" not in each.text:
+                yield each.line, "pip leaves its cache in the layer"
+
+
+def commands_that_fail_unseen(text: str) -> Iterator[tuple[int, str]]:
+    for each in images.instructions(text):
+        if each.word == "RUN" and re.search(r"(?<!\|)\|(?!\|)|;|\|\|", each.text):
+            yield each.line, "a part of the command may fail and the build goes on"
+        if each.word == "RUN" and re.search(r"\b(sudo|apt-get upgrade|chmod 777)\b", each.text):
+            yield each.line, "has no place in an image"
+        if each.word in {"ENTRYPOINT", "CMD"} and not each.text.startswith("["):
+            yield each.line, "a shell would stand between the program and its signals"
+        if each.word == "WORKDIR" and not each.text.startswith("/"):
+            yield each.line, "a relative folder"
+
+
+def secrets(text: str) -> Iterator[tuple[int, str]]:
+    for each in images.instructions(text):
+        if each.word in {"ENV", "ARG"} and re.search(r"(?i)(password|secret|token|key)\w*=", each.text):
+            yield each.line, "a secret stays in the image's history"
+
+
+def stages_that_run_as_root(text: str) -> Iterator[tuple[int, str]]:
+    stages = images.stages(text)
+    for stage in stages.values():
+        if not stage.of("ENTRYPOINT"):
+            continue
+        line, users = stage.of("ENTRYPOINT")[-1].line, []
+        while stage is not None:
+            users = [each.text for each in stage.of("USER")] + users
+            stage = stages.get(stage.base)
+        if not users or not re.fullmatch(r"[1-9]\d*:[1-9]\d*", users[-1]):
+            yield line, "runs as root, or as a user by name, which runAsNonRoot cannot judge"
+
+
+RULES = [
+    unknown_words,
+    bases_without_a_version,
+    downloads_that_nobody_checks,
+    commands_that_fail_unseen,
+    secrets,
+    stages_that_run_as_root,
+]
+
+
+def test_the_dockerfile_has_no_fault():
+    assert lint(TEXT) == []
+
+
+BASE = "FROM python:3.13 AS a\n"
+FAULTS = {
+    "a base without a version": ("FROM python AS a", "1: python has no version"),
+    "the latest of a base": ("FROM python:latest AS a", "1: python:latest has no version"),
+    "a stage without a name": ("FROM python:3", "1: the stage has no name"),
+    "a word that is none": (BASE + "COPPY a b", "2: COPPY is no instruction"),
+    "an install by name": (BASE + "RUN pip --no-cache-dir install aiohttp", "2: pip install without hashes"),
+    "a cache that is left": (BASE + "RUN pip install --require-hashes -r a", "2: pip leaves its cache in the layer"),
+    "a download": (BASE + "RUN wget https://example.org", "2: a download without a hash"),
+    "a pipe": (BASE + "RUN a | b", "2: a part of the command may fail and the build goes on"),
+    "a failure that is ignored": (BASE + "RUN a || true", "2: a part of the command may fail and the build goes on"),
+    "a command in a shell": (BASE + "USER 1:1\nENTRYPOINT python", "3: a shell would stand between the program and its signals"),
+    "a program of root": (
+        BASE + 'ENTRYPOINT ["a"]',
+        "2: runs as root, or as a user by name, which runAsNonRoot cannot judge",
+    ),
+    "a user by name, from the stage below": (
+        BASE + 'USER app\nFROM a AS b\nENTRYPOINT ["a"]',
+        "4: runs as root, or as a user by name, which runAsNonRoot cannot judge",
+    ),
+    "a secret": (BASE + "ENV API_TOKEN=1", "2: a secret stays in the image's history"),
+}
+
+
+@pytest.mark.parametrize(("text", "want"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_seen(text, want):
+    assert want in lint(text)
+
+
+def test_lines_that_go_on_are_one_instruction():
+    text = '# why\nFROM python:3.13 AS a\nRUN one \\\n    # inside\n    && two\nCOPY --from=a ["b c", "d"]\n'
+    assert [(each.line, each.word, each.text, each.comment) for each in images.instructions(text)] == [
+        (2, "FROM", "python:3.13 AS a", "why"),
+        (3, "RUN", "one && two", ""),
+        (6, "COPY", '--from=a ["b c", "d"]', ""),
+    ]
+
+
+def test_every_image_says_what_it_is():
+    runtime = images.stages(TEXT)["runtime"]
+    text = " ".join(each.text for each in runtime.of("LABEL"))
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)=("[^"]*"|\S+)', text))
+    assert labels.keys() >= LABELS
+    assert labels["version"] == "${VERSION}"
+    assert labels["licenses"] == "Apache-2.0"
+    (version,) = [each.text.partition("=")[2] for each in runtime.of("ARG") if each.text.startswith("VERSION=")]
+    assert version == BAKE["variable"]["VERSION"]["default"]
+
+
+def test_the_chart_asks_for_the_version_that_is_built():
+    chart = (render.CHART / "Chart.yaml").read_text()
+    project = (render.ROOT / "pyproject.toml").read_text()
+    version = BAKE["variable"]["VERSION"]["default"]
+    assert f'appVersion: "{version}"' in chart
+    assert f'version = "{version}"' in project
+
+
+def test_the_base_is_an_argument_that_takes_a_digest():
+    digest = "python:3.13-slim@sha256:" + "0" * 64
+    assert BAKE["variable"]["PYTHON"]["default"] == images.argument_defaults(TEXT)["PYTHON"]
+    text = TEXT.replace(f"ARG PYTHON={BAKE['variable']['PYTHON']['default']}", f"ARG PYTHON={digest}")
+    assert text != TEXT
+    assert lint(text) == []
+    assert {stage.base for stage in images.stages(text).values()} <= {digest, *images.stages(text)}
+
+
+@pytest.mark.parametrize("name", BAKE["group"]["default"]["targets"])
+def test_all_images_are_built_for_both_architectures_with_a_bill_of_materials(name):
+    target = BAKE["target"][name]
+    common = {key: value for parent in target["inherits"] for key, value in BAKE["target"][parent].items()}
+    assert set(target) | set(common) <= {"inherits", "target", "tags", "context", "dockerfile", "platforms", "attest", "args"}
+    assert common["platforms"] == ["linux/amd64", "linux/arm64"]
+    assert "type=sbom" in common["attest"]
+    assert target["target"] in images.stages(TEXT)
+    assert target["tags"] == [f"${{REGISTRY}}pyroclast/{name}:${{VERSION}}"]
+    declared = {each.text.partition("=")[0] for each in images.instructions(TEXT) if each.word == "ARG"}
+    assert common["args"].keys() <= declared
+    used = {name for value in [*common["args"].values(), *target["tags"]] for name in re.findall(r"\$\{(\w+)\}", value)}
+    assert used <= BAKE["variable"].keys()
+
+
+def test_the_files_of_the_context_are_what_the_images_need():
+    files = images.context(render.ROOT)
+    assert {file.split("/")[1] for file in files if file.startswith(("libs/", "services/"))} == images.PACKAGES
+    assert not [file for file in files if file.startswith(("tests/", ".git", "docs/", "services/pyroclast_standalone"))]
