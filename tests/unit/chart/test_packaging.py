@@ -101,7 +101,7 @@ def test_skaffold_deploys_what_helm_renders(helm):
         path: str(value).lower() for path, value in release["setValues"].items()
     }
     options = [option for path, value in values.items() for option in ("--set", f"{path}={value}")]
-    documents = [each for each in yaml.safe_load_all(render.render(helm, *options)) if each]
+    documents = render.documents(helm, *options)
     ports = {
         (each["metadata"]["name"], each["metadata"]["namespace"], port["port"])
         for each in documents
@@ -131,7 +131,7 @@ def test_skaffold_sets_values_that_the_chart_has():
 @pytest.mark.parametrize("way", ["cert-manager", "own-ca"])
 def test_certificates_from_outside_go_through_the_secret_of_the_chart(helm, way):
     options = ("--values", str(render.ROOT / "certs" / f"values-{way}.yaml"))
-    documents = [document for document in yaml.load_all(render.render(helm, *options), yaml.CSafeLoader) if document]
+    documents = render.documents(helm, *options)
     (admission,) = (
         each for each in documents if each["kind"] == "Deployment" and each["metadata"]["name"] == "pyroclast-admission"
     )
