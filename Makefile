@@ -51,7 +51,7 @@ up-real: control-plane
 	@$(BIN)/python -m tests.control_plane up --services --dir $${DIR:-$(VENV)/control-plane}
 
 soak: control-plane  # the full counts, for an hour or more
-	@$(BIN)/python -m pytest -q -m soak --timeout 7200 --ignore tests/e2e tests
+	@PYROCLAST_SOAK=1 $(BIN)/python -m pytest -q -m "soak or hypothesis" --timeout 7200 --ignore tests/e2e tests
 	@$(BIN)/python -m pytest -q -m soak --timeout 7200 tests/e2e --control-plane=real
 
 generate: setup control-plane  # the checked-in files that are made from code
