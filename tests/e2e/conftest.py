@@ -65,6 +65,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     workers.leave(session.config, session.config.stash.get(AUDIT, None))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist takes the groups up
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what needs a program that is not there; order the rest, and say what must run in one process."""
     items.sort(key=workers.rank_of)

@@ -1,7 +1,7 @@
-"""Several processes that share the end-to-end tests: what each gets, and how one judges what all of them did.
+"""Several processes that share the end-to-end tests: what runs together, and how one judges what all of them did.
 
-Each worker has control planes of its own. Tests of one group run in one worker, in order; a group is a module, or a test that
-shares nothing with the others of its module.
+Each worker has control planes of its own. A test goes to whichever worker is free; those that share a fixture of their module go
+to one.
 """
 
 from __future__ import annotations
@@ -17,33 +17,30 @@ from tests.e2e.cluster import wait_until
 
 __all__ = ["OTHERS_SECONDS", "audits_of_others", "group_of", "leave", "rank_of"]
 
-LONGEST = (
-    "test_recorded",
-    "test_reservation",
-    "test_flows",
-)
-"""Modules that take longest, which therefore begin first."""
+LONGEST = ("test_recorded", "test_reservation", "test_flows", "test_frameworks")
+"""Modules that keep a worker busy for long, which therefore begin first."""
 
-TOGETHER = {"test_frameworks": "test_flows"}
-"""Modules whose pods are processes that listen on the same addresses of this machine."""
-
-APART = {"test_reservation"}
-"""Modules each of whose tests has a control plane of its own."""
+PROCESSES = {"test_flows", "test_frameworks"}
+"""Modules with control planes whose pods are processes, which listen on the same addresses of this machine."""
 
 OTHERS_SECONDS = 900.0
 """How long others may still be at work when a worker has nothing else to do."""
 
 
-def group_of(item: pytest.Item) -> str:
-    """The name of what runs in one worker."""
+def group_of(item: pytest.Function) -> str:
+    """The name of what runs in one worker, in order."""
+    if _is_last(item):
+        return "last"
     module = item.path.stem
-    return item.name if module in APART else TOGETHER.get(module, module)
+    if not any(found.scope == "module" for each in item._fixtureinfo.name2fixturedefs.values() for found in each):
+        return item.nodeid
+    return "processes" if module in PROCESSES else module
 
 
 def rank_of(item: pytest.Item) -> tuple[bool, int]:
-    """Where a test stands in the order: the longest module first, what judges the whole run last."""
-    group = TOGETHER.get(item.path.stem, item.path.stem)
-    return item.get_closest_marker("last") is not None, LONGEST.index(group) if group in LONGEST else len(LONGEST)
+    """Where a test stands in the order: the longest modules first, what judges the whole run last."""
+    module = item.path.stem
+    return _is_last(item), LONGEST.index(module) if module in LONGEST else len(LONGEST)
 
 
 def leave(config: pytest.Config, audit: Audit | None) -> None:
@@ -62,6 +59,10 @@ def audits_of_others(config: pytest.Config) -> list[Audit]:
     files = [_left_by(config, worker) for worker in sorted(others)]
     wait_until(lambda: all(file.exists() for file in files), "the other workers to end", seconds=OTHERS_SECONDS)
     return [Audit(Path(left["log"]), left["starts"]) for left in (json.loads(file.read_text()) for file in files) if left]
+
+
+def _is_last(item: pytest.Item) -> bool:
+    return item.get_closest_marker("last") is not None
 
 
 def _left_by(config: pytest.Config, worker: str) -> Path:
