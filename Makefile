@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 COMMA := ,
+WORKERS ?= 2
+E2E = PYROCLAST_WHOLE_E2E=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests/e2e
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(wildcard services/*/__main__.py services/*/*/__main__.py)))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.certificates cryptography.hazmat.backends.openssl.backend uvloop
 
@@ -13,8 +15,8 @@ run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
 
 test: setup
-	@$(BIN)/python -m pytest -q --ignore tests/e2e tests
-	@PYROCLAST_WHOLE_E2E=1 $(BIN)/python -m pytest -q tests/e2e
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --ignore tests/e2e tests
+	@$(E2E)
 
 setup: $(STAMP)
 
@@ -43,13 +45,13 @@ control-plane: setup  # kube-apiserver, etcd and helm from their Go modules: min
 	@$(BIN)/python -m tests.control_plane build
 
 test-real: control-plane
-	@PYROCLAST_WHOLE_E2E=1 $(BIN)/python -m pytest -q tests/e2e --control-plane=real
+	@$(E2E) --control-plane=real
 
 up-real: control-plane
 	@$(BIN)/python -m tests.control_plane up --services --dir $${DIR:-$(VENV)/control-plane}
 
 soak: control-plane  # the full counts, for an hour or more
-	@$(BIN)/python -m pytest -q -m soak --timeout 7200 --ignore tests/e2e tests
+	@PYROCLAST_SOAK=1 $(BIN)/python -m pytest -q -m "soak or hypothesis" --timeout 7200 --ignore tests/e2e tests
 	@$(BIN)/python -m pytest -q -m soak --timeout 7200 tests/e2e --control-plane=real
 
 generate: setup control-plane  # the checked-in files that are made from code

@@ -13,9 +13,8 @@ from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.closing import close
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Outcome
-from pyroclast_scheduler.session.points import Action, PluginFactory
 from pyroclast_scheduler.session.ports import Ports
-from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.session import Action, PluginFactory, Session
 
 __all__ = ["Culprit", "find_culprit", "run_cycle", "timestamp"]
 

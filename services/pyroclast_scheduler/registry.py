@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from pyroclast_scheduler.session.points import Action, PluginFactory
+from pyroclast_scheduler.session.session import Action, PluginFactory
 
 __all__ = ["ACTION_GROUP", "PLUGIN_GROUP", "actions", "plugins"]
 

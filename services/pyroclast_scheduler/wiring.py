@@ -23,7 +23,7 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.session import configuration
-from pyroclast_scheduler.session.points import PluginFactory
+from pyroclast_scheduler.session.session import PluginFactory
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell import debug
 from pyroclast_scheduler.shell.binder import Binder

@@ -162,7 +162,7 @@ def _since(before: dict[str, float], after: dict[str, float]) -> dict[str, float
 def _print_writes(cluster: Cluster, began: float, pods: int) -> None:
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(began))
     writes: Counter[tuple[str, str]] = Counter()
-    for event in cluster.audit():
+    for event in cluster.audit.events():
         account = event["user"]["username"].rpartition(":pyroclast-")[2]
         if account in SERVICES and event["verb"] in WRITES and event["requestReceivedTimestamp"] >= since:
             reference = event["objectRef"]

@@ -15,10 +15,10 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.audit import Audit
 from tests.e2e.server import RealServer, real_server
 
 __all__ = ["Cluster", "KubectlError", "kubectl_is_there", "running", "services_of"]
@@ -85,17 +85,10 @@ class Cluster:
         found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "-o", "json"))
         return found
 
-    def audit(self, *, stage: str = "ResponseComplete") -> list[dict[str, Any]]:
-        """All finished requests so far, in order; `stage` "ResponseStarted": all watches that began."""
-        events = [json.loads(line) for line in self.audit_log.read_text().splitlines() if line.strip().endswith("}")]
-        return [event for event in events if event.get("stage") == stage]
-
-    def was_ready(self, timestamp: str) -> bool:
-        """Whether the API server knew all roles at a time of an audit event; the real one serves a moment before it does."""
-        if self.server is None:
-            return True
-        asked = datetime.fromisoformat(timestamp).timestamp()
-        return not any(started <= asked <= ready for started, ready in self.server.plane.apiserver.starts)
+    @property
+    def audit(self) -> Audit:
+        """What its API server logged; the embedded one serves nobody before it knows all roles."""
+        return Audit(self.audit_log, self.server.plane.apiserver.starts if self.server else [])
 
     def metrics(self, service: str) -> str:
         """What the service shows at /metrics."""

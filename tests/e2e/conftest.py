@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.control_plane import build
+from tests.e2e import workers
+from tests.e2e.audit import Audit
 from tests.e2e.cluster import Cluster, kubectl_is_there, running
 from tests.e2e.server import real_server
 
 NODES = 8
+AUDIT = pytest.StashKey[Audit]()
 
 
 @pytest.fixture(scope="session")
@@ -23,9 +26,10 @@ def control_plane(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One control plane with all services and simulated nodes, shared by the tests of a session."""
+def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """One control plane with all services and simulated nodes, shared by the tests of a process."""
     with running(control_plane, tmp_path_factory.mktemp(control_plane), nodes=NODES) as cluster:
+        request.config.stash[AUDIT] = cluster.audit
         yield cluster
 
 
@@ -57,11 +61,17 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
     cluster.kubectl("delete", "namespace", name, "--wait=false")
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    workers.leave(session.config, session.config.stash.get(AUDIT, None))
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist takes the groups up
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a program that is not there, and put last what judges the whole run."""
-    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+    """Leave out what needs a program that is not there; order the rest, and say what must run in one process."""
+    items.sort(key=workers.rank_of)
     real = config.getoption("--control-plane") == "real"
     for item in items:
+        item.add_marker(pytest.mark.xdist_group(workers.group_of(item)))
         fixtures = getattr(item, "fixturenames", ())
         if not {"cluster", "bare"} & set(fixtures):
             continue

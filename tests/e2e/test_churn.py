@@ -102,7 +102,7 @@ def pods_created_twice_in_one_life(cluster: Cluster, namespace: str) -> list[str
     """Pods of a name that was created again without having been deleted between."""
     alive: Counter[str] = Counter()
     doubled = []
-    for event in cluster.audit():
+    for event in cluster.audit.events():
         reference = event.get("objectRef") or {}
         if reference.get("resource") != "pods" or reference.get("subresource") or reference.get("namespace") != namespace:
             continue

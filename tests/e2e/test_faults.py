@@ -35,7 +35,7 @@ def pods_created_twice(cluster: Cluster, namespace: str) -> list[str]:
     """Names of pods with more than one successful create; no Job here restarts, so each name has one version."""
     created = Counter(
         event["objectRef"].get("name")
-        for event in cluster.audit()
+        for event in cluster.audit.events()
         if event["verb"] == "create"
         and event["objectRef"]["resource"] == "pods"
         and not event["objectRef"].get("subresource")
@@ -119,7 +119,7 @@ def group_creates(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
     """All tries to create a PodGroup in the namespace, whatever came of them."""
     return [
         event
-        for event in cluster.audit()
+        for event in cluster.audit.events()
         if event["verb"] == "create"
         and event["objectRef"]["resource"] == "podgroups"
         and event["objectRef"].get("namespace") == namespace

@@ -41,7 +41,7 @@ def test_gang_runs_together_and_completes(cluster: Cluster, namespace: str) -> N
     assert found["status"]["minAvailable"] == 4
     binds = [
         event
-        for event in cluster.audit()
+        for event in cluster.audit.events()
         if event["verb"] == "create"
         and event["objectRef"].get("subresource") == "binding"
         and event["objectRef"]["namespace"] == namespace
@@ -117,7 +117,7 @@ def test_queues_are_there_and_open(cluster: Cluster, name: str) -> None:
 def test_every_service_runs_under_its_own_account(cluster: Cluster) -> None:
     users = {
         event["user"]["username"].rpartition(":")[2]
-        for event in cluster.audit()
+        for event in cluster.audit.events()
         if "pyroclast-system" in event["user"]["username"]
     }
     assert users >= {

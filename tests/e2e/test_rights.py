@@ -1,4 +1,4 @@
-"""Least rights, judged from the audit log of the whole run: no service is denied anything, no role grants what is not used.
+"""Least rights, judged from the audit logs of the whole run: no service is denied anything, no role grants what is not used.
 
 Runs after all other end-to-end tests, as those are what the roles must be good for.
 """
@@ -6,10 +6,13 @@ Runs after all other end-to-end tests, as those are what the roles must be good 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from tests.e2e.cluster import Cluster
+from tests.e2e.workers import OTHERS_SECONDS, audits_of_others
 
 ACCOUNTS = ["admission", "controllers", "jobflow", "nodes", "scheduler"]
 PREFIX = "system:serviceaccount:pyroclast-system:pyroclast-"
@@ -34,23 +37,38 @@ RARE = {
 }
 """Rights for what no test can bring about at will, and why they are needed."""
 
-pytestmark = pytest.mark.last
+pytestmark = [pytest.mark.last, pytest.mark.timeout(OTHERS_SECONDS + 120)]
 
 Right = tuple[str, str, str]  # group, resource or resource/subresource, verb
 
 
-def used(cluster: Cluster, account: str) -> set[Right]:
-    rights = set()
-    for event in [*cluster.audit(), *cluster.audit(stage="ResponseStarted")]:
-        reference = event.get("objectRef")
-        if event["user"]["username"] != PREFIX + account or not reference:
-            continue
-        resource = "/".join(filter(None, [reference["resource"], reference.get("subresource")]))
-        group = reference.get("apiGroup", "")
-        rights.add((group, resource, event["verb"]))
-        if event["verb"] == "watch" and "sendInitialEvents" in event["requestURI"]:
-            rights.add((group, resource, "list"))  # what a server without streaming lists is asked for
-    return rights
+@dataclass(slots=True)
+class Asked:
+    """What an account made use of, and what it was denied: verbs and paths."""
+
+    used: set[Right] = field(default_factory=set)
+    denied: set[tuple[str, str]] = field(default_factory=set)
+
+    def add(self, event: dict[str, Any], *, was_ready: bool) -> None:
+        """A 403 for another reason (a namespace that ends, a full quota) is no matter of rights: the authorizer allowed it."""
+        if was_ready and event["annotations"]["authorization.k8s.io/decision"] == "forbid":
+            self.denied.add((event["verb"], event["requestURI"].partition("?")[0]))
+        if reference := event.get("objectRef"):
+            resource = "/".join(filter(None, [reference["resource"], reference.get("subresource")]))
+            self.used.add((reference.get("apiGroup", ""), resource, event["verb"]))
+            if event["verb"] == "watch" and "sendInitialEvents" in event["requestURI"]:
+                self.used.add((reference.get("apiGroup", ""), resource, "list"))  # what a server without streaming lists is asked
+
+
+@pytest.fixture(scope="module")
+def asked(cluster: Cluster, request: pytest.FixtureRequest) -> dict[str, Asked]:
+    """What each account asked of the control plane that is shared here, and of those of all other workers."""
+    accounts = {PREFIX + account: Asked() for account in ACCOUNTS}
+    for audit in [cluster.audit, *audits_of_others(request.config)]:
+        for event in audit.events("ResponseStarted", "ResponseComplete"):
+            if account := accounts.get(event["user"]["username"]):
+                account.add(event, was_ready=audit.was_ready(event["requestReceivedTimestamp"]))
+    return {name.removeprefix(PREFIX): account for name, account in accounts.items()}
 
 
 def granted(cluster: Cluster, account: str) -> set[Right]:
@@ -69,22 +87,14 @@ def granted(cluster: Cluster, account: str) -> set[Right]:
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
-def test_nothing_is_denied(cluster: Cluster, account: str) -> None:
-    """A 403 for another reason (a namespace that ends, a full quota) is no matter of rights: the authorizer allowed it."""
-    denied = {
-        (event["verb"], event["requestURI"].partition("?")[0])
-        for event in cluster.audit()
-        if event["user"]["username"] == PREFIX + account
-        and event["annotations"]["authorization.k8s.io/decision"] == "forbid"
-        and cluster.was_ready(event["requestReceivedTimestamp"])
-    }
-    assert denied == set()
+def test_nothing_is_denied(asked: dict[str, Asked], account: str) -> None:
+    assert asked[account].denied == set()
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
-def test_nothing_is_granted_in_vain(cluster: Cluster, account: str) -> None:
+def test_nothing_is_granted_in_vain(cluster: Cluster, asked: dict[str, Asked], account: str) -> None:
     if not os.environ.get("PYROCLAST_WHOLE_E2E"):
         pytest.skip("judged after a whole run of the end-to-end tests only: `make test`, `make test-real`")
     rights = granted(cluster, account)
     assert rights, f"no role is bound to pyroclast-{account}"
-    assert rights - used(cluster, account) - RARE.get(account, {}).keys() == set()
+    assert rights - asked[account].used - RARE.get(account, {}).keys() == set()

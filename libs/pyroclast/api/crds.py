@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from pyroclast.api import (
@@ -39,9 +40,10 @@ KINDS: Final[tuple[CustomKind, ...]] = (
 )
 
 
-def custom_resource_definitions() -> list[dict[str, Any]]:
-    """The CRDs of all our kinds, as `kubectl create` takes them."""
-    return [custom_resource_definition(kind) for kind in KINDS]
+@cache
+def custom_resource_definitions() -> tuple[dict[str, Any], ...]:
+    """The CRDs of all our kinds, as `kubectl create` takes them. Drawn once for everybody: who changes one changes a copy."""
+    return tuple(custom_resource_definition(kind) for kind in KINDS)
 
 
 def custom_resource_definition(kind: CustomKind) -> dict[str, Any]:

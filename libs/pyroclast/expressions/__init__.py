@@ -20,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 BUDGET: Final = 500_000
-"""What an evaluation may cost unless the caller says: about this many operations, 0.15 s."""
+"""What an evaluation may cost unless the caller says: about this many operations, 0.2 s."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,26 +7,26 @@ from typing import Final, NamedTuple
 
 from . import types as t
 from .errors import EvaluationError, ExpressionError
-from .functions import BINARY, FUNCTIONS, METHODS, Function, contains, pattern_of
-from .runs import Eval, call, compute, decided, item_of, negative, optional, read, steps, truth
-from .tokens import Token, number_of, text_of, tokens_of
-from .values import Duration, Timestamp, TypeOf, Value, equal
+from .functions import TABLE
+from .runs import Eval, call, contains, decided, item_of, optional, steps, truth
+from .tokens import Token, tokens_of
+from .values import KINDS, Meter, Optional, TypeOf, equal
 
 __all__ = ["Compiler"]
 
-_MAX_NESTING: Final = 30  # brackets inside each other; each takes up to ten frames of Python's thousand
+_MAX_NESTING: Final = 120  # parts inside each other; each takes up to four frames of Python's thousand
 _MAX_DEPTH: Final = 150  # closures inside each other
-_LEVELS: Final = (("||",), ("&&",), ("<", "<=", ">", ">=", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"))
-_LEVEL_OF: Final = {operator: level for level, operators in enumerate(_LEVELS) for operator in operators}
+_LEVELS: Final = (("?",), ("||",), ("&&",), ("<", "<=", ">", ">=", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"), (), (".", "["))
+_LEVEL_OF: Final = {mark: level for level, marks in enumerate(_LEVELS) for mark in marks}
+_UNARY: Final = 6
 _CONSTANTS: Final = {"true": (t.BOOL, True), "false": (t.BOOL, False), "null": (t.NULL, None)}
 _TYPES: Final = {"bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"}
-_QUANTIFIERS: Final = {"all": "all", "exists": "exists", "exists_one": "exists_one", "existsOne": "exists_one"}
-_CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
-    "duration": Duration.parse, "timestamp": Timestamp.parse, "matches": pattern_of,
-}  # fmt: skip
+_MACROS: Final = {"all", "exists", "exists_one", "existsOne", "filter", "map"}
+_TRIED: Final = {"duration", "timestamp", ".matches"}  # when compiled, with a literal: what they cannot take is found out at once
 _ESCAPES: Final = (("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"), ("__underscores__", "__"))
 _STARTS = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 _TRUTHS: Final = {"bool", "dyn"}
+_INDEXES: Final = {"list": {"int", "double", "dyn"}, "map": {"string", "dyn"}}
 
 
 class Term(NamedTuple):
@@ -53,37 +53,16 @@ def _comparable(left: t.Type, right: t.Type) -> bool:
 def _common(kinds: list[t.Type]) -> t.Type:
     """The type of all of them, where that is one."""
     first = kinds[0] if kinds else t.DYN
-    return (
-        first
-        if all(each is first or (each.kind == first.kind and not each.item and not first.fields) for each in kinds)
-        else t.DYN
-    )
+    same = all(each is first or (each.kind == first.kind and not each.item and not first.fields) for each in kinds)
+    return first if same else t.DYN
 
 
-def _type_of(name: str, left: t.Type, right: t.Type) -> t.Type | None:
-    """The type of what an operator gives, None where it cannot work."""
-    if name in {"_==_", "_!=_"}:
-        return t.BOOL if _comparable(left, right) else None
-    if name == "@in":
-        inner = (right.item if right.kind == "list" else right.key) or t.DYN
-        return t.BOOL if right.kind in {"list", "map", "dyn"} and _comparable(left, inner) else None
-    fitting = [
-        result for (own, one, other), (result, _) in BINARY.items()
-        if own == name and left.kind in {one, "dyn"} and right.kind in {other, "dyn"}
-    ]  # fmt: skip
-    return _common(fitting) if fitting else None
-
-
-def _run_of(name: str, left: Eval, right: Eval) -> Eval:
-    match name:
-        case "_==_":
-            return lambda frame: equal(frame[0], left(frame), right(frame))
-        case "_!=_":
-            return lambda frame: not equal(frame[0], left(frame), right(frame))
-        case "@in":
-            return lambda frame: contains(frame[0], left(frame), right(frame))
-        case _:
-            return lambda frame: compute(frame[0], name, left(frame), right(frame))
+def _data_name(field: str) -> str:
+    """What the data calls a field whose name is escaped: `foo__dash__bar`, `__in__`."""
+    plain = field
+    for written, text in _ESCAPES if "__" in field else ():
+        plain = plain.replace(written, text)
+    return field[2:-2] if plain == field and field.startswith("__") and field.endswith("__") else plain
 
 
 class Compiler:
@@ -108,11 +87,8 @@ class Compiler:
         self._at += token.kind != "end"
         return token
 
-    def _is(self, text: str, ahead: int = 0) -> bool:
-        return self._tokens[min(self._at + ahead, len(self._tokens) - 1)][:2] == ("mark", text)
-
     def _skip(self, text: str) -> bool:
-        found = self._is(text)
+        found = self._now[:2] == ("mark", text)
         self._at += found
         return found
 
@@ -143,105 +119,93 @@ class Compiler:
             raise self._refusal(f"Syntax error: extraneous input '{self._now.text}' expecting <EOF>")
         return term
 
-    def _expression(self) -> Term:
+    def _expression(self, lowest: int = 0) -> Term:
+        """An operand, and what operators of at least the level `lowest` make of it."""
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
             raise self._refusal("expression is nested too deeply")
-        term = self._operation(0)
-        if self._is("?"):
-            at = self._take().at
-            then = self._operation(0)
-            self._need(":")
-            parts = (term, then, self._expression())
-            test, first, second = (each.run for each in parts)
-            if term.type.kind not in _TRUTHS or not _comparable(then.type, parts[2].type):
-                raise self._unfit("_?_:_", at, *parts)
-            kind = _common([then.type, parts[2].type])
-            term = self._term(kind, lambda frame: first(frame) if truth(test(frame)) else second(frame), at, *parts)
+        term = self._operand()
+        while self._now.kind in {"mark", "name"} and (level := _LEVEL_OF.get(self._now.text, -1)) >= lowest:
+            mark = self._take()
+            match mark.text:
+                case ".":
+                    term = self._member(term)
+                case "[":
+                    term = self._indexed(term)
+                case "?":
+                    term = self._choice(term, mark.at)
+                case "&&" | "||":
+                    term = self._chain(term, mark, level)
+                case _:
+                    term = self._binary(term, mark, self._expression(level + 1))
         self._nesting -= 1
         return term
 
-    def _operation(self, lowest: int) -> Term:
-        """Operands joined by operators of at least the level `lowest`; a chain of `&&` or `||` is one operation."""
-        left = self._unary()
-        while self._now.kind in {"mark", "name"} and (level := _LEVEL_OF.get(self._now.text, -1)) >= lowest:
-            operator = self._take()
-            name = "@in" if operator.text == "in" else f"_{operator.text}_"
-            parts = [left, self._operation(level + 1)]
-            if level > 1:
-                kind, run = _type_of(name, parts[0].type, parts[1].type), _run_of(name, parts[0].run, parts[1].run)
-            else:
-                while self._skip(operator.text):
-                    parts.append(self._operation(level + 1))
-                kind = None if any(each.type.kind not in _TRUTHS for each in parts) else t.BOOL
-                run = _chain([each.run for each in parts], by=name == "_||_")
-            if kind is None:
-                raise self._unfit(name, operator.at, *parts)
-            left = self._term(kind, run, operator.at, *parts)
-        return left
+    def _choice(self, test: Term, at: int) -> Term:
+        then = self._expression(1)
+        self._need(":")
+        parts = (test, then, self._expression())
+        condition, first, second = (each.run for each in parts)
+        if test.type.kind not in _TRUTHS or not _comparable(then.type, parts[2].type):
+            raise self._unfit("_?_:_", at, *parts)
+        kind = _common([then.type, parts[2].type])
+        return self._term(kind, lambda frame: first(frame) if truth(condition(frame)) else second(frame), at, *parts)
 
-    def _unary(self) -> Term:
-        signs: list[Token] = []
-        while self._is("!") or self._is("-"):
-            signs.append(self._take())
-        is_negative = bool(signs) and signs[-1].text == "-" and self._now.kind in {"int", "float"}
-        term = self._member(is_negative=is_negative)
-        for sign in reversed(signs[: len(signs) - is_negative]):
-            if term.type.kind not in (_TRUTHS if sign.text == "!" else {"int", "double", t.DURATION.kind, "dyn"}):
-                raise self._unfit(f"{sign.text}_", sign.at, term)
-            term = self._term(t.BOOL if sign.text == "!" else term.type, _signed(sign.text, term.run), sign.at, term)
-        return term
+    def _chain(self, left: Term, mark: Token, level: int) -> Term:
+        """Operands joined by `&&` or by `||`: one operation, however many they are."""
+        parts = [left, self._expression(level + 1)]
+        while self._skip(mark.text):
+            parts.append(self._expression(level + 1))
+        if any(each.type.kind not in _TRUTHS for each in parts):
+            raise self._unfit(f"_{mark.text}_", mark.at, *parts)
+        runs, by = [each.run for each in parts], mark.text == "||"
+        return self._term(t.BOOL, lambda frame: decided(runs, frame, by=by) is by, mark.at, *parts)
 
-    def _member(self, *, is_negative: bool) -> Term:
-        term = self._primary(is_negative=is_negative)
-        while self._is(".") or self._is("["):
-            if self._skip("["):
-                term = self._indexed(term)
-                continue
-            self._take()
-            is_optional = self._skip("?")
-            name = self._take("quoted" if self._now.kind == "quoted" else "name")
-            is_call = name.kind == "name" and not is_optional and self._skip("(")
-            term = self._method(term, name) if is_call else self._selected(term, name, is_optional=is_optional)
-        return term
+    def _binary(self, left: Term, mark: Token, right: Term) -> Term:
+        name = "@in" if mark.text == "in" else f"_{mark.text}_"
+        if name in TABLE:
+            return self._call(name, [left, right], mark.at)
+        one, other, wanted = left.run, right.run, name != "_!=_"
+        held = right.type
+        if name == "@in":
+            held = (held.item if held.kind == "list" else held.key) or t.DYN
+        if not _comparable(left.type, held) or (name == "@in" and right.type.kind not in {*_INDEXES, "dyn"}):
+            raise self._unfit(name, mark.at, left, right)
+        does: Callable[..., bool] = contains if name == "@in" else equal
+        return self._term(t.BOOL, lambda frame: does(frame[0], one(frame), other(frame)) is wanted, mark.at, left, right)
 
-    def _selected(self, holder: Term, name: Token, *, is_optional: bool) -> Term:
-        field = plain = name.text.strip("`")
-        for written, text in _ESCAPES if "__" in field and name.kind == "name" else ():
-            plain = plain.replace(written, text)
-        if plain == field and field.startswith("__") and field.endswith("__"):
-            plain = field[2:-2]
-        is_optional = is_optional or holder.type.kind == "optional_type"
+    def _member(self, holder: Term) -> Term:
+        is_optional = self._skip("?")
+        name = self._take("quoted" if self._now.kind == "quoted" else "name")
+        if name.kind == "name" and not is_optional and self._skip("("):
+            if name.text in _MACROS and self._now.kind == "name" and self._tokens[self._at + 1][:2] == ("mark", ","):
+                return self._macro(holder, name)
+            return self._call(f".{name.text}", [holder, *self._several(")")], name.at)
+        field = name.text.strip("`")
+        plain = _data_name(field) if name.kind == "name" else field
         own = (holder.type.item or t.DYN) if holder.type.kind == "optional_type" else holder.type
         kind = (own.fields or {}).get(field) if own.fields is not None else own.item if own.kind == "map" else t.DYN
         if kind is None or own.kind not in {"dyn", "object", "map"}:
             text = f"undefined field '{field}'" if kind is None else f"type '{own}' does not support field selection"
             raise self._refusal(text, name.at - 1)
         run = holder.run
-
-        def there(frame: list[Value]) -> Value:
-            return optional(run(frame), lambda value: read(value, field, plain))
-
-        def select(frame: list[Value]) -> Value:
-            value = run(frame)
-            return value[plain] if value.__class__ is dict and plain in value else read(value, field, plain)
-
-        result = t.optional_of(kind) if is_optional else kind
-        return self._term(result, there if is_optional else select, name.at, holder, test=lambda frame: there(frame).present)
+        there: Eval = lambda frame: optional(run(frame), plain, field)  # noqa: E731
+        is_there: Eval = lambda frame: there(frame).present  # noqa: E731
+        if is_optional or own is not holder.type:
+            return self._term(t.optional_of(kind), there, name.at, holder, test=is_there)
+        return self._term(kind, lambda frame: item_of(run(frame), plain, field), name.at, holder, test=is_there)
 
     def _indexed(self, holder: Term) -> Term:
-        is_optional = self._skip("?") or holder.type.kind == "optional_type"
+        is_optional = self._skip("?")
         index = self._expression()
         self._need("]")
         own = (holder.type.item or t.DYN) if holder.type.kind == "optional_type" else holder.type
-        kinds = {"list": {"int", "double", "dyn"}, "map": {"string", "dyn"}, "dyn": {index.type.kind} - {"optional_type"}}
-        if index.type.kind not in kinds.get(own.kind, ()):
+        if index.type.kind not in _INDEXES.get(own.kind, {index.type.kind} - {"optional_type"} if own.kind == "dyn" else ()):
             raise self._unfit("_[_]", index.at, holder, index)
-        inner, run, at = own.item or t.DYN, holder.run, index.run
-        if is_optional:
-            found = lambda frame: optional(run(frame), lambda value: item_of(value, at(frame)))  # noqa: E731
-            return self._term(t.optional_of(inner), found, index.at, holder, index)
-        return self._term(inner, lambda frame: item_of(run(frame), at(frame)), index.at, holder, index)
+        kind, run, at = own.item or t.DYN, holder.run, index.run
+        if is_optional or own is not holder.type:
+            return self._term(t.optional_of(kind), lambda frame: optional(run(frame), at(frame)), index.at, holder, index)
+        return self._term(kind, lambda frame: item_of(run(frame), at(frame)), index.at, holder, index)
 
     def _several(self, end: str) -> list[Term]:
         terms: list[Term] = []
@@ -252,13 +216,15 @@ class Compiler:
                 break
         return terms
 
-    def _primary(self, *, is_negative: bool) -> Term:
+    def _operand(self) -> Term:
         token = self._take()
         match token.kind, token.text:
-            case (("int" | "float"), _):
-                return self._literal(token, lambda: number_of(token, is_negative=is_negative))
-            case (("string" | "raw"), _):
-                return self._literal(token, lambda: text_of(token))
+            case "mark", "-" if isinstance(self._now.value, int | float):
+                return self._literal(self._take(), sign=-1)
+            case "mark", "-" | "!":
+                return self._call(f"{token.text}_", [self._expression(_UNARY)], token.at)
+            case "literal", _:
+                return self._literal(token)
             case "name", text if text != "in":
                 return self._named(token)
             case "mark", "(":
@@ -276,6 +242,15 @@ class Compiler:
         starts = _STARTS.replace("'.'", "')', '.'") if is_call else _STARTS
         raise self._refusal(f"Syntax error: mismatched input '{token.text}' expecting {starts}", token.at)
 
+    def _literal(self, token: Token, sign: int = 1) -> Term:
+        value = token.value
+        if isinstance(value, str):
+            return self._term(t.STRING, lambda _: value, token.at, constant=value)
+        number = sign * value
+        if isinstance(number, int) and not -(2**63) <= number < 2**63:
+            raise self._refusal("invalid int literal", token.at)
+        return self._term(t.INT if isinstance(number, int) else t.DOUBLE, lambda _: number, token.at)
+
     def _named(self, token: Token) -> Term:
         name, at = token.text, token.at
         if name in _CONSTANTS:
@@ -284,7 +259,7 @@ class Compiler:
         if self._skip("("):
             args = self._several(")")
             if name != "has":
-                return self._call(name, FUNCTIONS, args, at)
+                return self._call(name, args, at)
             if len(args) != 1 or (test := args[0].test) is None:
                 raise self._refusal("invalid argument to has() macro", at)
             return self._term(t.BOOL, test, at, args[0])
@@ -296,40 +271,31 @@ class Compiler:
             return self._term(t.TYPE, lambda _: TypeOf(name), at)
         raise self._refusal(f"undeclared reference to '{name}' (in container '')", at)
 
-    def _literal(self, token: Token, content: Callable[[], Value]) -> Term:
-        try:
-            value = content()
-        except ValueError as error:
-            raise self._refusal(str(error), token.at) from None
-        kind = {int: t.INT, float: t.DOUBLE, str: t.STRING}[value.__class__]
-        return self._term(kind, lambda _: value, token.at, constant=value if isinstance(value, str) else None)
-
-    def _method(self, target: Term, name: Token) -> Term:
-        if name.text in {*_QUANTIFIERS, "filter", "map"} and self._now.kind == "name" and self._is(",", ahead=1):
-            return self._macro(target, name)
-        return self._call(name.text, METHODS, [target, *self._several(")")], name.at)
-
-    def _call(self, name: str, table: Mapping[str, list[Function]], args: list[Term], at: int) -> Term:
-        if name not in table:
-            raise self._refusal(f"undeclared reference to '{name}' (in container '')", at)
-        choices, runs, kinds = table[name], [each.run for each in args], [each.type.kind for each in args]
-        needs_optional = table is METHODS and "optional_type" in choices[0].kinds[0] and kinds[0] != "optional_type"
-        fitting = [] if needs_optional else [each for each in choices if each.takes(kinds)]
+    def _call(self, name: str, args: list[Term], at: int) -> Term:
+        """A function, an operator, or a method, whose target is the first of `args`."""
+        shown = name.removeprefix(".")
+        if name not in TABLE:
+            raise self._refusal(f"undeclared reference to '{shown}' (in container '')", at)
+        choices, runs, given = TABLE[name], [each.run for each in args], [each.type.kind for each in args]
+        fitting = [
+            overload for classes, overload in choices.items()
+            if len(classes) == len(given) and all(kind in {KINDS[own], "dyn"} for own, kind in zip(classes, given, strict=True))
+            and (classes[0] is not Optional or given[0] == "optional_type")
+        ]  # fmt: skip
         if not fitting:
-            target = f"{args[0].type}." if table is METHODS else ""
-            raise self._unfit(name, at, *args[bool(target) :], target=target)
-        text = args[-1].constant if args else None
-        try:
-            if name in _CHECKS and text is not None:  # a literal that the function cannot take is found out at once
-                _CHECKS[name](text)
-        except EvaluationError:
-            raise self._refusal(f"invalid {name} argument", args[-1].at) from None
-        kind = args[0].type.item or t.DYN if name in {"orValue", "value"} else _common([each.result for each in fitting])
+            target = f"{args[0].type}." if name != shown else ""
+            raise self._unfit(shown, at, *args[bool(target) :], target=target)
+        if name in _TRIED and (text := args[-1].constant) is not None:
+            try:
+                call(Meter(len(self._source)), name, choices, [*("" for _ in args[1:]), text])
+            except EvaluationError:
+                raise self._refusal(f"invalid {shown} argument", args[-1].at) from None
+        kind = _common([each.result or args[0].type.item or t.DYN for each in fitting])
         return self._term(kind, lambda frame: call(frame[0], name, choices, [run(frame) for run in runs]), at, *args)
 
     def _macro(self, target: Term, name: Token) -> Term:
         holder = target.type
-        if holder.kind not in {"list", "map", "dyn"}:
+        if holder.kind not in {*_INDEXES, "dyn"}:
             text = f"expression of type '{holder}' cannot be range of a comprehension (must be list, map, or dynamic)"
             raise self._refusal(text, target.at)
         item = (holder.key if holder.kind == "map" else holder.item) or t.DYN
@@ -337,35 +303,22 @@ class Compiler:
         self._scope = {**outer, self._take("name").text: (slot, item)}
         self.slots += 1
         self._need(",")
-        args = self._several(")")
+        tests = self._several(")")
         self._scope = outer
-        result = args.pop() if name.text == "map" and args else None
-        if len(args) > 1 or (not args and not result) or any(each.type.kind not in _TRUTHS for each in args):
-            raise self._unfit(name.text, name.at, *args, target=f"{holder}.")
-        rounds = _rounds(target.run, slot, 1 + self._count - before)
-        run = _loop(_QUANTIFIERS.get(name.text, ""), rounds, args, result)
-        kind = t.BOOL if name.text in _QUANTIFIERS else t.list_of(result.type if result else item)
-        return self._term(kind, run, name.at, target, *args, *([result] if result else []))
-
-
-def _chain(runs: list[Eval], *, by: bool) -> Eval:
-    return lambda frame: decided(runs, frame, by=by) is by
-
-
-def _signed(sign: str, run: Eval) -> Eval:
-    return (lambda frame: not truth(run(frame))) if sign == "!" else (lambda frame: negative(run(frame)))
-
-
-def _rounds(run: Eval, slot: int, cost: int) -> Eval:
-    return lambda frame: steps(frame, run(frame), slot, cost)
+        result = tests.pop() if name.text == "map" and tests else None
+        if len(tests) > 1 or (not tests and not result) or any(each.type.kind not in _TRUTHS for each in tests):
+            raise self._unfit(name.text, name.at, *tests, target=f"{holder}.")
+        cost, run = 1 + self._count - before, target.run
+        looped = _loop(name.text, lambda frame: steps(frame, run(frame), slot, cost), tests, result)
+        kind = t.list_of(result.type if result else item) if name.text in {"map", "filter"} else t.BOOL
+        return self._term(kind, looped, name.at, target, *tests, *([result] if result else []))
 
 
 def _loop(name: str, rounds: Eval, tests: list[Term], result: Term | None) -> Eval:
-    """The macros: `all`, `exists` and `exists_one`, or `filter` and `map` without a name."""
     test, made = tests[0].run if tests else None, result.run if result else None
-    if test is not None and name in {"all", "exists"}:
+    if test is None or name in {"map", "filter"}:
+        return lambda frame: [made(frame) if made else each for each in rounds(frame) if test is None or truth(test(frame))]
+    if name in {"all", "exists"}:
         by = name == "exists"
         return lambda frame: decided((test for _ in rounds(frame)), frame, by=by) is by
-    if test is not None and name:
-        return lambda frame: sum(truth(test(frame)) for _ in rounds(frame)) == 1
-    return lambda frame: [made(frame) if made else each for each in rounds(frame) if test is None or truth(test(frame))]
+    return lambda frame: sum(truth(test(frame)) for _ in rounds(frame)) == 1

@@ -1,55 +1,43 @@
-"""The operators and functions of expressions, with what each takes and gives."""
+"""The operators and functions of expressions: one table that says what each takes and gives, and does it."""
 
 from __future__ import annotations
 
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from itertools import product
+from typing import Final, NamedTuple
 
 from pyroclast.resources import quantity
-from pyroclast.resources.patterns import BadPattern, Pattern, compile_pattern
+from pyroclast.resources.patterns import compile_pattern
 
 from .errors import EvaluationError
 from .types import BOOL, DOUBLE, DURATION, DYN, INT, QUANTITY, STRING, TIMESTAMP, TYPE, Type, list_of, optional_of
-from .values import Duration, Meter, Optional, Timestamp, TypeOf, Value, equal, kind_of, overload
+from .values import KINDS, Duration, Meter, Timestamp, TypeOf, Value, kind_of, overload
 
-__all__ = ["BINARY", "FUNCTIONS", "METHODS", "Function", "contains", "pattern_of"]
+__all__ = ["TABLE", "Overload"]
 
-MAX_SIZE: Final = 1 << 20  # characters or items that an expression may put together: as much as an object may have
+_MAX_SIZE: Final = 1 << 20  # characters or items that an expression may put together: as much as an object may have
 _MAX_PATTERN: Final = 1000  # characters
-_LEAST, _MOST = -(2**63), 2**63 - 1
 _WHOLE: Final = re.compile(r"[-+]?\d{1,19}", re.ASCII)
 _DECIMAL: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_TIME, _SPAN, _AMOUNT = TIMESTAMP.kind, DURATION.kind, QUANTITY.kind
 
 
-class Function(NamedTuple):
-    """One overload: the kinds that each argument may have, how many are needed, the type of the result, and what does it."""
+class Overload(NamedTuple):
+    """What arguments of certain kinds give, None for what the first of them holds, and what makes it, or a ValueError."""
 
-    kinds: tuple[frozenset[str], ...]
-    needed: int
-    result: Type
+    result: Type | None
     call: Callable[..., Value]
-
-    def takes(self, kinds: Sequence[str]) -> bool:
-        """Whether arguments of these kinds fit; `dyn` may turn out to."""
-        pairs = zip(kinds, self.kinds, strict=False)
-        fits = all(kind in allowed or kind == "dyn" or "any" in allowed for kind, allowed in pairs)
-        return fits and self.needed <= len(kinds) <= len(self.kinds)
-
-
-def _checked(number: int) -> int:
-    if not _LEAST <= number <= _MOST:
-        raise EvaluationError("integer overflow")
-    return number
+    is_metered: bool  # whether it takes the meter before the arguments
 
 
 def _bound(meter: Meter, size: int) -> None:
     """Before a text or list of that size is made."""
     meter.spend(size >> 3)
-    if size > MAX_SIZE:
-        raise EvaluationError(f"a text or list of more than {MAX_SIZE} characters or items")
+    if size > _MAX_SIZE:
+        raise EvaluationError(f"a text or list of more than {_MAX_SIZE} characters or items")
 
 
 def _joined(meter: Meter, left: Value, right: Value) -> Value:
@@ -61,7 +49,7 @@ def _divided(left: int, right: int) -> int:
     if right == 0:
         raise EvaluationError("division by zero")
     quotient = abs(left) // abs(right)
-    return _checked(-quotient if (left < 0) != (right < 0) else quotient)
+    return -quotient if (left < 0) != (right < 0) else quotient
 
 
 def _rest(left: int, right: int) -> int:
@@ -76,92 +64,27 @@ def _ratio(left: float, right: float) -> float:
     return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1, right)
 
 
-def _order(compare: Callable[[Any, Any], bool]) -> Callable[[Meter, Any, Any], Value]:
-    return lambda _, left, right: compare(left, right)
-
-
-_TIME, _SPAN, _AMOUNT = TIMESTAMP.kind, DURATION.kind, QUANTITY.kind
-_ORDERED: Final = ("int", "double", "string", "bool", "bytes", _TIME, _SPAN)
-_ORDERS: Final = {"_<_": operator.lt, "_<=_": operator.le, "_>_": operator.gt, "_>=_": operator.ge}
-BINARY: Final[Mapping[tuple[str, str, str], tuple[Type, Callable[[Meter, Any, Any], Value]]]] = {
-    ("_+_", "int", "int"): (INT, lambda _, a, b: _checked(a + b)),
-    ("_-_", "int", "int"): (INT, lambda _, a, b: _checked(a - b)),
-    ("_*_", "int", "int"): (INT, lambda _, a, b: _checked(a * b)),
-    ("_/_", "int", "int"): (INT, lambda _, a, b: _divided(a, b)),
-    ("_%_", "int", "int"): (INT, lambda _, a, b: _rest(a, b)),
-    ("_+_", "double", "double"): (DOUBLE, lambda _, a, b: a + b),
-    ("_-_", "double", "double"): (DOUBLE, lambda _, a, b: a - b),
-    ("_*_", "double", "double"): (DOUBLE, lambda _, a, b: a * b),
-    ("_/_", "double", "double"): (DOUBLE, lambda _, a, b: _ratio(a, b)),
-    ("_+_", "string", "string"): (STRING, _joined),
-    ("_+_", "list", "list"): (list_of(DYN), _joined),
-    ("_+_", _SPAN, _SPAN): (DURATION, lambda _, a, b: Duration(a.nanos + b.nanos)),
-    ("_-_", _SPAN, _SPAN): (DURATION, lambda _, a, b: Duration(a.nanos - b.nanos)),
-    ("_+_", _TIME, _SPAN): (TIMESTAMP, lambda _, a, b: Timestamp(a.nanos + b.nanos)),
-    ("_+_", _SPAN, _TIME): (TIMESTAMP, lambda _, a, b: Timestamp(a.nanos + b.nanos)),
-    ("_-_", _TIME, _SPAN): (TIMESTAMP, lambda _, a, b: Timestamp(a.nanos - b.nanos)),
-    ("_-_", _TIME, _TIME): (DURATION, lambda _, a, b: Duration(a.nanos - b.nanos)),
-    **{
-        (name, left, right): (BOOL, _order(order))
-        for name, order in _ORDERS.items()
-        for left in _ORDERED
-        for right in _ORDERED
-        if left == right or {left, right} == {"int", "double"}
-    },
-}
-"""By operator and the kinds of both sides."""
-
-
-def contains(meter: Meter, item: Value, holder: Value) -> bool:
-    """`item in holder`."""
-    if isinstance(holder, dict) and isinstance(item, str):
-        return item in holder
-    if not isinstance(holder, list | dict):
-        raise overload()
-    meter.spend(len(holder))
-    return any(equal(meter, item, each) for each in holder)
-
-
-def pattern_of(text: str) -> Pattern:
-    """A regular expression, compiled, or an EvaluationError where it is none or too long."""
-    try:
-        if len(text) <= _MAX_PATTERN:
-            return compile_pattern(text)
-    except BadPattern as error:
-        raise EvaluationError(str(error)) from None
-    raise EvaluationError(f"a regular expression of more than {_MAX_PATTERN} characters")
-
-
 def _matches(meter: Meter, text: str, pattern: str) -> bool:
+    if len(pattern) > _MAX_PATTERN:
+        raise EvaluationError(f"a regular expression of more than {_MAX_PATTERN} characters")
     meter.spend(len(text) * len(pattern) >> 8)
-    return pattern_of(pattern).search(text) is not None
+    return compile_pattern(pattern).search(text) is not None
 
 
 def _int(value: Value) -> int:
-    match value:
-        case float() if math.isnan(value) or not _LEAST < value < _MOST:
-            raise EvaluationError("integer overflow")
-        case str() if not _WHOLE.fullmatch(value) or not _LEAST <= int(value) <= _MOST:
-            raise EvaluationError("type conversion error from 'string' to 'int'")
-        case Duration():
-            return value.nanos
-        case Timestamp():
-            return value.nanos // 10**9
-        case _:
-            return int(value)
+    if isinstance(value, Duration | Timestamp):
+        return value.nanos // (1 if isinstance(value, Duration) else 10**9)
+    if isinstance(value, float) and not -(2**63) < value < 2**63:
+        raise OverflowError
+    if isinstance(value, str) and not _WHOLE.fullmatch(value):
+        raise ValueError(value)
+    return int(value)
 
 
 def _double(value: Value) -> float:
     if isinstance(value, str) and not _DECIMAL.fullmatch(value):
-        raise EvaluationError("type conversion error from 'string' to 'double'")
+        raise ValueError(value)
     return float(value)
-
-
-def _quantity(text: str) -> quantity.Quantity:
-    try:
-        return quantity.parse(text)
-    except quantity.QuantityError as error:
-        raise EvaluationError(str(error)) from None
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
@@ -186,27 +109,47 @@ def _join(meter: Meter, texts: list[Value], separator: str = "") -> str:
 def _sum(values: list[Value]) -> Value:
     if {each.__class__ for each in values} not in ({int}, {float}, set()):
         raise overload("sum", values)
-    return sum(values) if values and values[0].__class__ is float else _checked(sum(values))
+    return sum(values)
 
 
-def _value(value: Optional) -> Value:
-    if not value.present:
-        raise EvaluationError("optional.none() dereference")
-    return value.value
+_METERED: Final = {_joined, _matches, _replace, _join}
 
 
-def _table(*rows: tuple[str, str, Type, Callable[..., Value]], metered: bool = False) -> dict[str, list[Function]]:
-    """Functions by name. Arguments are the kinds they may have, joined by `|`; those that may be left out end with `?`."""
-    found: dict[str, list[Function]] = {}
+def _table(*rows: tuple[str, str, Type | None, Callable[..., Value]]) -> dict[str, dict[tuple[type, ...], Overload]]:
+    """Overloads by name and by the classes of all arguments. A row says for each argument which kinds it may have, joined by `|`;
+    those that may be left out end with `?`.
+    """
+    found: dict[str, dict[tuple[type, ...], Overload]] = {}
     for name, arguments, result, call in rows:
         words = arguments.split()
-        kinds = tuple(frozenset(word.rstrip("?").split("|")) for word in words)
-        does = call if metered else (lambda _, *args, call=call: call(*args))
-        found.setdefault(name, []).append(Function(kinds, sum("?" not in word for word in words), result, does))
+        classes = [
+            [each for each, kind in KINDS.items() if word == "any" or kind in word.rstrip("?").split("|")] for word in words
+        ]
+        for length in range(sum("?" not in word for word in words), len(words) + 1):
+            own = Overload(result, call, call in _METERED)
+            found.setdefault(name, {}).update(dict.fromkeys(product(*classes[:length]), own))
     return found
 
 
-FUNCTIONS: Final = _table(
+_ARITHMETIC: Final = (("-_", 1, operator.neg), ("_+_", 2, operator.add), ("_-_", 2, operator.sub), ("_*_", 2, operator.mul))
+_ORDERS: Final = {"_<_": operator.lt, "_<=_": operator.le, "_>_": operator.gt, "_>=_": operator.ge}
+_ORDERED: Final = ("int|double int|double", *(f"{kind} {kind}" for kind in ("string", "bool", "bytes", _TIME, _SPAN)))
+TABLE: Final = _table(
+    ("!_", "bool", BOOL, operator.not_),
+    ("-_", _SPAN, DURATION, lambda a: Duration(-a.nanos)),
+    *((name, " ".join([kind.kind] * count), kind, does) for name, count, does in _ARITHMETIC for kind in (INT, DOUBLE)),
+    ("_/_", "int int", INT, _divided),
+    ("_/_", "double double", DOUBLE, _ratio),
+    ("_%_", "int int", INT, _rest),
+    ("_+_", "string string", STRING, _joined),
+    ("_+_", "list list", list_of(DYN), _joined),
+    ("_+_", f"{_SPAN} {_SPAN}", DURATION, lambda a, b: Duration(a.nanos + b.nanos)),
+    ("_-_", f"{_SPAN} {_SPAN}", DURATION, lambda a, b: Duration(a.nanos - b.nanos)),
+    ("_+_", f"{_TIME} {_SPAN}", TIMESTAMP, lambda a, b: Timestamp(a.nanos + b.nanos)),
+    ("_+_", f"{_SPAN} {_TIME}", TIMESTAMP, lambda a, b: Timestamp(a.nanos + b.nanos)),
+    ("_-_", f"{_TIME} {_SPAN}", TIMESTAMP, lambda a, b: Timestamp(a.nanos - b.nanos)),
+    ("_-_", f"{_TIME} {_TIME}", DURATION, lambda a, b: Duration(a.nanos - b.nanos)),
+    *((name, kinds, BOOL, order) for name, order in _ORDERS.items() for kinds in _ORDERED),
     ("size", "string|list|map", INT, len),
     ("int", f"int|double|string|{_TIME}|{_SPAN}", INT, _int),
     ("double", "int|double|string", DOUBLE, _double),
@@ -216,30 +159,27 @@ FUNCTIONS: Final = _table(
     ("type", "any", TYPE, lambda value: TypeOf(kind_of(value))),
     ("timestamp", "string", TIMESTAMP, Timestamp.parse),
     ("duration", "string", DURATION, Duration.parse),
-    ("quantity", "string", QUANTITY, _quantity),
+    ("quantity", "string", QUANTITY, quantity.parse),
+    (".size", "string|list|map", INT, len),
+    (".contains", "string string", BOOL, operator.contains),
+    (".startsWith", "string string", BOOL, str.startswith),
+    (".endsWith", "string string", BOOL, str.endswith),
+    (".lowerAscii", "string", STRING, lambda text: text.encode().lower().decode()),
+    (".upperAscii", "string", STRING, lambda text: text.encode().upper().decode()),
+    (".trim", "string", STRING, str.strip),
+    (".substring", "string int int?", STRING, _substring),
+    (".indexOf", "string string", INT, str.find),
+    (".split", "string string", list_of(STRING), lambda text, separator: text.split(separator) if separator else list(text)),
+    (".join", "list string?", STRING, _join),
+    (".matches", "string string", BOOL, _matches),
+    (".replace", "string string string", STRING, _replace),
+    (".sum", "list", DYN, _sum),
+    (".orValue", "optional_type any", None, lambda value, other: value.value if value.present else other),
+    (".or", "optional_type optional_type", optional_of(DYN), lambda value, other: value if value.present else other),
+    (".value", "optional_type", None, lambda value: value.get()),
+    (".hasValue", "optional_type", BOOL, lambda value: value.present),
+    (".isGreaterThan", f"{_AMOUNT} {_AMOUNT}", BOOL, operator.gt),
+    (".isLessThan", f"{_AMOUNT} {_AMOUNT}", BOOL, operator.lt),
+    (".compareTo", f"{_AMOUNT} {_AMOUNT}", INT, lambda one, other: (one > other) - (one < other)),
 )
-METHODS: Final = _table(
-    ("size", "string|list|map", INT, len),
-    ("contains", "string string", BOOL, lambda text, part: part in text),
-    ("startsWith", "string string", BOOL, str.startswith),
-    ("endsWith", "string string", BOOL, str.endswith),
-    ("lowerAscii", "string", STRING, lambda text: text.encode().lower().decode()),
-    ("upperAscii", "string", STRING, lambda text: text.encode().upper().decode()),
-    ("trim", "string", STRING, str.strip),
-    ("substring", "string int int?", STRING, _substring),
-    ("indexOf", "string string", INT, str.find),
-    ("split", "string string", list_of(STRING), lambda text, separator: text.split(separator) if separator else list(text)),
-    ("sum", "list", DYN, _sum),
-    ("orValue", "optional_type any", DYN, lambda value, other: value.value if value.present else other),
-    ("or", "optional_type optional_type", optional_of(DYN), lambda value, other: value if value.present else other),
-    ("value", "optional_type", DYN, _value),
-    ("hasValue", "optional_type", BOOL, lambda value: value.present),
-    ("isGreaterThan", f"{_AMOUNT} {_AMOUNT}", BOOL, operator.gt),
-    ("isLessThan", f"{_AMOUNT} {_AMOUNT}", BOOL, operator.lt),
-    ("compareTo", f"{_AMOUNT} {_AMOUNT}", INT, lambda one, other: (one > other) - (one < other)),
-) | _table(
-    ("matches", "string string", BOOL, _matches),
-    ("replace", "string string string", STRING, _replace),
-    ("join", "list string?", STRING, _join),
-    metered=True,
-)  # fmt: skip
+"""Operators, functions, and methods, whose names begin with a dot and which take their target as the first argument."""

@@ -1,20 +1,25 @@
-"""What happens when an expression is evaluated: reading of fields and items, truth, loops, calls."""
+"""What happens when an expression is evaluated: reading of fields and items, loops, calls, decisions that hide failures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from .errors import BudgetExceeded, EvaluationError
-from .functions import BINARY, Function
-from .values import NONE, Duration, Meter, Optional, Value, kind_of, overload
+from pyroclast.resources.patterns import BadPattern
+from pyroclast.resources.quantity import QuantityError
 
-__all__ = ["Eval", "Frame", "call", "compute", "decided", "item_of", "negative", "optional", "read", "steps", "truth"]
+from .errors import BudgetExceeded, EvaluationError
+from .functions import Overload
+from .values import NONE, Meter, Optional, Value, equal, kind_of, overload
+
+__all__ = ["Eval", "Frame", "call", "contains", "decided", "item_of", "optional", "steps", "truth"]
 
 Frame: TypeAlias = list[Any]
 """The meter, and then the values of all names of an expression."""
 Eval: TypeAlias = Callable[[Frame], Value]
-_UNNAMED: Final = {"contains", "startsWith", "endsWith", "matches"}  # functions whose failures do not name them
+_UNNAMED: Final = {".contains", ".startsWith", ".endsWith", ".matches"}  # functions whose failures do not name them
+_SIZED: Final = {str, list}
+_TOO_LARGE: Final = "integer overflow"
 
 
 def truth(value: Value) -> bool:
@@ -40,72 +45,59 @@ def decided(runs: Iterable[Eval], frame: Frame, *, by: bool) -> bool:
     return False
 
 
-def negative(value: Value) -> Value:
-    """`-value`."""
-    if isinstance(value, Duration):
-        return Duration(-value.nanos)
-    if value.__class__ not in {int, float}:
+def contains(meter: Meter, item: Value, holder: Value) -> bool:
+    """`item in holder`."""
+    if isinstance(holder, dict) and isinstance(item, str):
+        return item in holder
+    if not isinstance(holder, list | dict):
         raise overload()
-    if value == -(2**63):
-        raise EvaluationError("integer overflow")
-    return -value
+    meter.spend(len(holder))
+    return any(equal(meter, item, each) for each in holder)
 
 
-def compute(meter: Meter, name: str, left: Value, right: Value) -> Value:
-    """What an operator gives for two values."""
-    found = BINARY.get((name, kind_of(left), kind_of(right)))
-    if found is None:
-        raise overload()
-    return found[1](meter, left, right)
-
-
-def read(value: Value, name: str, plain: str) -> Value:
-    """The field that an expression calls `name` and the data `plain`."""
-    if isinstance(value, list):
-        raise EvaluationError("unsupported index type 'string' in list")
-    for key in (plain, name) if isinstance(value, dict) else ():
-        if key in value:
-            return value[key]
-    raise EvaluationError(f"no such key: {plain}")
-
-
-def item_of(value: Value, index: Value) -> Value:
-    """`value[index]`."""
-    if isinstance(value, list):
-        if isinstance(index, float) and index.is_integer():
-            index = int(index)
-        if index.__class__ is not int:
-            raise EvaluationError(f"unsupported index type '{kind_of(index)}' in list")
-        if not 0 <= index < len(value):
-            raise EvaluationError(f"index out of bounds: {index}")
-        return value[index]
-    if isinstance(value, dict) and isinstance(index, str) and index in value:
-        return value[index]
+def item_of(value: Value, index: Value, written: str | None = None) -> Value:
+    """`value[index]`, or `value.written` where the data may call the field `index`."""
+    if isinstance(value, dict) and isinstance(index, str):
+        for key in (index, written):
+            if key in value:
+                return value[key]
+    elif isinstance(value, list):
+        place = int(index) if isinstance(index, float) and index.is_integer() else index
+        if place.__class__ is not int:
+            raise EvaluationError(f"unsupported index type '{kind_of(place)}' in list")
+        if not 0 <= place < len(value):
+            raise EvaluationError(f"index out of bounds: {place}")
+        return value[place]
     raise EvaluationError(f"no such key: {str(index).lower() if isinstance(index, bool) else index}")
 
 
-def optional(value: Value, get: Callable[[Value], Value]) -> Optional:
-    """What can be read of a value, which may be absent itself."""
-    if value.__class__ is Optional:
-        if not value.present:
-            return NONE
-        value = value.value
+def optional(value: Value, index: Value, written: str | None = None) -> Optional:
+    """An item of a value that may be absent itself, if it is there."""
     try:
-        return Optional(get(value), present=True)
-    except BudgetExceeded:
-        raise
+        return Optional(item_of(value.get() if value.__class__ is Optional else value, index, written), present=True)
     except EvaluationError:
         return NONE
 
 
-def call(meter: Meter, name: str, choices: Sequence[Function], args: list[Value]) -> Value:
-    """A function, in the first of its overloads that takes the arguments."""
-    kinds = [kind_of(each) for each in args]
-    meter.spend(1 + sum(len(each) >> 5 for each in args if each.__class__ in {str, list}))
-    for function in choices:
-        if function.takes(kinds):
-            return function.call(meter, *args)
-    raise overload(*(() if name in _UNNAMED else (name, *args)))
+def call(meter: Meter, name: str, choices: Mapping[tuple[type, ...], Overload], args: list[Value]) -> Value:
+    """A function, by the overload that takes the arguments."""
+    meter.spend(1)
+    for each in args:
+        if each.__class__ in _SIZED:
+            meter.spend(len(each) >> 5)
+    if (found := choices.get(tuple(map(type, args)))) is None:
+        raise overload(*(() if name in _UNNAMED or "_" in name else (name.removeprefix("."), *args)))
+    try:
+        value = found.call(meter, *args) if found.is_metered else found.call(*args)
+    except (BadPattern, QuantityError) as error:
+        raise EvaluationError(str(error)) from None
+    except OverflowError:
+        raise EvaluationError(_TOO_LARGE) from None
+    except ValueError:
+        raise EvaluationError(f"type conversion error from '{kind_of(args[0])}' to '{found.result}'") from None
+    if value.__class__ is int and not -(2**63) <= value < 2**63:
+        raise EvaluationError(_TOO_LARGE)
+    return value
 
 
 def steps(frame: Frame, value: Value, slot: int, cost: int) -> Iterator[Value]:

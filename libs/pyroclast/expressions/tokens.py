@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from .errors import ExpressionError
 
-__all__ = ["Token", "number_of", "text_of", "tokens_of"]
+__all__ = ["Token", "tokens_of"]
 
-MAX_LENGTH: Final = 20_000  # characters; the longest rules in use have about 2,000
+_MAX_LENGTH: Final = 20_000  # characters; the longest rules in use have about 2,000
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>[ \t\n\r\f]+|//[^\n]*)
@@ -31,11 +32,12 @@ _PLAIN: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t
 
 
 class Token(NamedTuple):
-    """A word: float, int, raw, string, quoted, name, mark or end; `at` is its offset."""
+    """A word: name, quoted, mark, end, or literal, which stands for `value`. `at` is its offset."""
 
     kind: str
     text: str
     at: int
+    value: int | float | str = ""
 
 
 def tokens_of(source: str) -> list[Token]:
@@ -44,18 +46,24 @@ def tokens_of(source: str) -> list[Token]:
     Raises:
         ExpressionError: It is too long, or holds what is no word, or bytes or unsigned integers.
     """
-    if len(source) > MAX_LENGTH:
-        raise ExpressionError(f"an expression has at most {MAX_LENGTH} characters", "", 0)
+    if len(source) > _MAX_LENGTH:
+        raise ExpressionError(f"an expression has at most {_MAX_LENGTH} characters", "", 0)
     tokens: list[Token] = []
     at = 0
     while at < len(source):
         found = _TOKEN.match(source, at)
         if found is None:
             raise ExpressionError(f"Syntax error: token recognition error at: '{source[at]}'", source, at)
-        if found.lastgroup == "unsupported":
+        kind, text = str(found.lastgroup), found.group()
+        if kind == "unsupported":
             raise ExpressionError("bytes and unsigned integers are not supported here", source, at)
-        if found.lastgroup != "space":
-            tokens.append(Token(str(found.lastgroup), found.group(), at))
+        try:
+            if kind in _VALUES:
+                tokens.append(Token("literal", text, at, _VALUES[kind](text)))
+            elif kind != "space":
+                tokens.append(Token(kind, text, at))
+        except ValueError as error:
+            raise ExpressionError(str(error), source, at) from None
         at = found.end()
     return [*tokens, Token("end", "<EOF>", len(source))]
 
@@ -70,27 +78,14 @@ def _plain(found: re.Match[str]) -> str:
     return chr(code)
 
 
-def text_of(token: Token) -> str:
-    """What a string stands for.
-
-    Raises:
-        ValueError: An escape sequence means nothing.
-    """
-    body = token.text[1:] if token.kind == "raw" else token.text
-    quotes = 3 if body[:3] in {'"""', "'''"} else 1
-    return body[quotes:-quotes] if token.kind == "raw" else _ESCAPE.sub(_plain, body[quotes:-quotes])
+def _inside(text: str) -> str:
+    quotes = 3 if text[:3] in {'"""', "'''"} else 1
+    return text[quotes:-quotes]
 
 
-def number_of(token: Token, *, is_negative: bool) -> int | float:
-    """What a number stands for, or its negative.
-
-    Raises:
-        ValueError: It is an integer of more than 64 bits.
-    """
-    sign = -1 if is_negative else 1
-    if token.kind == "float":
-        return sign * float(token.text)
-    value = sign * int(token.text[:30], 16 if token.text.startswith("0x") else 10)
-    if not -(1 << 63) <= value < 1 << 63:
-        raise ValueError("invalid int literal")
-    return value
+_VALUES: Final[Mapping[str, Callable[[str], int | float | str]]] = {
+    "float": float,
+    "int": lambda text: int(text[:30], 16 if text.startswith("0x") else 10),  # longer ones are too large in any case
+    "raw": lambda text: _inside(text[1:]),
+    "string": lambda text: _ESCAPE.sub(_plain, _inside(text)),
+}

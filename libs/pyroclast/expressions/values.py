@@ -8,12 +8,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from pyroclast.resources.durations import DurationError, nanoseconds
+from pyroclast.resources.durations import nanoseconds
 from pyroclast.resources.quantity import Quantity
 
 from .errors import BudgetExceeded, EvaluationError
 
-__all__ = ["NONE", "Duration", "Meter", "Optional", "Timestamp", "TypeOf", "Value", "equal", "kind_of", "overload"]
+__all__ = [
+    "KINDS", "NONE", "Duration", "Meter", "Optional", "Timestamp", "TypeOf", "Value", "equal", "kind_of", "overload",
+]  # fmt: skip
 
 Value: TypeAlias = Any
 _MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -48,14 +50,12 @@ class Timestamp:
 
     @classmethod
     def parse(cls, text: str) -> Timestamp:
-        """The point in time of an RFC 3339 text."""
-        if found := _MOMENT.fullmatch(text):
-            try:
-                seconds = (datetime.fromisoformat(found[1] + found[3]) - _EPOCH) // timedelta(seconds=1)
-                return cls(seconds * 10**9 + int((found[2] or "0").ljust(9, "0")))
-            except ValueError:  # a day or an hour that there is not
-                pass
-        raise EvaluationError("type conversion error from 'string' to 'google.protobuf.Timestamp'")
+        """The point in time of an RFC 3339 text, or a ValueError."""
+        found = _MOMENT.fullmatch(text)
+        if found is None:
+            raise ValueError(text)
+        seconds = (datetime.fromisoformat(found[1] + found[3]) - _EPOCH) // timedelta(seconds=1)
+        return cls(seconds * 10**9 + int((found[2] or "0").ljust(9, "0")))
 
     def __str__(self) -> str:
         fraction = f".{self.nanos % 10**9:09d}".rstrip("0") if self.nanos % 10**9 else ""
@@ -74,11 +74,8 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """The span that a text such as `1h30m` tells."""
-        try:
-            return cls(nanoseconds(text))
-        except DurationError:
-            raise EvaluationError("type conversion error from 'string' to 'google.protobuf.Duration'") from None
+        """The span that a text such as `1h30m` tells, or a ValueError."""
+        return cls(nanoseconds(text))
 
     def __str__(self) -> str:
         return f"{(Decimal(self.nanos) / 10**9).normalize():f}s"
@@ -98,9 +95,15 @@ class Optional:
     value: Value = None
     present: bool = False
 
+    def get(self) -> Value:
+        """The value, which has to be there."""
+        if not self.present:
+            raise EvaluationError("optional.none() dereference")
+        return self.value
+
 
 NONE: Final = Optional()
-_KINDS: Final[dict[type, str]] = {
+KINDS: Final[dict[type, str]] = {
     bool: "bool", int: "int", float: "double", str: "string", bytes: "bytes", list: "list", dict: "map", type(None): "null_type",
     Timestamp: "google.protobuf.Timestamp", Duration: "google.protobuf.Duration", Quantity: "kubernetes.Quantity",
     Optional: "optional_type", TypeOf: "type",
@@ -109,7 +112,7 @@ _KINDS: Final[dict[type, str]] = {
 
 def kind_of(value: Value) -> str:
     """The kind of a value's type."""
-    return _KINDS[value.__class__]
+    return KINDS[value.__class__]
 
 
 def overload(name: str = "", *args: Value) -> EvaluationError:

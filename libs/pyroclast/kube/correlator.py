@@ -12,7 +12,7 @@ from pyroclast.api.records.meta import Meta
 from pyroclast.api.types import EVENTS, Key, ResourceType
 from pyroclast.kube.ratelimit import TokenBucket
 
-__all__ = ["Correlator", "Emission", "Occurrence", "Reference"]
+__all__ = ["Correlator", "Emission", "Reference", "Report"]
 
 SIMILAR: Final = 10  # events with the same object, type and reason but different messages, before they are combined …
 SIMILAR_SECONDS: Final = 600.0  # … if they come within this time of each other
@@ -69,7 +69,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class Report:
     """Something happened to an object; `type` is Normal or Warning."""
 
     regarding: Reference
@@ -129,39 +129,39 @@ class Correlator:
         self._buckets: _Recent[TokenBucket] = _Recent()
         self._last_stamp = 0
 
-    def take(self, occurrence: Occurrence, now: float) -> Emission | None:
-        """The Event to write for `occurrence` at `now` (seconds since the epoch); None when its object has too many."""
-        group = (occurrence.regarding, occurrence.type, occurrence.reason)
+    def take(self, report: Report, now: float) -> Emission | None:
+        """The Event to write for `report` at `now` (seconds since the epoch); None when its object has too many."""
+        group = (report.regarding, report.type, report.reason)
         similar = self._similar.use(group, lambda: _Similar(set(), now))
         if now - similar.last > SIMILAR_SECONDS:
             similar.messages.clear()
         similar.last = now
-        similar.messages.add(occurrence.message)
+        similar.messages.add(report.message)
         combined = len(similar.messages) > SIMILAR
         if combined:
-            similar.messages.discard(occurrence.message)
-        text = COMBINED + occurrence.message if combined else occurrence.message
+            similar.messages.discard(report.message)
+        text = COMBINED + report.message if combined else report.message
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         written = self._written.use(
-            group if combined else (*group, occurrence.message), lambda: _Written(self._name(occurrence.regarding, now), stamp, 0)
+            group if combined else (*group, report.message), lambda: _Written(self._name(report.regarding, now), stamp, 0)
         )
         written.count += 1
-        if not self._buckets.use(occurrence.regarding, lambda: TokenBucket(REFILL, BURST)).take(now):
+        if not self._buckets.use(report.regarding, lambda: TokenBucket(REFILL, BURST)).take(now):
             return None
-        return Emission(written.key, self._body(occurrence, written, text, stamp), is_new=written.count == 1)
+        return Emission(written.key, self._body(report, written, text, stamp), is_new=written.count == 1)
 
     def _name(self, regarding: Reference, now: float) -> Key:
         self._last_stamp = max(int(now * 1e9), self._last_stamp + 1)
         return Key(regarding.namespace or "default", f"{regarding.name[:LONGEST_NAME]}.{self._last_stamp:x}")
 
-    def _body(self, occurrence: Occurrence, written: _Written, message: str, stamp: str) -> dict[str, Any]:
+    def _body(self, report: Report, written: _Written, message: str, stamp: str) -> dict[str, Any]:
         return {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {"namespace": written.key.namespace, "name": written.key.name},
-            "involvedObject": occurrence.regarding.to_wire(),
-            "type": occurrence.type,
-            "reason": occurrence.reason,
+            "involvedObject": report.regarding.to_wire(),
+            "type": report.type,
+            "reason": report.reason,
             "message": _shorten(message),
             "source": {"component": self._component},
             "reportingComponent": self._component,

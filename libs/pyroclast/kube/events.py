@@ -13,7 +13,7 @@ import structlog
 from pyroclast.api.types import EVENTS, Key
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.correlator import Correlator, Emission, Occurrence, Reference
+from pyroclast.kube.correlator import Correlator, Emission, Reference, Report
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import ApiError, ConnectionFailed, NotFound
 
@@ -44,7 +44,7 @@ class EventRecorder:
     def event(self, regarding: Mapping[str, Any] | Reference, type_: str, reason: str, message: str) -> None:
         """Record that something happened to an object; `type_` is Normal or Warning. Never blocks, never raises."""
         reference = regarding if isinstance(regarding, Reference) else Reference.to(regarding)
-        emission = self._correlator.take(Occurrence(reference, type_, reason, message), self._now())
+        emission = self._correlator.take(Report(reference, type_, reason, message), self._now())
         if emission is None:
             return
         if emission.key not in self._backlog and len(self._backlog) >= LONGEST_BACKLOG:

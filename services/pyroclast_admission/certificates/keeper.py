@@ -58,7 +58,7 @@ class CertificateKeeper:
         self._known_since = known_since
         self._material: Material | None = None
 
-    async def settle(self) -> Material:
+    async def reconcile(self) -> Material:
         """Bring the Secret to where it should be now, and give what it holds.
 
         Replicas that do this at the same moment agree: the first write counts, the others read it.
@@ -87,7 +87,7 @@ class CertificateKeeper:
         """Keep the Secret right until cancelled; while the API server does not answer, what is in use stays in use."""
         while True:
             try:
-                material = await self.settle()
+                material = await self.reconcile()
             except (KubeError, TimeoutError) as error:
                 log.warning("certificates.unreachable", secret=str(self._key), error=str(error))
                 await asyncio.sleep(RETRY_SECONDS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import Ints
@@ -19,23 +19,16 @@ from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import NodeScore, Plan, Predicate
-from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.outcome import Preparation
 from pyroclast_scheduler.session.statement import Move
-
-if TYPE_CHECKING:
-    from pyroclast_scheduler.session.session import Session
 
 __all__ = [
     "DEFAULT_OFF",
     "FLAGS",
-    "Action",
     "Candidate",
     "Extensions",
     "GangEviction",
     "Invalid",
-    "Plugin",
-    "PluginFactory",
     "Purpose",
     "Rank",
     "VictimRule",
@@ -208,21 +201,3 @@ class Extensions:
         """These without the points whose flag is not among `enabled`."""
         off = {name: None for name, flag in _FLAG_OF.items() if flag not in enabled and getattr(self, name) is not None}
         return replace(self, **off) if off else self
-
-
-class Plugin(Protocol):
-    """One listing of a plugin in one session."""
-
-    def open(self, session: Session) -> Extensions:
-        """Look at the session and say what to register."""
-
-
-PluginFactory: TypeAlias = Callable[[Arguments], Plugin]
-
-
-class Action(Protocol):
-    """One step of a session."""
-
-    def __call__(self, session: Session, arguments: Arguments) -> None:
-        """Decide, and apply to the session what was decided."""
-        ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -27,15 +27,33 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
-from pyroclast_scheduler.session.points import Extensions, PluginFactory
+from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.rules import Rules
 from pyroclast_scheduler.session.statement import Move, Statement, undo
 
-__all__ = ["Session"]
+__all__ = ["Action", "Plugin", "PluginFactory", "Session"]
 
 T = TypeVar("T", bound=Record)
 _FILLING: Final = frozenset({"enqueue", "allocate", "backfill"})
+
+
+class Plugin(Protocol):
+    """One listing of a plugin in one session."""
+
+    def open(self, session: Session) -> Extensions:
+        """Look at the session and say what to register."""
+
+
+PluginFactory: TypeAlias = Callable[[Arguments], Plugin]
+
+
+class Action(Protocol):
+    """One step of a session."""
+
+    def __call__(self, session: Session, arguments: Arguments) -> None:
+        """Decide, and apply to the session what was decided."""
+        ...
 
 
 class Session(Rules):

@@ -26,8 +26,8 @@ from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.closing import left_out_status
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Commit, Note, Outcome
-from pyroclast_scheduler.session.points import Action, PluginFactory
 from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource
+from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.extender import HttpExtender

@@ -223,31 +223,31 @@ def keeper(client: Client, used: list[Material], policy: Policy = POLICY, now: d
 
 async def test_replicas_that_start_at_once_agree(client: Client) -> None:
     used: list[list[Material]] = [[] for _ in range(4)]
-    settled = await asyncio.gather(*(keeper(client, each).settle() for each in used))
-    assert len(set(settled)) == 1
-    assert [each[-1] for each in used] == settled
+    materials = await asyncio.gather(*(keeper(client, each).reconcile() for each in used))
+    assert len(set(materials)) == 1
+    assert [each[-1] for each in used] == materials
 
 
 async def test_a_secret_that_is_deleted_comes_back_as_it_was(client: Client) -> None:
     used: list[Material] = []
     replica = keeper(client, used)
-    first = await replica.settle()
+    first = await replica.reconcile()
     await client.delete(SECRETS, SECRET)
-    assert await replica.settle() == first
+    assert await replica.reconcile() == first
     assert used == [first]
 
 
 async def test_a_secret_that_somebody_broke_is_made_anew_and_keeps_what_is_not_ours(client: Client) -> None:
     body = {"metadata": {"name": SECRET.name, "namespace": SECRET.namespace}, "data": {"tls.crt": "eA==", "note": "eA=="}}
     await client.create(SECRETS, {"apiVersion": "v1", "kind": "Secret", **body})
-    await keeper(client, []).settle()
+    await keeper(client, []).reconcile()
     assert (await client.get(SECRETS, SECRET))["data"]["note"] == "eA=="
 
 
 async def test_while_the_api_server_is_away_what_is_in_use_stays(server: RunningServer, client: Client) -> None:
     used: list[Material] = []
     replica = keeper(client, used, replace(POLICY, overlap=timedelta(milliseconds=100)))
-    first = await replica.settle()
+    first = await replica.reconcile()
     server.fail_next("get", "secrets", 403)
     task = asyncio.ensure_future(replica.run())
     await asyncio.sleep(0.3)

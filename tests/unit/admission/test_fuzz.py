@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.bench.admission import job as full_job
+from tests.counts import examples
 from tests.unit.admission.clients import review
 from tests.unit.admission.fuzzing import PATHS, answered, engine
 from tests.unit.rules.builders import template
@@ -141,7 +142,7 @@ JSON = st.recursive(
 )
 
 
-@settings(derandomize=True, max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(derandomize=True, max_examples=examples(1000), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(PATHS), st.sampled_from(["CREATE", "UPDATE", "DELETE"]), JSON, JSON)
 def test_any_json(path: str, operation: str, new: Any, old: Any) -> None:
     asyncio.run(_ask(path, orjson.dumps(review(path, operation, object=new, oldObject=old))))

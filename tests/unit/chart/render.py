@@ -6,7 +6,11 @@
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from tests.control_plane.build import missing, program
 
@@ -40,6 +44,12 @@ def render(helm: Path, *options: str) -> str:
     """
     command = [str(helm), "template", RELEASE, str(CHART), "--namespace", NAMESPACE, "--kube-version", KUBERNETES_VERSION]
     return subprocess.run([*command, *options], check=True, capture_output=True, text=True).stdout
+
+
+@cache
+def documents(helm: Path, *options: str) -> tuple[dict[str, Any], ...]:
+    """The objects that the chart makes with `options`; many tests look at the same ones, and none changes them."""
+    return tuple(each for each in yaml.load_all(render(helm, *options), yaml.CSafeLoader) if each)
 
 
 def rendered(helm: Path) -> str:

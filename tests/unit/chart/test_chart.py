@@ -22,7 +22,7 @@ def of_kind(documents, kind):
 
 def rendered(helm, *settings):
     options = [option for setting in settings for option in ("--set", setting)]
-    return [document for document in yaml.load_all(render.render(helm, *options), yaml.CSafeLoader) if document]
+    return render.documents(helm, *options)
 
 
 def test_the_package_data_is_what_helm_renders(helm):

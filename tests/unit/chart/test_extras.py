@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.registry import Collector
 
@@ -31,13 +30,9 @@ OPERATOR = ("--api-versions", "monitoring.coreos.com/v1")
 DASHBOARDS = sorted((render.CHART / "dashboards").glob("*.json"))
 
 
-def with_options(helm, *options):
-    return [document for document in yaml.load_all(render.render(helm, *options), yaml.CSafeLoader) if document]
-
-
 @pytest.fixture(scope="module")
 def monitored(helm):
-    return with_options(helm, *OPERATOR, "--set", "custom.metrics_enable=true")
+    return render.documents(helm, *OPERATOR, "--set", "custom.metrics_enable=true")
 
 
 @pytest.fixture(scope="module")

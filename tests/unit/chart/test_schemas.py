@@ -89,11 +89,8 @@ cached = functools.cache(utils.schema_contents)
 def test_what_is_rendered_is_understood(helm, tmp_path, values):
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(values))
-    documents = yaml.load_all(
-        render.render(helm, "--api-versions", "monitoring.coreos.com/v1", "--values", str(path)), yaml.CSafeLoader
-    )
     names = set()
-    for document in filter(None, documents):
+    for document in render.documents(helm, "--api-versions", "monitoring.coreos.com/v1", "--values", str(path)):
         name = (document["kind"], document["metadata"].get("namespace"), document["metadata"]["name"])
         assert name not in names, "rendered twice"
         names.add(name)

@@ -108,7 +108,7 @@ def test_the_controllers_run_as_they_would_without_a_list(helm):
 
 def test_a_values_file_of_the_original_is_taken(helm):
     path = render.ROOT / "tests" / "unit" / "chart" / "volcano-values.yaml"
-    documents = [each for each in yaml.safe_load_all(render.render(helm, "--values", str(path))) if each]
+    documents = render.documents(helm, "--values", str(path))
     deployments = of_kind(documents, "Deployment")
     assert sorted(deployments) == sorted(f"pyroclast-{program}" for program in PROGRAMS)
     for program, key in KEYS.items():
@@ -194,7 +194,7 @@ resourceGroups:
 def test_only_pods_that_a_resource_group_may_select_wait_for_the_admission_service(helm, tmp_path):
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump({"custom": {"admission_config_override": GROUPS}}))
-    documents = [each for each in yaml.safe_load_all(render.render(helm, "--values", str(values))) if each]
+    documents = render.documents(helm, "--values", str(values))
     (hook,) = of_kind(documents, "MutatingWebhookConfiguration")["volcano-admission-service-pods-mutate"]["webhooks"]
     (condition,) = hook["matchConditions"]
     asked = set(re.findall(r"'([^']+)'", condition["expression"]))

@@ -21,6 +21,7 @@ from pyroclast.api import keys
 from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.errors import Conflict, ConnectionFailed, ServerError
+from tests.counts import examples
 
 from .cluster import NS, task
 from .memory_cluster import MemoryCluster, Replica, VirtualLoop, key_of
@@ -275,5 +276,5 @@ class ControllerMachine(RuleBasedStateMachine):
 
 TestController = ControllerMachine.TestCase
 TestController.settings = settings(
-    max_examples=15, stateful_step_count=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=examples(15), stateful_step_count=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )

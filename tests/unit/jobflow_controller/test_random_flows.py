@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key
+from tests.counts import examples
 from tests.unit.jobflow_controller.world import NS, SPEC, World
 
 COMPLETED, FAILED, TERMINATED, SKIPPED = "Completed", "Failed", "Terminated", "Skipped"
@@ -227,7 +228,7 @@ def check(world: World, plan: Plan, jobs: JobController) -> None:
     assert all(condition["phase"] != "Waiting" for condition in status["conditions"].values())
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(seed=st.integers(0, 2**32))
 def test_a_random_flow_comes_to_its_end(seed: int) -> None:
     loop = virtual.new_event_loop(start=0)

@@ -11,7 +11,7 @@ from pyroclast.api.records.jobs import Job
 from pyroclast.api.records.meta import Meta
 from pyroclast.api.types import JOBS
 from pyroclast.kube.client import Client
-from pyroclast.kube.correlator import BURST, SIMILAR, Correlator, Emission, Occurrence, Reference
+from pyroclast.kube.correlator import BURST, SIMILAR, Correlator, Emission, Reference, Report
 from pyroclast.kube.events import LONGEST_BACKLOG, EventRecorder
 from tests.unit.kube.fault_server import FaultServer, answer, cut, status
 
@@ -20,7 +20,7 @@ JOB = Reference("batch.volcano.sh/v1alpha1", "Job", "ns", "job", "uid-1", "7")
 
 
 def take(correlator: Correlator, message: str, at: float = AT, regarding: Reference = JOB, reason: str = "R") -> Emission | None:
-    return correlator.take(Occurrence(regarding, "Warning", reason, message), at)
+    return correlator.take(Report(regarding, "Warning", reason, message), at)
 
 
 def test_the_event_of_an_occurrence() -> None:

@@ -22,6 +22,7 @@ from pyroclast.kube.lease import LeaseLost
 from pyroclast.kube.lease_record import LeaseView, Watcher, held_by, released
 from pyroclast.kube.leases import ShardLeases
 from pyroclast.kube.shards import shard_of
+from tests.counts import examples
 
 pytestmark = pytest.mark.looptime
 
@@ -327,7 +328,7 @@ def test_periods_must_make_sense() -> None:
         ShardLeases(cast("Client", None), "lock", "ns", "a", lease_duration=5)
 
 
-@settings(max_examples=15, derandomize=True, deadline=None)
+@settings(max_examples=examples(15), derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**32), replicas=st.integers(2, 3), shards=st.integers(1, 2))
 def test_never_two_at_once(seed: int, replicas: int, shards: int) -> None:
     """Whatever is delayed, lost or cut off: `Work.of` asserts that nobody else leads the shard. Who loses comes back."""

@@ -6,6 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pyroclast.api.enums import JobPhase, PodPhase
 from pyroclast.lifecycle.job.counts import count
+from tests.counts import examples
 
 from .builders import job, task
 from .world import Crash, World
@@ -149,5 +150,5 @@ class JobMachine(RuleBasedStateMachine):
 
 TestJob = JobMachine.TestCase
 TestJob.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=examples(80), stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )

@@ -17,6 +17,7 @@ from pyroclast_standalone.nodes.records import Pod
 from pyroclast_standalone.nodes.resume import resumed
 from pyroclast_standalone.nodes.shell.runs import simulate
 from pyroclast_standalone.times import rfc3339
+from tests.counts import examples
 
 EPOCH = 1_700_000_000.0
 BACKOFF = Backoff(10, 300)
@@ -309,7 +310,7 @@ ASKED = st.dictionaries(
 ORDER = [Phase.PENDING, Phase.RUNNING, Phase.FAILED, Phase.SUCCEEDED]
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=examples(150), derandomize=True, deadline=None)
 @given(
     policy=st.sampled_from(["Always", "OnFailure", "Never"]),
     mains=st.lists(SCRIPTS, min_size=1, max_size=3),

@@ -11,6 +11,7 @@ from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session import placing, search
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
+from tests.counts import examples
 from tests.scenarios import objects
 
 TEXT = """
@@ -94,7 +95,7 @@ def one_by_one(session, job, task, plan, count, *, within=None):
     return search.find(session, job, task, plan, min(count, 1), within=within)
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120), derandomize=True)
 @given(clusters())
 def test_pods_in_one_go_go_where_they_would_go_one_after_another(case):
     outcome, found, _ = cycle(filled(case))
@@ -160,7 +161,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40), derandomize=True)
 @given(st.lists(EVENTS, min_size=1, max_size=14))
 def test_jobs_at_rest_are_placed_when_they_would_be_if_they_were_always_looked_at(events):
     lazy, eager = World(rests=True), World(rests=False)

@@ -12,6 +12,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
+from tests.counts import examples
 from tests.scenarios import objects
 
 PLAIN = """
@@ -103,7 +104,7 @@ def naive(nodes, jobs):
     return binds
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(clusters())
 def test_same_as_placing_pod_by_pod(cluster):
     nodes, jobs = cluster
@@ -111,7 +112,7 @@ def test_same_as_placing_pod_by_pod(cluster):
     assert binds == naive(nodes, jobs)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(clusters())
 def test_no_node_has_too_much_and_no_gang_too_little(cluster):
     nodes, jobs = cluster
@@ -134,7 +135,7 @@ def test_no_node_has_too_much_and_no_gang_too_little(cluster):
         assert members[f"t/j{j}"] == 0 or members[f"t/j{j}"] >= minimum
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=examples(20), deadline=None, derandomize=True)
 @given(clusters())
 def test_deciding_twice_on_the_same_facts_gives_the_same(cluster):
     assert cycle(fill(*cluster), FULL)[1] == cycle(fill(*cluster), FULL)[1]

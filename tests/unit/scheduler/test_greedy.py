@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast_scheduler.placement.greedy import NEVER, greedy
+from tests.counts import examples
 
 
 def one_by_one(scores, room, count):
@@ -31,7 +32,7 @@ def clusters(draw):
     return scores, room, draw(st.integers(1, 40))
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=examples(400), deadline=None, derandomize=True)
 @given(clusters())
 def test_same_as_one_after_another(cluster):
     scores, room, count = cluster

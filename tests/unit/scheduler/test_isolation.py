@@ -14,6 +14,7 @@ from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import Ports
+from tests.counts import examples
 from tests.scenarios import objects
 
 CONFIGURATION = """
@@ -213,7 +214,7 @@ def offer(tell, body, kind):
         tell(None, msgspec.convert(body, kind, strict=False))
 
 
-@settings(deadline=None, max_examples=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(deadline=None, max_examples=examples(60), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(data=st.data())
 def test_nonsense_of_every_kind_never_keeps_a_good_job_from_its_place(data):
     cache = filled()

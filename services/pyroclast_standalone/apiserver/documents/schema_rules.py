@@ -74,9 +74,11 @@ class _Place:
     is_needed: bool
 
     def __init__(self, schema: Mapping[str, Json], *, is_root: bool = False) -> None:
-        own = type_of(schema, is_root=is_root)
-        self._read = reader_of(schema) or (lambda value: value)
-        self._rules = [_compile(rule, own) for rule in schema.get(_RULES) or ()]
+        self._rules: list[_Rule] = []
+        if rules := schema.get(_RULES):  # the types of all that is below take long, and most places have no rules
+            own = type_of(schema, is_root=is_root)
+            self._read = reader_of(schema) or (lambda value: value)
+            self._rules = [_compile(rule, own) for rule in rules]
         self._omits_value = schema.get("type") in {"object", "array"}
         self._fields = {
             name: place for name, inner in (schema.get("properties") or {}).items() if (place := _Place(inner)).is_needed

@@ -14,6 +14,7 @@ from pyroclast_scheduler.plugins.reservation.promise import earliest, expected_e
 from pyroclast_scheduler.plugins.reservation.settings import ALL, Settings
 from pyroclast_scheduler.plugins.reservation.state import Need, Nodes, covers, next_state
 from pyroclast_scheduler.session.configuration import BadConfiguration, parse
+from tests.counts import examples
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
 from tests.unit.scheduler.reserving import World, configured
@@ -190,7 +191,7 @@ def nodes_of(sizes, passing):
     return Nodes(names, rows, np.array(passing, dtype=np.bool_), whole, whole.copy(), np.zeros(len(sizes), dtype=np.bool_))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=8),
     st.integers(1, 40),

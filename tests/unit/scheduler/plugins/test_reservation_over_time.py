@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pyroclast.api import keys
 from pyroclast_scheduler.model.reservations import read, written
+from tests.counts import examples
 from tests.scenarios import objects
 from tests.unit.scheduler.reserving import World
 
@@ -38,7 +39,7 @@ EVENTS = st.lists(
     ),
     max_size=14,
 )
-SLOW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Course:

@@ -1,0 +1,32 @@
+"""What an API server logged of the requests it got."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """An audit log; `starts` are when its server was started and when it knew all roles, in seconds since 1970."""
+
+    log: Path
+    starts: list[tuple[float, float]]
+
+    def events(self, *stages: str) -> Iterator[dict[str, Any]]:
+        """All finished requests so far, in order; `stages` asks for others: a watch begins with "ResponseStarted"."""
+        with self.log.open() as lines:
+            for line in lines:
+                if line.rstrip().endswith("}") and (event := json.loads(line)).get("stage") in (stages or ("ResponseComplete",)):
+                    yield event
+
+    def was_ready(self, timestamp: str) -> bool:
+        """Whether the API server knew all roles at a time of an event; the real one serves a moment before it does."""
+        asked = datetime.fromisoformat(timestamp).timestamp()
+        return not any(started <= asked <= ready for started, ready in self.starts)
