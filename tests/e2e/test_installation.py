@@ -212,19 +212,21 @@ def _from_installation_to_the_end(it: Installed) -> None:
 
     names = (*PHASES, "pending")
     _jobs_of_each_phase(it)
-    phases, pods = it.phases(names), it.pods()
+    phases, pods = it.phases(names), it.pods(names)
     assert phases == {**PHASES, "pending": "Pending"}
 
     louder = [option for key in ("controller", "jobflow", "scheduler") for option in ("--set", f"custom.{key}_log_level=debug")]
     with _something_happens_meanwhile(it, "during-upgrade"):
         it.release("upgrade", *louder)
-    assert (it.phases(names), it.pods(names)) == (phases, pods), "an upgrade changes no Job and restarts no pod"
+    assert it.phases(names) == phases, "an upgrade changes no Job and restarts no pod"
+    assert it.pods(names) == pods, "an upgrade changes no Job and restarts no pod"
     it.run("kubectl", "create", "-f", "-", stdin=job("after-upgrade", "true", ""))
     it.await_phase("after-upgrade", "Completed")
 
     with _something_happens_meanwhile(it, "during-rollback"):
         it.helm("rollback", "pyroclast", "1", "--wait", "--timeout", "180s")
-    assert (it.phases(names), it.pods(names)) == (phases, pods), "nor does a rollback"
+    assert it.phases(names) == phases, "nor does a rollback"
+    assert it.pods(names) == pods, "nor does a rollback"
     it.run("kubectl", "create", "-f", "-", stdin=job("after-rollback", "true", ""))
     it.await_phase("after-rollback", "Completed")
 
