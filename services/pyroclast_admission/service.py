@@ -63,9 +63,11 @@ class AdmissionService:
     @classmethod
     async def serve(cls, settings: AdmissionSettings, service: Service) -> None:
         """Run the service until it is cancelled."""
-        await cls(settings, service, await service.client())._serve()
+        serving = asyncio.Event()
+        service.add_ready("webhooks", lambda: None if serving.is_set() else "webhooks are not served yet")
+        await cls(settings, service, await service.client())._serve(serving)
 
-    async def _serve(self) -> None:
+    async def _serve(self, serving: asyncio.Event) -> None:
         self._follow_configuration()
         await self._provide_certificates()
         has_pod_resources = await self._has_pod_resources()
@@ -79,6 +81,7 @@ class AdmissionService:
         self._service.spawn("overload", overload.run())
         await self._service.synced()
         await server.start(self._settings.listen_address, self._settings.port)
+        serving.set()
         log.info("webhooks.serving", port=server.port, paths=[webhook.path for webhook in self._webhooks])
         try:
             await self._service.forever()

@@ -137,7 +137,6 @@ FLOW_RETRY: Final = "flow.volcano.sh/retry"  # on a Job of a flow: how often it 
 # Pods and their owners: group and queue
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 SCHEDULING_GROUP_NAME: Final = "scheduling.volcano.sh/group-name"
-SCHEDULED_WITH: Final = "scheduling.volcano.sh/scheduled-with"  # on a pod: which pod of its gang has the event Scheduled
 GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 SCHEDULING_QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 QUEUE_ALLOCATION_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"  # also the name of a scheduling gate

@@ -70,12 +70,13 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something happened to an object; `type` is Normal or Warning."""
+    """Something happened to an object; `type` is Normal or Warning, `labels` are those of its first Event."""
 
     regarding: Reference
     type: str
     reason: str
     message: str
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +156,13 @@ class Correlator:
         return Key(regarding.namespace or "default", f"{regarding.name[:LONGEST_NAME]}.{self._last_stamp:x}")
 
     def _body(self, report: Report, written: _Written, message: str, stamp: str) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"namespace": written.key.namespace, "name": written.key.name}
+        if report.labels:
+            metadata["labels"] = dict(report.labels)
         return {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"namespace": written.key.namespace, "name": written.key.name},
+            "metadata": metadata,
             "involvedObject": report.regarding.to_wire(),
             "type": report.type,
             "reason": report.reason,

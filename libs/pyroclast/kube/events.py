@@ -41,10 +41,21 @@ class EventRecorder:
         self._backlog: dict[Key, Emission] = {}
         self._more = asyncio.Event()
 
-    def event(self, regarding: Mapping[str, Any] | Reference, type_: str, reason: str, message: str) -> None:
-        """Record that something happened to an object; `type_` is Normal or Warning. Never blocks, never raises."""
+    def event(
+        self,
+        regarding: Mapping[str, Any] | Reference,
+        type_: str,
+        reason: str,
+        message: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Record that something happened to an object; `type_` is Normal or Warning. Never blocks, never raises.
+
+        By `labels` it is found by those who do not know the object, such as by the group that it is of.
+        """
         reference = regarding if isinstance(regarding, Reference) else Reference.to(regarding)
-        emission = self._correlator.take(Report(reference, type_, reason, message), self._now())
+        emission = self._correlator.take(Report(reference, type_, reason, message, labels or {}), self._now())
         if emission is None:
             return
         if emission.key not in self._backlog and len(self._backlog) >= LONGEST_BACKLOG:

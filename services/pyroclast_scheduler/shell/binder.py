@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from pyroclast.api import records
-from pyroclast.api.keys import SCHEDULED_WITH
+from pyroclast.api.keys import GROUP_NAME
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client, PatchKind
@@ -22,7 +22,7 @@ from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFoun
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.session.outcome import Await, Binds, Commit, Preparation, Write
+from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
 from pyroclast_scheduler.shell.breath import Breath
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.subjects import JobSeries
@@ -36,6 +36,7 @@ LONGEST_BACKLOG: Final = 5000  # pods; above it no new session starts until some
 _FIRST_RETRY: Final = 0.1  # seconds until a refused pod may be placed again …
 _LONGEST_RETRY: Final = 5.0  # … doubling up to this, so that a gang is complete again within 10 s
 _BIND_SECONDS: Final = 30.0
+_LONGEST_LABEL: Final = 63  # characters of a label's value
 _LOOK_SECONDS: Final = 20.0  # how often a bind that waits looks up although nothing seems to change
 
 
@@ -56,12 +57,10 @@ class _Bind:
         return [wait for each in self.preparations for wait in each.awaits]
 
 
-def _companion(binds: Binds, first: TaskFacts | None) -> Preparation:
-    """What the other pods of a placement carry: where the one event stands. It goes with their bindings and so costs no write."""
-    group = binds.job.rpartition("/")[2]
-    told = f"event Scheduled of pod {first.name}" if first is not None else "an event Scheduled"
-    text = f"{told} stands for the {len(binds.placed)} pods of PodGroup {group} that were placed together"
-    return Preparation(annotations={SCHEDULED_WITH: text})
+def _group_label(task: TaskFacts) -> dict[str, str]:
+    """The label by which all pods of a placement lead to its one event: each has an annotation of this key."""
+    group = task.job.rpartition("/")[2]
+    return {GROUP_NAME: group} if 0 < len(group) <= _LONGEST_LABEL else {}
 
 
 class _Hopeless(Exception):
@@ -108,15 +107,15 @@ class Binder:
             if problem is not None:
                 log.info("job.placement_outdated", job=binds.job, reason=problem)
                 continue
-            companion = _companion(binds, tasks[0])
             for i, (task, (_, node)) in enumerate(zip(tasks, binds.placed, strict=True)):
                 await breath.pause()
                 if task is not None:
                     for write in (write for each in binds.preparations.get(task.uid, ()) for write in each.writes):
                         if write.record is not None:
                             self._cache.objects.promise(write.record, str(write.key), write.patch)
-                    preparations = (*binds.preparations.get(task.uid, ()), *([companion] if i else ()))
-                    self._queue.put_nowait(_Bind(task, node, is_told=i == 0, preparations=preparations, session=self.session))
+                    self._queue.put_nowait(
+                        _Bind(task, node, is_told=i == 0, preparations=binds.preparations.get(task.uid, ()), session=self.session)
+                    )
                     self._metrics.task.labels("Assumed").observe(max(0.0, now - task.created) * 1000)
             self._placed(binds.job, len(binds.placed), now)
         if self._queue.qsize() >= LONGEST_BACKLOG:
@@ -250,7 +249,7 @@ class Binder:
         log.debug("pod.bound", pod=task.key, node=bind.node)
         if bind.is_told:
             message = f"Successfully assigned {task.key} to {bind.node}"
-            self._recorder.event(Reference.of(task.pod, PODS), "Normal", "Scheduled", message)
+            self._recorder.event(Reference.of(task.pod, PODS), "Normal", "Scheduled", message, labels=_group_label(task))
         return True
 
     async def _patch(self, write: Write, patch: Mapping[str, Any]) -> None:

@@ -19,4 +19,3 @@ def test_the_tests_are_there():
     assert len(named) > 12
     for file, test in named:
         assert f"def {test}(" in (ROOT / "tests" / "e2e" / file).read_text(), f"{file}::{test}"
-
