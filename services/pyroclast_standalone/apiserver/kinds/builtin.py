@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.builtins import Builtin
 from pyroclast_standalone.apiserver.documents import schema
 from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names, check_metadata, check_metadata_update
 from pyroclast_standalone.apiserver.documents.structural import Verdict
+from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.apiserver.documents.typed import codec_of
 
-from .rules import CREATED_AT, NAME, Rules
+from .printed import printed
+from .rules import Cells, Rules
 from .strategy import Strategy, Subresource
 
 __all__ = ["BuiltinStrategy"]
@@ -41,7 +44,6 @@ class BuiltinStrategy(Strategy):
             Subresource(each.name, each.kind, each.verbs, each.group, each.version) for each in resource.subresources
         )
         self.fields = rules.fields
-        self.columns = rules.columns or (NAME, CREATED_AT)
         self.has_generation = rules.generation
         self.has_status = any(each.name == "status" for each in resource.subresources)
         self.needs_version = rules.needs_version
@@ -51,6 +53,16 @@ class BuiltinStrategy(Strategy):
         self._names_finalizers = self.group not in _ANY_FINALIZER and self.kind != "Event"
         self._schema: schema.Node | None = None
         self._codec = codec_of(schema.definition_name(self.group, self.version, self.kind))
+
+    @cached_property
+    def _printer(self) -> tuple[Sequence[Column], Cells]:
+        columns, cells = printed(self.group, self.kind)
+        return columns, self.rules.cells or cells
+
+    @property
+    def columns(self) -> Sequence[Column]:  # type: ignore[override]
+        """Of tables."""
+        return self._printer[0]
 
     @property
     def schema(self) -> schema.Node:
@@ -142,7 +154,7 @@ class BuiltinStrategy(Strategy):
 
     def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
         """One cell per column."""
-        return self.rules.cells(document, now)
+        return self._printer[1](document, now)
 
     def conditions(self, document: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Conditions of the table row."""

@@ -8,15 +8,12 @@ from typing import Any, Final
 from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required
 from pyroclast_standalone.apiserver.documents.selectors import read_field
-from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.times import human_duration, parse_time, since
 
 from .checks import named
 from .rules import Rules
 
 __all__ = ["EVENT"]
-
-_CORE: Final = "io.k8s.api.core.v1."
 
 
 def _check_place(document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
@@ -78,19 +75,6 @@ def _event_source(document: Mapping[str, Any]) -> str:
     return (document.get("source") or {}).get("component") or document.get("reportingComponent") or ""
 
 
-_EVENT_COLUMNS: Final = (
-    Column("Last Seen", doc=f"{_CORE}Event.lastTimestamp"),
-    Column("Type", doc=f"{_CORE}Event.type"),
-    Column("Reason", doc=f"{_CORE}Event.reason"),
-    Column("Object", doc=f"{_CORE}Event.involvedObject"),
-    Column("Subobject", priority=1, doc=f"{_CORE}ObjectReference.fieldPath"),
-    Column("Source", priority=1, doc=f"{_CORE}Event.source"),
-    Column("Message", doc=f"{_CORE}Event.message"),
-    Column("First Seen", priority=1, doc=f"{_CORE}Event.firstTimestamp"),
-    Column("Count", priority=1, doc=f"{_CORE}Event.count"),
-    Column("Name", priority=1, format="name", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.name"),
-)
-
 EVENT: Final = Rules(
     check=_check_event,
     check_update=lambda new, _old: _check_event(new),
@@ -104,6 +88,5 @@ EVENT: Final = Rules(
         "source": _event_source,
         "type": read_field("type"),
     },
-    columns=_EVENT_COLUMNS,
     cells=_event_cells,
 )

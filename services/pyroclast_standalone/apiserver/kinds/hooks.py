@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, invalid, required, unsupported
-from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .checks import named, optional_choice
 from .hook_checks import check_client, check_conditions, check_rule, check_selectors
-from .rules import AGE, NAME, Rules, age_of
+from .rules import Rules
 
 __all__ = ["MUTATING_WEBHOOKS", "VALIDATING_WEBHOOKS"]
 
@@ -86,18 +85,12 @@ def _check_webhooks(document: dict[str, Any]) -> list[FieldError]:
     return errors
 
 
-def _webhook_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], len(document.get("webhooks") or ()), age_of(document, now)]
-
-
 def _webhooks(*, mutates: bool) -> Rules:
     return Rules(
         default=_default_webhooks(mutates=mutates),
         check=_check_webhooks,
         check_update=lambda new, _old: _check_webhooks(new),
         generation=True,
-        columns=(NAME, Column("Webhooks", type="integer", description="How many webhooks it registers."), AGE),
-        cells=_webhook_cells,
     )
 
 

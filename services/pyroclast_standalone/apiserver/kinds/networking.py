@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from pyroclast.rules.podspecs.labels import check_label_selector
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, unsupported
-from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .checks import optional_choice
-from .rules import AGE, NAME, Rules, age_of, selector_text
+from .rules import Rules
 
 __all__ = ["NETWORK_POLICY"]
 
@@ -68,15 +67,9 @@ def _check_policy(document: dict[str, Any]) -> list[FieldError]:
     return [*errors, *(unsupported(f"spec.policyTypes[{index}]", kind, _TYPES) for index, kind in kinds if kind not in _TYPES)]
 
 
-def _policy_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], selector_text(document["spec"].get("podSelector")), age_of(document, now)]
-
-
 NETWORK_POLICY: Final = Rules(
     default=_default_policy,
     check=_check_policy,
     check_update=lambda new, _old: _check_policy(new),
     generation=True,
-    columns=(NAME, Column("Pod-Selector", doc="io.k8s.api.networking.v1.NetworkPolicySpec.podSelector"), AGE),
-    cells=_policy_cells,
 )

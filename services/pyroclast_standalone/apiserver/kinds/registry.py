@@ -1,4 +1,4 @@
-"""The built-in kinds that have rules of their own; any other is stored by its schema and shown with its age."""
+"""The built-in kinds that have rules of their own; any other is stored by its schema."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from . import (
 )
 from .builtin import BuiltinStrategy
 from .custom import CustomStrategy
-from .rules import STORED, Rules
+from .rules import Rules
 from .strategy import Strategy
 
 __all__ = ["builtin_strategies", "custom_strategy", "strategy_of"]
@@ -32,7 +32,7 @@ __all__ = ["builtin_strategies", "custom_strategy", "strategy_of"]
 _NO_ENDPOINTS: Final = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("", "ConfigMap"): core_config.CONFIG_MAP,
-    ("", "Endpoints"): Rules(deprecation=_NO_ENDPOINTS, **STORED),
+    ("", "Endpoints"): Rules(deprecation=_NO_ENDPOINTS),
     ("", "Event"): core_events.EVENT,
     ("", "LimitRange"): core_config.LIMIT_RANGE,
     ("", "Namespace"): core_cluster.NAMESPACE,
@@ -58,7 +58,6 @@ _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("batch", "CronJob"): workloads.CRON_JOB,
     ("batch", "Job"): workloads.JOB,
     ("coordination.k8s.io", "Lease"): scheduling.LEASE,
-    ("events.k8s.io", "Event"): Rules(**STORED),
     ("networking.k8s.io", "Ingress"): workloads.INGRESS,
     ("networking.k8s.io", "NetworkPolicy"): networking.NETWORK_POLICY,
     ("policy", "PodDisruptionBudget"): workloads.BUDGET,
@@ -69,7 +68,7 @@ _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("scheduling.k8s.io", "PriorityClass"): scheduling.PRIORITY_CLASS,
     ("storage.k8s.io", "StorageClass"): storage.STORAGE_CLASS,
 }
-_STORED: Final = Rules(generation=True, **STORED)
+_STORED: Final = Rules(generation=True)
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from .pod_defaults import default_template
-from .rules import STORED, Default, Rules
+from .rules import Default, Rules
 
 __all__ = [
     "AUTOSCALER",
@@ -64,11 +64,11 @@ def _default_job(document: dict[str, Any]) -> None:
 
 
 def _workload(kinds: str, default: Default) -> Rules:
-    return Rules(default=default, warnings=_told(kinds, _NO_PODS), generation=True, **STORED)
+    return Rules(default=default, warnings=_told(kinds, _NO_PODS), generation=True)
 
 
 def _stored(kinds: str, why: str) -> Rules:
-    return Rules(warnings=_told(kinds, why), generation=True, **STORED)
+    return Rules(warnings=_told(kinds, why), generation=True)
 
 
 DEPLOYMENT: Final = _workload("Deployments", _default_deployment)
