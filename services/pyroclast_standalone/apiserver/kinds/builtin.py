@@ -13,6 +13,7 @@ from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.apiserver.documents.typed import codec_of
 
+from .defaults import fill_in
 from .printed import printed
 from .rules import Cells, Rules
 from .strategy import Strategy, Subresource
@@ -84,11 +85,12 @@ class BuiltinStrategy(Strategy):
         problems = self._codec.decode(document, untouched)
         if forgets_owners:
             document["metadata"]["managedFields"] = []
-        self.rules.default(document)
+        self.default(document)
         return problems
 
     def default(self, document: dict[str, Any]) -> None:
         """Fills in defaults, in place."""
+        fill_in(document, self.group, self.kind)
         self.rules.default(document)
 
     def prepare_create(self, document: dict[str, Any]) -> None:

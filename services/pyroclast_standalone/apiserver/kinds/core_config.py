@@ -60,7 +60,6 @@ CONFIG_MAP: Final = Rules(
 
 
 def _default_secret(document: dict[str, Any]) -> None:
-    document.setdefault("type", "Opaque")
     texts = document.pop("stringData", None)
     if texts:
         data = document.get("data") or {}

@@ -1,4 +1,4 @@
-"""Events, in the form of the core group."""
+"""Events, mostly in the form of the core group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ from pyroclast_standalone.times import human_duration, parse_time, since
 from .checks import named
 from .rules import Rules
 
-__all__ = ["EVENT"]
+__all__ = ["EVENT", "REGARDING_EVENT", "RENAMED"]
+
+RENAMED: Final = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "reportingComponent": "reportingController",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+}
+"""Fields of core events, and their names in events of the other group."""
 
 
 def _check_place(document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
@@ -64,7 +75,7 @@ def _event_cells(document: Mapping[str, Any], now: float) -> list[Any]:
         f"{kind}/{involved['name']}" if involved.get("name") else kind,
         involved.get("fieldPath", ""),
         _source(document),
-        document.get("message", "").strip(),
+        (document.get("message") or "").strip(),
         first,
         count,
         document["metadata"]["name"],
@@ -89,4 +100,7 @@ EVENT: Final = Rules(
         "type": read_field("type"),
     },
     cells=_event_cells,
+)
+REGARDING_EVENT: Final = Rules(
+    cells=lambda document, now: _event_cells({**document, **{core: document.get(name) for core, name in RENAMED.items()}}, now)
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from pyroclast.rules import names
@@ -12,24 +11,7 @@ from .checks import named, optional_choice
 from .hook_checks import check_client, check_conditions, check_rule, check_selectors
 from .rules import Rules
 
-__all__ = ["MUTATING_WEBHOOKS", "VALIDATING_WEBHOOKS"]
-
-
-def _default_webhooks(*, mutates: bool) -> Callable[[dict[str, Any]], None]:
-    def default(document: dict[str, Any]) -> None:
-        for hook in document.get("webhooks") or ():
-            for field, value in (("matchPolicy", "Equivalent"), ("namespaceSelector", {}), ("objectSelector", {})):
-                hook.setdefault(field, value)
-            for rule in hook.get("rules") or ():
-                rule.setdefault("scope", "*")
-            hook.setdefault("failurePolicy", "Fail")
-            hook.setdefault("timeoutSeconds", 10)
-            if mutates:
-                hook.setdefault("reinvocationPolicy", "Never")
-            if service := hook["clientConfig"].get("service"):
-                service.setdefault("port", 443)
-
-    return default
+__all__ = ["WEBHOOKS"]
 
 
 def _check_name(name: str, path: str) -> list[FieldError]:
@@ -85,14 +67,5 @@ def _check_webhooks(document: dict[str, Any]) -> list[FieldError]:
     return errors
 
 
-def _webhooks(*, mutates: bool) -> Rules:
-    return Rules(
-        default=_default_webhooks(mutates=mutates),
-        check=_check_webhooks,
-        check_update=lambda new, _old: _check_webhooks(new),
-        generation=True,
-    )
-
-
-MUTATING_WEBHOOKS: Final = _webhooks(mutates=True)
-VALIDATING_WEBHOOKS: Final = _webhooks(mutates=False)
+WEBHOOKS: Final = Rules(check=_check_webhooks, check_update=lambda new, _old: _check_webhooks(new), generation=True)
+"""Of mutating and of validating webhooks."""

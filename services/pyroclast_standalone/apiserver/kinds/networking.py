@@ -20,10 +20,6 @@ _TYPES: Final = ("Egress", "Ingress")
 
 def _default_policy(document: dict[str, Any]) -> None:
     spec = document["spec"]
-    for direction in ("ingress", "egress"):
-        for rule in spec.get(direction) or ():
-            for port in rule.get("ports") or ():
-                port.setdefault("protocol", "TCP")
     if not spec.get("policyTypes"):
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 

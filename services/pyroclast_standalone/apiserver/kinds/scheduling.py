@@ -33,7 +33,6 @@ def _update_priority_class(new: dict[str, Any], old: dict[str, Any]) -> list[Fie
 
 
 PRIORITY_CLASS: Final = Rules(
-    default=lambda document: document.setdefault("preemptionPolicy", "PreemptLowerPriority"),
     check=_check_priority_class,
     check_update=_update_priority_class,
     generation=True,

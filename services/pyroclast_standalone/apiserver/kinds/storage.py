@@ -68,15 +68,6 @@ PERSISTENT_VOLUME_CLAIM: Final = Rules(
 )
 
 
-def _default_volume(document: dict[str, Any]) -> None:
-    spec = document["spec"]
-    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
-    spec.setdefault("volumeMode", "Filesystem")
-    if "hostPath" in spec:
-        spec["hostPath"].setdefault("type", "")
-    document["status"].setdefault("phase", "Pending")
-
-
 def _prepare_volume(document: dict[str, Any]) -> None:
     document["status"] = {"phase": "Pending", "lastPhaseTransitionTime": document["metadata"].get("creationTimestamp")}
     _protect(document, VOLUME_PROTECTION)
@@ -91,18 +82,10 @@ def _check_volume(document: dict[str, Any]) -> list[FieldError]:
 
 
 PERSISTENT_VOLUME: Final = Rules(
-    default=_default_volume,
     check=_check_volume,
     check_update=lambda new, _old: _check_volume(new),
     prepare=_prepare_volume,
 )
 
 
-def _default_class(document: dict[str, Any]) -> None:
-    document.setdefault("reclaimPolicy", "Delete")
-    document.setdefault("volumeBindingMode", "Immediate")
-
-
-STORAGE_CLASS: Final = Rules(
-    default=_default_class,
-)
+STORAGE_CLASS: Final = Rules()
