@@ -14,8 +14,8 @@ from .rules import Rules
 
 __all__ = ["NETWORK_POLICY"]
 
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_TYPES: Final = ("Egress", "Ingress")
+_PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+_TYPES: Final = ("Ingress", "Egress")
 
 
 def _default_policy(document: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ An entry of `data/columns.yaml` says what a column is (name, type, format, prior
 whose description it is), and of its cells, unless the rules of the kind make them:
 
 * `at`: the JSONPath of what is shown, `as`: how: `value` (the first that is found), `text`, `flag`, `count`, `list`, `few`,
-  `subjects`, `accounts`, `selector`, `since`, `span`, `modes`, `endpoints`, `owner`; `else`: what stands for nothing;
+  `subjects`, `accounts`, `selector`, `since`, `seconds`, `span`, `modes`, `endpoints`, `owner`; `else`: what stands for nothing;
 * or `text`: templates with paths in braces, of which the first counts whose paths all lead somewhere: `{.spec.replicas|0}` has a
   value to fall back on, `{.metadata.deletionTimestamp?}` shows nothing itself.
 """
@@ -71,6 +71,7 @@ _SHOWN: Final[Mapping[str, Callable[[list[Any], float], Any]]] = {
     "accounts": lambda found, _: ", ".join(f"{each.get('namespace', '')}/{each.get('name', '')}" for each in found),
     "selector": lambda found, _: selector_text(found[0]),
     "since": lambda found, now: since(found[0], now),
+    "seconds": lambda found, _: human_duration(found[0]),
     "span": _span,
     "modes": lambda found, _: ",".join(short for mode, short in _SHORT_MODES.items() if mode in found),
     "endpoints": lambda found, _: _few(_addresses(found)),
