@@ -13,6 +13,7 @@ from pyroclast.rules.podspecs.requirements import amount_problems
 from pyroclast_standalone.apiserver.documents.errors import (
     ErrorType,
     FieldError,
+    forbidden,
     invalid,
     required,
     unsupported,
@@ -69,8 +70,21 @@ def _check_node(document: dict[str, Any]) -> list[FieldError]:
     return [*_check_taints(spec.get("taints") or [], "metadata.taints"), *_check_resources(status)]
 
 
-def _check_node_change(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
+def _check_node_status(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
     return _check_node(new)
+
+
+def _check_node_change(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    spec, before = new["spec"], old["spec"]
+    return [
+        *_check_taints(spec.get("taints") or [], "metadata.taints"),  # which the real server does twice
+        *_check_node(new),
+        *(
+            forbidden(f"spec.{shown}", f'node updates may not change {field} except from "" to valid')
+            for field, shown in (("podCIDR", "podCIDRs"), ("providerID", "providerID"))
+            if before.get(field) and spec.get(field) != before[field]
+        ),
+    ]
 
 
 def _addresses(status: Mapping[str, Any], kind: str) -> str:
@@ -117,7 +131,7 @@ NODE: Final = Rules(
     default=_default_node,
     check=_check_node,
     check_update=_check_node_change,
-    check_status=_check_node_change,
+    check_status=_check_node_status,
     keeps_status=True,
     fields={"spec.unschedulable": _unschedulable},
     cells=_node_cells,

@@ -11,7 +11,7 @@ from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, too_long
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 
-from .quota_checks import check_limit_range, check_quota
+from .quota_checks import check_limit_range, check_quota, check_quota_update
 from .rules import Rules, age_of
 
 __all__ = ["CONFIG_MAP", "LIMIT_RANGE", "RESOURCE_QUOTA", "SECRET", "SERVICE_ACCOUNT"]
@@ -115,7 +115,7 @@ def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 RESOURCE_QUOTA: Final = Rules(
     check=check_quota,
-    check_update=lambda new, _old: check_quota(new),
+    check_update=check_quota_update,
     deletes_to_object=True,
     cells=_quota_cells,
 )

@@ -14,7 +14,7 @@ from pyroclast.rules.podspecs import SERVER
 from pyroclast.rules.podspecs.labels import check_label_selector
 from pyroclast.rules.podspecs.spec import check_pod_spec
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, unsupported
-from pyroclast_standalone.apiserver.documents.selectors import FieldReaders, from_label_selector
+from pyroclast_standalone.apiserver.documents.selectors import from_label_selector
 
 from .checks import immutable
 from .rules import Check, Default, Rules, UpdateCheck
@@ -101,15 +101,15 @@ def _default_job(document: dict[str, Any]) -> None:
 
 def _select_pods_of_job(document: dict[str, Any]) -> None:
     """Give the pods of a job the labels that its selector asks for."""
-    spec, metadata = document["spec"], document["metadata"]
+    spec, metadata, uid = document["spec"], document["metadata"], document["metadata"].get("uid", "")
     if spec.get("manualSelector"):
         return
     labels = spec["template"]["metadata"].setdefault("labels", {})
     if not metadata.get("labels") or metadata["labels"] == labels:
         metadata["labels"] = labels  # labels taken over from the template follow it
-    for key, value in (("job-name", metadata["name"]), ("controller-uid", metadata["uid"])):
+    for key, value in (("job-name", metadata.get("name", "")), ("controller-uid", uid)):
         _fill(labels, **{key: value, f"batch.kubernetes.io/{key}": value})
-    spec.setdefault("selector", {}).setdefault("matchLabels", {})["batch.kubernetes.io/controller-uid"] = metadata["uid"]
+    spec.setdefault("selector", {}).setdefault("matchLabels", {})["batch.kubernetes.io/controller-uid"] = uid
 
 
 def _check_pods(template: Mapping[str, Any], path: str, policies: tuple[str, ...]) -> list[FieldError]:
@@ -178,10 +178,6 @@ def _update_stateful_set(new: dict[str, Any], old: dict[str, Any]) -> list[Field
     return errors
 
 
-def _replicas(document: Mapping[str, Any]) -> str:
-    return str((document.get("status") or {}).get("replicas", 0))
-
-
 def _workload(kinds: str, check: Check, update: UpdateCheck, **more: Any) -> Rules:  # noqa: ANN401  # of Rules
     return Rules(check=check, check_update=update, warnings=_told(kinds, _NO_PODS), generation=True, **more)
 
@@ -195,11 +191,10 @@ def _set(kinds: str, word: str, **more: Any) -> Rules:  # noqa: ANN401  # of Rul
     return _workload(kinds, check, _fixed(check, "selector"), **more)
 
 
-_COUNTED: Final[FieldReaders] = {"status.replicas": _replicas}
 _NO_REPLICAS: Final[Default] = lambda document: document.update(status={"replicas": 0})  # noqa: E731  # a rule as a value
 
 DEPLOYMENT: Final = _set("Deployments", "deployment", default=_default_deployment)
-REPLICA_SET: Final = _set("ReplicaSets", "deployment", prepare=_NO_REPLICAS, fields=_COUNTED)
+REPLICA_SET: Final = _set("ReplicaSets", "deployment", prepare=_NO_REPLICAS)
 DAEMON_SET: Final = _set("DaemonSets", "daemonset", default=_default_daemon_set, prepare_update=_count_templates)
 STATEFUL_SET: Final = _workload(
     "StatefulSets", _check_set("statefulset"), _update_stateful_set, default=_default_stateful_set, name=names.dns_label
@@ -219,7 +214,7 @@ REPLICATION_CONTROLLER: Final = _workload(
     _fixed(_check_controller),
     default=_default_replication_controller,
     prepare=_NO_REPLICAS,
-    fields=_COUNTED,
+    fields={"status.replicas": lambda document: str((document.get("status") or {}).get("replicas", 0))},
 )
 AUTOSCALER: Final = _stored("HorizontalPodAutoscalers", "nothing will be scaled by this one", generation=False)
 INGRESS: Final = _stored("Ingresses", "no traffic will come in by this one")
