@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -190,9 +190,14 @@ class Structural:
         """Fills in defaults, in place; nulls of fields that may not be null give way to them, applied ones stay."""
         (self._default_applied if is_applied else self._default)(document)
 
-    def validate(self, document: Object, old: Object | None = None, *, subresource: str = "") -> Verdict:
-        """All violations of the schema, of list types and of CEL rules; with `old`, unchanged values may stay as they are."""
-        verdict = Verdict()
+    def validate(
+        self, document: Object, old: Object | None = None, *, subresource: str = "", found: Sequence[FieldError] = ()
+    ) -> Verdict:
+        """All violations of the schema, of list types and of CEL rules, after those that were `found` before.
+
+        With `old`, unchanged values may stay as they are.
+        """
+        verdict = Verdict([*found])
         if subresource == "status":
             self._check_status(document, old, verdict)
         else:

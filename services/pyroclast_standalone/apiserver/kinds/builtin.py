@@ -16,7 +16,7 @@ from pyroclast_standalone.apiserver.documents.typed import codec_of
 from .defaults import fill_in
 from .printed import printed
 from .rules import Cells, Rules
-from .strategy import Strategy, Subresource
+from .strategy import Strategy
 
 __all__ = ["BuiltinStrategy"]
 
@@ -41,9 +41,7 @@ class BuiltinStrategy(Strategy):
         self.singular = resource.singular
         self.short_names, self.categories = resource.short_names, resource.categories
         self.verbs = resource.verbs
-        self.subresources = tuple(
-            Subresource(each.name, each.kind, each.verbs, each.group, each.version) for each in resource.subresources
-        )
+        self.subresources = resource.subresources
         self.fields = rules.fields
         self.has_generation = rules.generation
         self.has_status = any(each.name == "status" for each in resource.subresources)
