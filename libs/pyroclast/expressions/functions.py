@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from pyroclast.resources import quantity
 from pyroclast.resources.patterns import BadPattern, Pattern, compile_pattern
@@ -164,6 +165,23 @@ def _quantity(text: str) -> quantity.Quantity:
         raise EvaluationError(str(error)) from None
 
 
+def _is_quantity(text: str) -> bool:
+    try:
+        quantity.parse(text)
+    except quantity.QuantityError:
+        return False
+    return True
+
+
+def _is_url(text: str) -> bool:
+    """Whether it is an absolute URI, or an absolute path."""
+    try:
+        parts = urlsplit(text)
+        return text.startswith("/") or (bool(parts.scheme) and parts.port != 0 and " " not in parts.netloc)
+    except ValueError:  # brackets or a port that are none
+        return False
+
+
 def _substring(text: str, start: int, end: int | None = None) -> str:
     stop = len(text) if end is None else end
     if not 0 <= start <= stop <= len(text):
@@ -217,6 +235,8 @@ FUNCTIONS: Final = _table(
     ("timestamp", "string", TIMESTAMP, Timestamp.parse),
     ("duration", "string", DURATION, Duration.parse),
     ("quantity", "string", QUANTITY, _quantity),
+    ("isQuantity", "string", BOOL, _is_quantity),
+    ("isURL", "string", BOOL, _is_url),
 )
 METHODS: Final = _table(
     ("size", "string|list|map", INT, len),
