@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from itertools import product
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from pyroclast.resources import quantity
 from pyroclast.resources.patterns import compile_pattern
@@ -87,6 +88,23 @@ def _double(value: Value) -> float:
     return float(value)
 
 
+def _is_quantity(text: str) -> bool:
+    try:
+        quantity.parse(text)
+    except quantity.QuantityError:
+        return False
+    return True
+
+
+def _is_url(text: str) -> bool:
+    """Whether it is an absolute URI, or an absolute path."""
+    try:
+        parts = urlsplit(text)
+        return text.startswith("/") or (bool(parts.scheme) and parts.port != 0 and " " not in parts.netloc)
+    except ValueError:  # brackets or a port that are none
+        return False
+
+
 def _substring(text: str, start: int, end: int | None = None) -> str:
     stop = len(text) if end is None else end
     if not 0 <= start <= stop <= len(text):
@@ -160,6 +178,8 @@ TABLE: Final = _table(
     ("timestamp", "string", TIMESTAMP, Timestamp.parse),
     ("duration", "string", DURATION, Duration.parse),
     ("quantity", "string", QUANTITY, quantity.parse),
+    ("isQuantity", "string", BOOL, _is_quantity),
+    ("isURL", "string", BOOL, _is_url),
     (".size", "string|list|map", INT, len),
     (".contains", "string string", BOOL, operator.contains),
     (".startsWith", "string string", BOOL, str.startswith),

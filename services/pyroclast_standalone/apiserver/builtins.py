@@ -1,12 +1,16 @@
 """The built-in resources that are served: names, scope, verbs, subresources, in the order of the groups' preference.
 
-A table and nothing else; what the kinds do differently is in `kinds`.
+The table is in `data/builtins.yaml`; what the kinds do differently is in `kinds`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from typing import Final
+
+import yaml
 
 __all__ = ["ALL_VERBS", "BUILTINS", "Builtin", "Subresource"]
 
@@ -51,13 +55,13 @@ class Builtin:
 _SCALE: Final = Subresource("scale", "Scale", group="autoscaling", version="v1")
 
 
-def _of(group: str, *entries: tuple[str, str, str]) -> tuple[Builtin, ...]:
-    """Entries: `plural[/short,short]`, kind, and words: `cluster`, `all`, `create` and names of subresources."""
+def _of(group: str, entries: Iterable[Mapping[str, str]]) -> list[Builtin]:
+    """Entries: `plural[/short,short]`, and kind and words of the table."""
     group_name, _, version = group.rpartition("/")
     found = []
-    for names, kind, text in entries:
+    for names, text in (pair for entry in entries for pair in entry.items()):
         plural, _, short = names.partition("/")
-        words = text.split()
+        kind, *words = text.split()
         subresources = []
         for word in words:
             if word == "status":
@@ -80,7 +84,7 @@ def _of(group: str, *entries: tuple[str, str, str]) -> tuple[Builtin, ...]:
                 storage="events" if plural == "events" else "",
             )
         )
-    return tuple(found)
+    return found
 
 
 _SUBRESOURCES: Final = {
@@ -97,94 +101,5 @@ _SUBRESOURCES: Final = {
     "token": Subresource("token", "TokenRequest", _CREATE, "authentication.k8s.io", "v1"),
 }
 
-BUILTINS: Final[tuple[Builtin, ...]] = (
-    *_of(
-        "/v1",
-        ("bindings", "Binding", "create"),
-        ("configmaps/cm", "ConfigMap", ""),
-        ("endpoints/ep", "Endpoints", ""),
-        ("events/ev", "Event", ""),
-        ("limitranges/limits", "LimitRange", ""),
-        ("namespaces/ns", "Namespace", "cluster status finalize"),
-        ("nodes/no", "Node", "cluster status"),
-        ("persistentvolumeclaims/pvc", "PersistentVolumeClaim", "status"),
-        ("persistentvolumes/pv", "PersistentVolume", "cluster status"),
-        ("pods/po", "Pod", "all status attach binding ephemeralcontainers eviction exec log portforward resize"),
-        ("podtemplates", "PodTemplate", ""),
-        ("replicationcontrollers/rc", "ReplicationController", "all status scale"),
-        ("resourcequotas/quota", "ResourceQuota", "status"),
-        ("secrets", "Secret", ""),
-        ("serviceaccounts/sa", "ServiceAccount", "token"),
-        ("services/svc", "Service", "all status"),
-    ),
-    *_of(
-        "apps/v1",
-        ("controllerrevisions", "ControllerRevision", ""),
-        ("daemonsets/ds", "DaemonSet", "all status"),
-        ("deployments/deploy", "Deployment", "all status scale"),
-        ("replicasets/rs", "ReplicaSet", "all status scale"),
-        ("statefulsets/sts", "StatefulSet", "all status scale"),
-    ),
-    *_of("events.k8s.io/v1", ("events/ev", "Event", "")),
-    *_of(
-        "authentication.k8s.io/v1",
-        ("selfsubjectreviews", "SelfSubjectReview", "cluster create"),
-        ("tokenreviews", "TokenReview", "cluster create"),
-    ),
-    *_of(
-        "authorization.k8s.io/v1",
-        ("localsubjectaccessreviews", "LocalSubjectAccessReview", "create"),
-        ("selfsubjectaccessreviews", "SelfSubjectAccessReview", "cluster create"),
-        ("selfsubjectrulesreviews", "SelfSubjectRulesReview", "cluster create"),
-        ("subjectaccessreviews", "SubjectAccessReview", "cluster create"),
-    ),
-    *_of("autoscaling/v2", ("horizontalpodautoscalers/hpa", "HorizontalPodAutoscaler", "all status")),
-    *_of("batch/v1", ("cronjobs/cj", "CronJob", "all status"), ("jobs", "Job", "all status")),
-    *_of("certificates.k8s.io/v1", ("certificatesigningrequests/csr", "CertificateSigningRequest", "cluster status approval")),
-    *_of(
-        "networking.k8s.io/v1",
-        ("ingressclasses", "IngressClass", "cluster"),
-        ("ingresses/ing", "Ingress", "status"),
-        ("networkpolicies/netpol", "NetworkPolicy", ""),
-    ),
-    *_of("policy/v1", ("poddisruptionbudgets/pdb", "PodDisruptionBudget", "status")),
-    *_of(
-        "rbac.authorization.k8s.io/v1",
-        ("clusterrolebindings", "ClusterRoleBinding", "cluster"),
-        ("clusterroles", "ClusterRole", "cluster"),
-        ("rolebindings", "RoleBinding", ""),
-        ("roles", "Role", ""),
-    ),
-    *_of(
-        "storage.k8s.io/v1",
-        ("csidrivers", "CSIDriver", "cluster"),
-        ("csinodes", "CSINode", "cluster"),
-        ("csistoragecapacities", "CSIStorageCapacity", ""),
-        ("storageclasses/sc", "StorageClass", "cluster"),
-        ("volumeattachments", "VolumeAttachment", "cluster status"),
-    ),
-    *_of(
-        "admissionregistration.k8s.io/v1",
-        ("mutatingadmissionpolicies", "MutatingAdmissionPolicy", "cluster api-extensions"),
-        ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "cluster api-extensions"),
-        ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "cluster api-extensions"),
-        ("validatingadmissionpolicies", "ValidatingAdmissionPolicy", "cluster status api-extensions"),
-        ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "cluster api-extensions"),
-        ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "cluster api-extensions"),
-    ),
-    *_of(
-        "apiextensions.k8s.io/v1",
-        ("customresourcedefinitions/crd,crds", "CustomResourceDefinition", "cluster status api-extensions"),
-    ),
-    *_of("scheduling.k8s.io/v1", ("priorityclasses/pc", "PriorityClass", "cluster")),
-    *_of("coordination.k8s.io/v1", ("leases", "Lease", "")),
-    *_of("node.k8s.io/v1", ("runtimeclasses", "RuntimeClass", "cluster")),
-    *_of("discovery.k8s.io/v1", ("endpointslices", "EndpointSlice", "")),
-    *_of(
-        "resource.k8s.io/v1",
-        ("deviceclasses", "DeviceClass", "cluster"),
-        ("resourceclaims", "ResourceClaim", "status"),
-        ("resourceclaimtemplates", "ResourceClaimTemplate", ""),
-        ("resourceslices", "ResourceSlice", "cluster"),
-    ),
-)
+_TABLE: Final = yaml.load(resources.files(__package__).joinpath("data", "builtins.yaml").read_text(), Loader=yaml.CSafeLoader)
+BUILTINS: Final[tuple[Builtin, ...]] = tuple(each for group, entries in _TABLE.items() for each in _of(group, entries))

@@ -99,6 +99,8 @@ class Dispatcher:
             if resource.is_custom:
                 raise _no_subresource(resource, info.name, info.subresource)
             raise status.unknown_resource()
+        if resource.is_custom and method not in {"GET", "HEAD", "PUT", "PATCH"}:
+            raise status.method_not_supported(resource.group, resource.plural, info.verb)
         if method in {"GET", "HEAD"} and "get" not in subresource.verbs:
             raise status.method_not_allowed()
         answer: Answer | Streamed

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pyroclast_standalone import times
 
 from . import objectmeta
+from .kinds.core_events import RENAMED
 from .registry import Registry, Resource
 from .store import Store, Stored
 
@@ -17,21 +18,12 @@ __all__ = ["VIEWS", "EventTeller", "expire", "from_core", "to_core"]
 
 _LIFETIME: Final = 3600.0  # seconds
 _SWEEP_SECONDS: Final = 60.0
-_RENAMED: Final = (
-    ("involvedObject", "regarding"),
-    ("message", "note"),
-    ("reportingComponent", "reportingController"),
-    ("source", "deprecatedSource"),
-    ("firstTimestamp", "deprecatedFirstTimestamp"),
-    ("lastTimestamp", "deprecatedLastTimestamp"),
-    ("count", "deprecatedCount"),
-)
 
 
 def from_core(body: dict[str, Any]) -> dict[str, Any]:
     """The `events.k8s.io/v1` shape of a core event."""
     body["apiVersion"] = "events.k8s.io/v1"
-    for core, new in _RENAMED:
+    for core, new in RENAMED.items():
         if core in body:
             body[new] = body.pop(core)
     return body
@@ -40,7 +32,7 @@ def from_core(body: dict[str, Any]) -> dict[str, Any]:
 def to_core(body: dict[str, Any]) -> dict[str, Any]:
     """The core shape of an `events.k8s.io/v1` event."""
     body["apiVersion"] = "v1"
-    for core, new in _RENAMED:
+    for core, new in RENAMED.items():
         if new in body:
             body[core] = body.pop(new)
     return body

@@ -184,12 +184,10 @@ def _watch_faults(query: Query) -> list[FieldError]:
     if has_initial and match != "NotOlderThan":
         why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         faults.append(forbidden("resourceVersionMatch", why))
-    if not match:
-        return faults
-    if not has_initial:
+    if match and not has_initial:
         why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
         faults.append(forbidden("resourceVersionMatch", why))
-    if match != "NotOlderThan":
+    if match and match != "NotOlderThan":
         faults.append(unsupported("resourceVersionMatch", match, ("NotOlderThan",)))
     if query.text("continue"):
         faults.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))

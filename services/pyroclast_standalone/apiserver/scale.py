@@ -9,6 +9,7 @@ from pyroclast_standalone import times
 from . import bodies, patching, status
 from .builtins import Builtin
 from .context import Answer, Context
+from .documents import scale_owners
 from .documents.errors import invalid
 from .kinds.builtin import BuiltinStrategy
 from .kinds.rules import Rules
@@ -19,6 +20,11 @@ from .write import Change, Writer, check_place, check_uid
 __all__ = ["Scales"]
 
 _UNSET: Final = -(2**31)  # replicas that a custom resource does not tell
+_NO_FORMER_OWNER: Final = (
+    "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper "
+    "version: request to convert CR to an invalid group/version: autoscaling/v1"
+)
+_NO_KIND: Final = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
 _STRATEGY: Final = BuiltinStrategy(Builtin("autoscaling", "v1", "scales", "Scale"), Rules())
 
 
@@ -45,7 +51,7 @@ class Scales:
             return json_answer(self._of(resource, body))
         if method == "PUT":
             context.check_options()
-            document = bodies.decode(context, _STRATEGY)
+            document = _decoded(context, resource)
             check_place(context, self._scales, document["metadata"])
             change: Change = lambda _: document  # noqa: E731 - the same each time
         else:
@@ -61,24 +67,35 @@ class Scales:
             key,
             lambda live: self._scaled(context, resource, live or {}, change),
             subresource="scale",
+            is_tracked=True,
             show=lambda body: self._of(resource, body),
         )
         return json_answer(self._of(resource, shown if isinstance(shown, dict) else shown.load()))
 
     def _scaled(self, context: Context, resource: Resource, live: dict[str, Any], change: Change) -> dict[str, Any]:
         """`live` as it is after its Scale was changed."""
-        path = _paths(resource)[0]
+        path, owners = _paths(resource)[0], live["metadata"].get("managedFields")
         scale = self._of(resource, live)
+        entries = scale_owners.of_scale(owners, resource.api_version, path)
+        if entries:
+            scale["metadata"]["managedFields"] = entries
+        elif resource.is_custom and context.content_type == patching.APPLY:
+            raise status.unreasoned(500, _NO_FORMER_OWNER)
         if resource.is_custom and _at(live, path) is None:
             scale["spec"]["replicas"] = _UNSET
         new = change(scale)
         check_place(context, self._scales, new["metadata"])
+        if context.content_type != patching.APPLY:
+            self._writer.track(context, self._scales, new, scale, now=self._writer.now(), subresource="scale")
         replicas = new["spec"].get("replicas", 0)
         check_uid(context, resource, new["metadata"], live["metadata"])
         _check(context, resource, replicas)
-        metadata = dict(live["metadata"])
+        metadata = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
         if version := new["metadata"].get("resourceVersion"):
             metadata["resourceVersion"] = version
+        entries = scale_owners.of_object(owners, new["metadata"].get("managedFields"), resource.api_version, path)
+        if entries:
+            metadata["managedFields"] = entries
         return {**_with(live, path, replicas), "metadata": metadata}
 
     def _of(self, resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
@@ -124,6 +141,16 @@ def _with(body: dict[str, Any], path: str, replicas: int) -> dict[str, Any]:
     if not rest:
         return {**body, first: replicas}
     return {**body, first: _with(body.get(first) or {}, ".".join(rest), replicas)}
+
+
+def _decoded(context: Context, resource: Resource) -> dict[str, Any]:
+    """The Scale in the body; of that of a custom resource the real server says no more than that it is none."""
+    try:
+        return bodies.decode(context, _STRATEGY)
+    except status.StatusError as error:
+        if resource.is_custom and error.code == 400:
+            raise status.bad_request(_NO_KIND) from None
+        raise
 
 
 def _check(context: Context, resource: Resource, replicas: int) -> None:

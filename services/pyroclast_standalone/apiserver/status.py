@@ -23,6 +23,7 @@ __all__ = [
     "internal",
     "invalid",
     "method_not_allowed",
+    "method_not_supported",
     "no_such_path",
     "no_such_uid",
     "not_found",
@@ -155,6 +156,12 @@ def no_such_path() -> StatusError:
 def method_not_allowed() -> StatusError:
     """405 on resources of built-in groups."""
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={})
+
+
+def method_not_supported(group: str, resource: str, verb: str) -> StatusError:
+    """405 on subresources of custom resources."""
+    why = f'{verb} is not supported on resources of kind "{resource}.{group}"'
+    return StatusError(405, "MethodNotAllowed", why, details={"group": group, "kind": resource})
 
 
 def unsupported_media_type(accepted: Iterable[str]) -> StatusError:

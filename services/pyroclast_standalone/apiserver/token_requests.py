@@ -8,8 +8,11 @@ from typing import Any, Final
 from pyroclast_standalone import times
 
 from . import bodies, status
+from .builtins import Builtin
 from .context import Answer, Context
 from .documents.errors import invalid
+from .kinds.builtin import BuiltinStrategy
+from .kinds.rules import Rules
 from .present import json_answer
 from .registry import Resource
 from .tokens import ISSUER, TokenSigner
@@ -18,6 +21,7 @@ from .write import Writer
 __all__ = ["TokenRequests"]
 
 _KIND: Final = bodies.BodyKind("authentication.k8s.io", "v1", "TokenRequest")
+_STRATEGY: Final = BuiltinStrategy(Builtin(_KIND.group, _KIND.version, "tokenrequests", _KIND.kind), Rules())
 _DEFAULT_SECONDS: Final = 3600
 _SHORTEST_SECONDS: Final = 600
 _LONGEST_SECONDS: Final = 2**32
@@ -30,6 +34,7 @@ class TokenRequests:
         self._writer = writer
         self._store = writer.store
         self._signer = signer
+        self._requests = Resource.of(_STRATEGY, writer.store.collection("tokenrequests.authentication.k8s.io"))
 
     async def answer(self, context: Context, resource: Resource) -> Answer:
         """POST of a TokenRequest to a service account."""
@@ -49,7 +54,12 @@ class TokenRequests:
         if (uid := metadata.get("uid") or stored.uid) != stored.uid:
             why = f"the UID in the token request ({uid}) does not match the UID of the service account ({stored.uid})"
             raise status.conflict(_KIND.group, _KIND.kind, name, why)
-        spec = _complete(body["spec"])
+        spec = body["spec"]
+        if spec.get("expirationSeconds") is None:
+            spec["expirationSeconds"] = _DEFAULT_SECONDS
+        body["status"] = {}
+        self._writer.track(context, self._requests, body, None, now=context.now, subresource="token")
+        spec["audiences"] = spec.get("audiences") or [ISSUER]
         body["status"] = {"token": "", "expirationTimestamp": None}
         metadata |= {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": times.rfc3339(context.now)}
         _check(spec)
@@ -84,14 +94,6 @@ class TokenRequests:
             )
             raise status.conflict("", kind, name, why)
         return {"kind": kind, "metadata": {"name": name, "uid": stored.uid}}
-
-
-def _complete(spec: dict[str, Any]) -> dict[str, Any]:
-    """`spec` with the audiences and the time that a token has when nothing else is asked for."""
-    spec["audiences"] = spec.get("audiences") or [ISSUER]
-    if spec.get("expirationSeconds") is None:
-        spec["expirationSeconds"] = _DEFAULT_SECONDS
-    return spec
 
 
 def _check(spec: Mapping[str, Any]) -> None:

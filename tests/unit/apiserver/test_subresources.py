@@ -130,15 +130,17 @@ async def test_events_have_two_shapes_and_one_store(api: Api) -> None:
     assert [each["note"] for each in (await api.get(path)).body["items"]] == ["hello"]
 
 
+CONTAINERS = [{"name": "c", "image": "i"}]
+ONCE = {"spec": {"restartPolicy": "Never", "containers": CONTAINERS}}
+ALWAYS = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINERS}}
+
+
 @pytest.mark.parametrize(
     ("path", "document"),
     [
-        (
-            "/apis/apps/v1/namespaces/default/deployments",
-            {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {}}}},
-        ),
-        ("/apis/batch/v1/namespaces/default/jobs", {"spec": {"template": {"spec": {}}}}),
-        ("/apis/batch/v1/namespaces/default/cronjobs", {"spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}}),
+        ("/apis/apps/v1/namespaces/default/deployments", {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": ALWAYS}}),
+        ("/apis/batch/v1/namespaces/default/jobs", {"spec": {"template": ONCE}}),
+        ("/apis/batch/v1/namespaces/default/cronjobs", {"spec": {"jobTemplate": {"spec": {"template": ONCE}}}}),
         ("/apis/policy/v1/namespaces/default/poddisruptionbudgets", {"spec": {"minAvailable": 1}}),
         ("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", {"spec": {"validations": []}}),
     ],
@@ -148,10 +150,24 @@ async def test_who_creates_what_nothing_runs_here_is_told_so(api: Api, path: str
     reply = await api.post(path, {"metadata": {"name": "x"}, **document})
     assert reply.code == 201
     assert "the embedded control plane stores" in reply.headers["Warning"]
-    table = await api.get(path, Accept="application/json;as=Table;v=v1;g=meta.k8s.io")
-    assert [column["name"] for column in table.body["columnDefinitions"]] == ["Name", "Age"]
     again = await api.merge(f"{path}/x", {"metadata": {"labels": {"a": "b"}}})
     assert "Warning" not in again.headers
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"selector": {"matchLabels": {"a": "c"}}, "template": {"metadata": {"labels": {"a": "c"}}}}, "spec.selector"),
+        ({"template": {"metadata": {"labels": {"a": "c"}}}}, "spec.template.metadata.labels"),
+        ({"template": {"spec": {"restartPolicy": "Never"}}}, "spec.template.spec.restartPolicy"),
+        ({"template": {"spec": {"containers": []}}}, "spec.template.spec.containers"),
+    ],
+)
+async def test_what_users_get_wrong_in_workloads_is_refused(api: Api, change: dict[str, Any], field: str) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    await api.post(path, {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": ALWAYS}})
+    reply = await api.merge(f"{path}/d", {"spec": change})
+    assert (reply.code, [cause["field"] for cause in reply.body["details"]["causes"]]) == (422, [field])
 
 
 async def test_limit_ranges_fill_in_and_refuse(api: Api) -> None:

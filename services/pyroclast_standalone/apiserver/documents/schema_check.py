@@ -15,6 +15,8 @@ __all__ = ["check_schema"]
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _REFUSED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+_NAMING: Final = {"name", "generateName"}
+_ONLY_NAMES: Final = "must not specify anything other than name and generateName, but metadata is implicitly specified"
 _JUNCTIONS: Final = ("allOf", "anyOf", "oneOf")
 _NOT_IN_JUNCTIONS: Final = {
     **dict.fromkeys(("type", "title", "description"), "must be empty to be structural"),
@@ -106,6 +108,8 @@ def _check_structure(schema: Mapping[str, Json], path: str, place: str) -> list[
         errors.append(required(f"{path}.type", f"must not be empty {place}"))
     if place == "at the root" and kind and kind != "object":
         errors.append(invalid(f"{path}.type", kind, "must be object at the root"))
+    if place == "at the root" and set((schema.get("properties") or {}).get("metadata", {}).get("properties") or ()) - _NAMING:
+        errors.append(forbidden(f"{path}.properties[metadata]", _ONLY_NAMES))
     if place == "at the root" and isinstance(schema.get("additionalProperties"), Mapping):
         errors.append(forbidden(f"{path}.additionalProperties", "must not be used at the root"))
     if kind == "array" and not isinstance(schema.get("items"), Mapping):

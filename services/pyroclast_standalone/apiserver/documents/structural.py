@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,10 +39,16 @@ class Verdict:
     warnings: list[str] = field(default_factory=list)
 
 
+def _unknown_metadata(value: Object) -> list[str]:
+    """Brings the metadata of an object into form, in place; the fields that metadata does not have."""
+    problems = codec_of(_META).decode(value["metadata"])
+    return ["metadata." + problem.removeprefix('unknown field "').rstrip('"') for problem in problems]
+
+
 class _Pruner:
     """Removes fields that a schema does not declare."""
 
-    __slots__ = ("_item", "_keeps", "_others", "_properties", "_spared")
+    __slots__ = ("_is_embedded", "_item", "_keeps", "_others", "_properties", "_spared")
 
     def __init__(self, schema: Mapping[str, Json], *, is_root: bool = False) -> None:
         extra, items = schema.get("additionalProperties"), schema.get("items")
@@ -50,12 +56,15 @@ class _Pruner:
         self._others = _Pruner(extra) if isinstance(extra, Mapping) else None
         self._item = _Pruner(items) if isinstance(items, Mapping) else None
         self._keeps = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or extra is True
-        self._spared = frozenset(_IDENTITY if is_root or schema.get("x-kubernetes-embedded-resource") else ())
+        self._is_embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+        self._spared = frozenset(_IDENTITY if is_root or self._is_embedded else ())
 
     def __call__(self, value: Json, path: str, dropped: list[str]) -> None:
-        """Adds the paths of what it removes to `dropped`."""
+        """Adds the paths of what it removes to `dropped`; in metadata of embedded objects after a NUL: these go last."""
         if value.__class__ is dict:
             self._prune_fields(value, path, dropped)
+            if self._is_embedded and isinstance(value.get("metadata"), dict):
+                dropped += [f"\0{path}.{field}" for field in _unknown_metadata(value)]
         elif value.__class__ is list and self._item is not None:
             for index, each in enumerate(value):
                 if each.__class__ is dict or each.__class__ is list:
@@ -174,17 +183,21 @@ class Structural:
         dropped: list[str] = []
         self._prune(document, "", dropped)
         if document.get("metadata") is not None:
-            problems = codec_of(_META).decode(document["metadata"])
-            dropped += ["metadata." + problem.removeprefix('unknown field "').rstrip('"') for problem in problems]
-        return sorted(dropped)
+            dropped += _unknown_metadata(document)
+        return [path.removeprefix("\0") for path in sorted(dropped, key=lambda path: (path[0] == "\0", path))]
 
     def default(self, document: Object, *, is_applied: bool = False) -> None:
         """Fills in defaults, in place; nulls of fields that may not be null give way to them, applied ones stay."""
         (self._default_applied if is_applied else self._default)(document)
 
-    def validate(self, document: Object, old: Object | None = None, *, subresource: str = "") -> Verdict:
-        """All violations of the schema, of list types and of CEL rules; with `old`, unchanged values may stay as they are."""
-        verdict = Verdict()
+    def validate(
+        self, document: Object, old: Object | None = None, *, subresource: str = "", found: Sequence[FieldError] = ()
+    ) -> Verdict:
+        """All violations of the schema, of list types and of CEL rules, after those that were `found` before.
+
+        With `old`, unchanged values may stay as they are.
+        """
+        verdict = Verdict([*found])
         if subresource == "status":
             self._check_status(document, old, verdict)
         else:

@@ -8,13 +8,11 @@ from typing import Any, Final
 from pyroclast.rules import names
 from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required, unsupported
-from pyroclast_standalone.apiserver.documents.tables import Column
 
-from .rules import AGE, NAME, Rules, age_of
+from .rules import Rules
 
 __all__ = ["CLUSTER_ROLE", "CLUSTER_ROLE_BINDING", "ROLE", "ROLE_BINDING"]
 
-_RBAC: Final = "io.k8s.api.rbac.v1."
 _GROUP: Final = "rbac.authorization.k8s.io"
 _SUBJECTS: Final = ("ServiceAccount", "User", "Group")
 
@@ -79,42 +77,7 @@ def _update_binding(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError
     return [*_check_binding(new), invalid("roleRef", shown, "cannot change roleRef")]
 
 
-def _names_of(document: Mapping[str, Any], kind: str) -> str:
-    found = [each for each in document.get("subjects") or () if each.get("kind") == kind]
-    if kind == "ServiceAccount":
-        return ", ".join(f"{each.get('namespace', '')}/{each.get('name', '')}" for each in found)
-    return ", ".join(each.get("name", "") for each in found)
-
-
-def _binding_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    reference = document["roleRef"]
-    return [
-        document["metadata"]["name"],
-        f"{reference.get('kind', '')}/{reference.get('name', '')}",
-        age_of(document, now),
-        *(_names_of(document, kind) for kind in ("User", "Group", "ServiceAccount")),
-    ]
-
-
-def _binding_rules(kind: str) -> Rules:
-    return Rules(
-        name=names.path_segment,
-        default=_default_binding,
-        check=_check_binding,
-        check_update=_update_binding,
-        columns=(
-            NAME,
-            Column("Role", doc=f"{_RBAC}{kind}.roleRef"),
-            AGE,
-            Column("Users", priority=1, description="Users that the role is given to."),
-            Column("Groups", priority=1, description="Groups that the role is given to."),
-            Column("ServiceAccounts", priority=1, description="Service accounts that the role is given to."),
-        ),
-        cells=_binding_cells,
-    )
-
-
 ROLE: Final = Rules(name=names.path_segment, check=_check_role, check_update=lambda new, _old: _check_role(new))
 CLUSTER_ROLE: Final = ROLE
-ROLE_BINDING: Final = _binding_rules("RoleBinding")
-CLUSTER_ROLE_BINDING: Final = _binding_rules("ClusterRoleBinding")
+ROLE_BINDING: Final = Rules(name=names.path_segment, default=_default_binding, check=_check_binding, check_update=_update_binding)
+CLUSTER_ROLE_BINDING: Final = ROLE_BINDING

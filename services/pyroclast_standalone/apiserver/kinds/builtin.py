@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.builtins import Builtin
 from pyroclast_standalone.apiserver.documents import schema
 from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names, check_metadata, check_metadata_update
 from pyroclast_standalone.apiserver.documents.structural import Verdict
+from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.apiserver.documents.typed import codec_of
 
-from .rules import CREATED_AT, NAME, Rules
-from .strategy import Strategy, Subresource
+from .defaults import fill_in
+from .printed import printed
+from .rules import Cells, Rules
+from .strategy import Strategy
 
 __all__ = ["BuiltinStrategy"]
 
@@ -37,11 +41,8 @@ class BuiltinStrategy(Strategy):
         self.singular = resource.singular
         self.short_names, self.categories = resource.short_names, resource.categories
         self.verbs = resource.verbs
-        self.subresources = tuple(
-            Subresource(each.name, each.kind, each.verbs, each.group, each.version) for each in resource.subresources
-        )
+        self.subresources = resource.subresources
         self.fields = rules.fields
-        self.columns = rules.columns or (NAME, CREATED_AT)
         self.has_generation = rules.generation
         self.has_status = any(each.name == "status" for each in resource.subresources)
         self.needs_version = rules.needs_version
@@ -51,6 +52,16 @@ class BuiltinStrategy(Strategy):
         self._names_finalizers = self.group not in _ANY_FINALIZER and self.kind != "Event"
         self._schema: schema.Node | None = None
         self._codec = codec_of(schema.definition_name(self.group, self.version, self.kind))
+
+    @cached_property
+    def _printer(self) -> tuple[Sequence[Column], Cells]:
+        columns, cells = printed(self.group, self.kind)
+        return columns, self.rules.cells or cells
+
+    @property
+    def columns(self) -> Sequence[Column]:  # type: ignore[override]
+        """Of tables."""
+        return self._printer[0]
 
     @property
     def schema(self) -> schema.Node:
@@ -72,11 +83,12 @@ class BuiltinStrategy(Strategy):
         problems = self._codec.decode(document, untouched)
         if forgets_owners:
             document["metadata"]["managedFields"] = []
-        self.rules.default(document)
+        self.default(document)
         return problems
 
     def default(self, document: dict[str, Any]) -> None:
         """Fills in defaults, in place."""
+        fill_in(document, self.group, self.kind)
         self.rules.default(document)
 
     def prepare_create(self, document: dict[str, Any]) -> None:
@@ -142,7 +154,7 @@ class BuiltinStrategy(Strategy):
 
     def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
         """One cell per column."""
-        return self.rules.cells(document, now)
+        return self._printer[1](document, now)
 
     def conditions(self, document: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Conditions of the table row."""

@@ -13,20 +13,19 @@ from pyroclast.rules.podspecs.requirements import amount_problems
 from pyroclast_standalone.apiserver.documents.errors import (
     ErrorType,
     FieldError,
+    forbidden,
     invalid,
     required,
     unsupported,
 )
 from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names
 from pyroclast_standalone.apiserver.documents.selectors import read_field
-from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .checks import named
-from .rules import AGE, NAME, Part, Rules, age_of
+from .rules import Part, Rules, age_of
 
 __all__ = ["NAMESPACE", "NODE"]
 
-_CORE: Final = "io.k8s.api.core.v1."
 _NO_FINALIZER: Final = "name is neither a standard finalizer name nor is it fully qualified"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -71,8 +70,21 @@ def _check_node(document: dict[str, Any]) -> list[FieldError]:
     return [*_check_taints(spec.get("taints") or [], "metadata.taints"), *_check_resources(status)]
 
 
-def _check_node_change(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
+def _check_node_status(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
     return _check_node(new)
+
+
+def _check_node_change(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    spec, before = new["spec"], old["spec"]
+    return [
+        *_check_taints(spec.get("taints") or [], "metadata.taints"),  # which the real server does twice
+        *_check_node(new),
+        *(
+            forbidden(f"spec.{shown}", f'node updates may not change {field} except from "" to valid')
+            for field, shown in (("podCIDR", "podCIDRs"), ("providerID", "providerID"))
+            if before.get(field) and spec.get(field) != before[field]
+        ),
+    ]
 
 
 def _addresses(status: Mapping[str, Any], kind: str) -> str:
@@ -119,21 +131,9 @@ NODE: Final = Rules(
     default=_default_node,
     check=_check_node,
     check_update=_check_node_change,
-    check_status=_check_node_change,
+    check_status=_check_node_status,
     keeps_status=True,
     fields={"spec.unschedulable": _unschedulable},
-    columns=(
-        NAME,
-        Column("Status", description="Whether the node takes pods."),
-        Column("Roles", description="The roles that its labels tell."),
-        AGE,
-        Column("Version", doc=f"{_CORE}NodeSystemInfo.kubeletVersion"),
-        Column("Internal-IP", priority=1, doc=f"{_CORE}NodeStatus.addresses"),
-        Column("External-IP", priority=1, doc=f"{_CORE}NodeStatus.addresses"),
-        Column("OS-Image", priority=1, doc=f"{_CORE}NodeSystemInfo.osImage"),
-        Column("Kernel-Version", priority=1, doc=f"{_CORE}NodeSystemInfo.kernelVersion"),
-        Column("Container-Runtime", priority=1, doc=f"{_CORE}NodeSystemInfo.containerRuntimeVersion"),
-    ),
     cells=_node_cells,
 )
 
@@ -170,10 +170,6 @@ def _check_namespace_finalizers(new: dict[str, Any], _old: dict[str, Any]) -> li
     return check_finalizer_names(new["spec"], "spec.finalizers")
 
 
-def _namespace_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], (document.get("status") or {}).get("phase", ""), age_of(document, now)]
-
-
 def _check_namespace(document: dict[str, Any]) -> list[FieldError]:
     return [
         invalid("spec.finalizers", name, text)
@@ -190,6 +186,4 @@ NAMESPACE: Final = Rules(
     prepare_update=_prepare_namespace_update,
     parts={"finalize": Part(_keep_all_but_finalizers, _check_namespace_finalizers, reaches_metadata=True)},
     fields={"status.phase": read_field("status.phase")},
-    columns=(NAME, Column("Status", description="Whether the namespace is in use."), AGE),
-    cells=_namespace_cells,
 )

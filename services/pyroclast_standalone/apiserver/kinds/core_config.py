@@ -10,14 +10,12 @@ from typing import Any, Final
 from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, too_long
 from pyroclast_standalone.apiserver.documents.selectors import read_field
-from pyroclast_standalone.apiserver.documents.tables import Column
 
-from .quota_checks import check_limit_range, check_quota
-from .rules import AGE, NAME, STORED, Rules, age_of
+from .quota_checks import check_limit_range, check_quota, check_quota_update
+from .rules import Rules, age_of
 
 __all__ = ["CONFIG_MAP", "LIMIT_RANGE", "RESOURCE_QUOTA", "SECRET", "SERVICE_ACCOUNT"]
 
-_CORE: Final = "io.k8s.api.core.v1."
 _MAX_BYTES: Final = 1024 * 1024  # of all values together
 _UNCHANGEABLE: Final = "field is immutable when `immutable` is set"
 _NEEDED_KEYS: Final = {
@@ -55,21 +53,13 @@ def _update_config_map(new: dict[str, Any], old: dict[str, Any]) -> list[FieldEr
     return [*_check_immutable(new, old, ("data", "binaryData")), *_check_config_map(new)]
 
 
-def _config_map_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    count = len(document.get("data") or ()) + len(document.get("binaryData") or ())
-    return [document["metadata"]["name"], count, age_of(document, now)]
-
-
 CONFIG_MAP: Final = Rules(
     check=_check_config_map,
     check_update=_update_config_map,
-    columns=(NAME, Column("Data", doc=f"{_CORE}ConfigMap.data"), AGE),
-    cells=_config_map_cells,
 )
 
 
 def _default_secret(document: dict[str, Any]) -> None:
-    document.setdefault("type", "Opaque")
     texts = document.pop("stringData", None)
     if texts:
         data = document.get("data") or {}
@@ -101,21 +91,15 @@ def _update_secret(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]
     return [*errors, *_check_immutable(new, old, ("data",)), *_check_secret(new)]
 
 
-def _secret_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], document.get("type", ""), len(document.get("data") or ()), age_of(document, now)]
-
-
 SECRET: Final = Rules(
     default=_default_secret,
     check=_check_secret,
     check_update=_update_secret,
     fields={"type": read_field("type")},
-    columns=(NAME, Column("Type", doc=f"{_CORE}Secret.type"), Column("Data", doc=f"{_CORE}Secret.data"), AGE),
-    cells=_secret_cells,
 )
 
 
-SERVICE_ACCOUNT: Final = Rules(deletes_to_object=True, **STORED)
+SERVICE_ACCOUNT: Final = Rules(deletes_to_object=True)
 
 
 def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
@@ -131,14 +115,8 @@ def _quota_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 
 RESOURCE_QUOTA: Final = Rules(
     check=check_quota,
-    check_update=lambda new, _old: check_quota(new),
+    check_update=check_quota_update,
     deletes_to_object=True,
-    columns=(
-        NAME,
-        Column("Request", description="What may be requested, and what of it is."),
-        Column("Limit", description="What limits may add up to, and what they do."),
-        AGE,
-    ),
     cells=_quota_cells,
 )
 

@@ -1,4 +1,4 @@
-"""Events, in the form of the core group."""
+"""Events, mostly in the form of the core group."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ from typing import Any, Final
 from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid, required
 from pyroclast_standalone.apiserver.documents.selectors import read_field
-from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.times import human_duration, parse_time, since
 
 from .checks import named
 from .rules import Rules
 
-__all__ = ["EVENT"]
+__all__ = ["EVENT", "REGARDING_EVENT", "RENAMED"]
 
-_CORE: Final = "io.k8s.api.core.v1."
+RENAMED: Final = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "reportingComponent": "reportingController",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+}
+"""Fields of core events, and their names in events of the other group."""
 
 
 def _check_place(document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
@@ -67,7 +75,7 @@ def _event_cells(document: Mapping[str, Any], now: float) -> list[Any]:
         f"{kind}/{involved['name']}" if involved.get("name") else kind,
         involved.get("fieldPath", ""),
         _source(document),
-        document.get("message", "").strip(),
+        (document.get("message") or "").strip(),
         first,
         count,
         document["metadata"]["name"],
@@ -77,19 +85,6 @@ def _event_cells(document: Mapping[str, Any], now: float) -> list[Any]:
 def _event_source(document: Mapping[str, Any]) -> str:
     return (document.get("source") or {}).get("component") or document.get("reportingComponent") or ""
 
-
-_EVENT_COLUMNS: Final = (
-    Column("Last Seen", doc=f"{_CORE}Event.lastTimestamp"),
-    Column("Type", doc=f"{_CORE}Event.type"),
-    Column("Reason", doc=f"{_CORE}Event.reason"),
-    Column("Object", doc=f"{_CORE}Event.involvedObject"),
-    Column("Subobject", priority=1, doc=f"{_CORE}ObjectReference.fieldPath"),
-    Column("Source", priority=1, doc=f"{_CORE}Event.source"),
-    Column("Message", doc=f"{_CORE}Event.message"),
-    Column("First Seen", priority=1, doc=f"{_CORE}Event.firstTimestamp"),
-    Column("Count", priority=1, doc=f"{_CORE}Event.count"),
-    Column("Name", priority=1, format="name", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.name"),
-)
 
 EVENT: Final = Rules(
     check=_check_event,
@@ -104,6 +99,8 @@ EVENT: Final = Rules(
         "source": _event_source,
         "type": read_field("type"),
     },
-    columns=_EVENT_COLUMNS,
     cells=_event_cells,
+)
+REGARDING_EVENT: Final = Rules(
+    cells=lambda document, now: _event_cells({**document, **{core: document.get(name) for core, name in RENAMED.items()}}, now)
 )

@@ -8,14 +8,12 @@ from typing import Any, Final
 
 from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents.selectors import read_field
-from pyroclast_standalone.apiserver.documents.tables import Column
 
-from .rules import AGE, NAME, Rules, age_of, selector_text
+from .rules import Rules, age_of, selector_text
 from .service_checks import check_service, check_service_update, is_headless
 
 __all__ = ["SERVICE"]
 
-_SPEC: Final = "io.k8s.api.core.v1.ServiceSpec."
 _EXTERNAL: Final = {"NodePort", "LoadBalancer"}
 _FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 
@@ -146,14 +144,5 @@ SERVICE: Final = Rules(
     prepare_update=_prepare_service_update,
     fields={"spec.clusterIP": read_field("spec.clusterIP"), "spec.type": read_field("spec.type")},
     deletes_to_object=True,
-    columns=(
-        NAME,
-        Column("Type", doc=f"{_SPEC}type"),
-        Column("Cluster-IP", doc=f"{_SPEC}clusterIP"),
-        Column("External-IP", doc=f"{_SPEC}externalIPs"),
-        Column("Port(s)", doc=f"{_SPEC}ports"),
-        AGE,
-        Column("Selector", priority=1, doc=f"{_SPEC}selector"),
-    ),
     cells=_service_cells,
 )

@@ -124,16 +124,14 @@ class CustomStrategy(Strategy):
     def validate(self, document: dict[str, Any]) -> Verdict:
         """All violations of a new object."""
         errors = check_metadata(document["metadata"], namespaced=self.namespaced, name_rule=names.dns_subdomain)
-        verdict = self.structural.validate(document)
-        verdict.errors[:0] = errors
+        verdict = self.structural.validate(document, found=errors)
         verdict.errors += self._check_scale(document, "specReplicasPath", "statusReplicasPath")
         return verdict
 
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
         """All violations of a change."""
         errors = check_metadata_update(new["metadata"], old["metadata"], times=_METADATA_CHECKS)
-        verdict = self.structural.validate(new, old, subresource=subresource)
-        verdict.errors[:0] = errors
+        verdict = self.structural.validate(new, old, subresource=subresource, found=errors)
         paths = ("statusReplicasPath",) if subresource == "status" else ("specReplicasPath", "statusReplicasPath")
         verdict.errors += self._check_scale(new, *paths)
         return verdict

@@ -24,6 +24,13 @@ from .rules import Rules
 __all__ = ["CUSTOM_RESOURCE_DEFINITION"]
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_NOT_FOR_NONE: Final = "should not be set when strategy is not set to Webhook"
+_PRESERVED: Final = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+_APPROVAL: Final = "api-approved.kubernetes.io"
+_UNAPPROVED: Final = (
+    f'protected groups must have approval annotation "{_APPROVAL}", see https://github.com/kubernetes/enhancements/pull/1111'
+)
 _NOT_SELECTABLE: Final = (
     "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
 )
@@ -54,7 +61,12 @@ def _check_names(kinds: Mapping[str, Any], path: str) -> list[FieldError]:
         elif wrong := names.dns_service_label(value.lower() if "ind" in field else value):
             prefix = "may have mixed case, but should otherwise match: " if "ind" in field else ""
             errors.append(invalid(f"{path}.{field}", value, prefix + ",".join(wrong)))
-    return errors
+    others = [
+        (f"{path}.{field}[{at}]", each)
+        for field in ("shortNames", "categories")
+        for at, each in enumerate(kinds.get(field) or ())
+    ]
+    return [*errors, *(invalid(own, each, ",".join(wrong)) for own, each in others if (wrong := names.dns_service_label(each)))]
 
 
 _NOT_SIMPLE: Final = "must be a simple json path starting with ."
@@ -67,6 +79,8 @@ def _check_column(column: Mapping[str, Any], path: str) -> list[FieldError]:
         errors.append(required(f"{path}.type", text))
     elif kind not in _COLUMN_TYPES:
         errors.append(invalid(f"{path}.type", kind, text))
+    if (form := column.get("format")) and form not in _FORMATS:
+        errors.append(invalid(f"{path}.format", form, f"must be one of {','.join(_FORMATS)}"))
     where = column.get("jsonPath")
     if not where:
         errors.append(required(f"{path}.JSONPath"))
@@ -79,7 +93,7 @@ def _check_column(column: Mapping[str, Any], path: str) -> list[FieldError]:
 
 def _check_scale(scale: Mapping[str, Any], path: str) -> list[FieldError]:
     return [
-        invalid(f"{path}.scale.{field}", value, f"should be a json path under {root}")
+        invalid(f"{path}.scale.{field}", value, f"should be a json path under {root}" if value[:1] == "." else _NOT_SIMPLE)
         for field, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status"))
         if not (value := scale.get(field, "")).startswith(f"{root}.")
     ]
@@ -126,7 +140,11 @@ def _check_version(version: Mapping[str, Any], path: str, shared: Mapping[str, s
 
     name = version.get("name", "")
     if wrong := names.dns_service_label(name):
-        errors.append(invalid(f"{path}.name", name, ",".join(wrong)))
+        places = [f"{path}.name", *(["spec.version"] if path == "spec.versions[0]" else [])]
+        errors += [invalid(place, name, ",".join(wrong)) for place in places]
+    if version.get("deprecationWarning") is not None and not version.get("deprecated"):
+        text = "can only be set for deprecated versions"
+        errors.append(invalid(f"{path}.deprecationWarning", version["deprecationWarning"], text))
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
         errors.append(required(f"{path}.schema.openAPIV3Schema"))
@@ -152,8 +170,12 @@ def _check_versions(versions: list[dict[str, Any]]) -> list[FieldError]:
     own = [version.get("name") for version in versions]
     if len(set(own)) < len(own):
         errors.append(invalid("spec.versions", MISSING, "must contain unique version names"))
-    if sum(bool(version.get("storage")) for version in versions) != 1:
-        errors.append(invalid("spec.versions", MISSING, "must have exactly one version marked as storage version"))
+    stored = sum(bool(version.get("storage")) for version in versions)
+    if stored != 1:
+        shown = MISSING if versions else None
+        errors.append(invalid("spec.versions", shown, "must have exactly one version marked as storage version"))
+    if not stored:
+        errors.append(invalid("status.storedVersions", None, "must have at least one stored version"))
     return errors
 
 
@@ -161,9 +183,9 @@ def _check_conversion(conversion: Mapping[str, Any], path: str) -> list[FieldErr
     """Objects are converted by their schemas only."""
     strategy = conversion.get("strategy", "None")
     if strategy == "None":
-        given = (conversion.get("webhook") or {}).get("clientConfig")
-        text = "should not be set when strategy is not set to Webhook"
-        return [forbidden(f"{path}.webhookClientConfig", text)] if given else []
+        webhook, fields = conversion.get("webhook") or {}, ("clientConfig", "conversionReviewVersions")
+        shown = {"clientConfig": "webhookClientConfig"}
+        return [forbidden(f"{path}.{shown.get(field, field)}", _NOT_FOR_NONE) for field in fields if webhook.get(field)]
     supported = ["None"] if strategy == "Webhook" else ["None", "Webhook"]
     return [unsupported(f"{path}.strategy", strategy, supported)]
 
@@ -187,6 +209,11 @@ def _check_definition(document: dict[str, Any]) -> list[FieldError]:
         errors.append(required("spec.scope"))
     elif scope not in {"Cluster", "Namespaced"}:
         errors.append(unsupported("spec.scope", scope, ["Cluster", "Namespaced"]))
+    if spec.get("preserveUnknownFields"):
+        errors.append(invalid("spec.preserveUnknownFields", True, _PRESERVED))
+    approval = (document["metadata"].get("annotations") or {}).get(_APPROVAL)
+    if not approval and (group in {"k8s.io", "kubernetes.io"} or group.endswith((".k8s.io", ".kubernetes.io"))):
+        errors.append(required(f"metadata.annotations[{_APPROVAL}]", _UNAPPROVED))
     errors += _check_versions(spec.get("versions") or [])
     errors += _check_names(kinds, "spec.names")
     errors += _check_conversion(spec.get("conversion") or {}, "spec.conversion")

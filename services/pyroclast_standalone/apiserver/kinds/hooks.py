@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError, duplicate, invalid, required, unsupported
-from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .checks import named, optional_choice
 from .hook_checks import check_client, check_conditions, check_rule, check_selectors
-from .rules import AGE, NAME, Rules, age_of
+from .rules import Rules
 
-__all__ = ["MUTATING_WEBHOOKS", "VALIDATING_WEBHOOKS"]
-
-
-def _default_webhooks(*, mutates: bool) -> Callable[[dict[str, Any]], None]:
-    def default(document: dict[str, Any]) -> None:
-        for hook in document.get("webhooks") or ():
-            for field, value in (("matchPolicy", "Equivalent"), ("namespaceSelector", {}), ("objectSelector", {})):
-                hook.setdefault(field, value)
-            for rule in hook.get("rules") or ():
-                rule.setdefault("scope", "*")
-            hook.setdefault("failurePolicy", "Fail")
-            hook.setdefault("timeoutSeconds", 10)
-            if mutates:
-                hook.setdefault("reinvocationPolicy", "Never")
-            if service := hook["clientConfig"].get("service"):
-                service.setdefault("port", 443)
-
-    return default
+__all__ = ["WEBHOOKS"]
 
 
 def _check_name(name: str, path: str) -> list[FieldError]:
@@ -86,20 +67,5 @@ def _check_webhooks(document: dict[str, Any]) -> list[FieldError]:
     return errors
 
 
-def _webhook_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], len(document.get("webhooks") or ()), age_of(document, now)]
-
-
-def _webhooks(*, mutates: bool) -> Rules:
-    return Rules(
-        default=_default_webhooks(mutates=mutates),
-        check=_check_webhooks,
-        check_update=lambda new, _old: _check_webhooks(new),
-        generation=True,
-        columns=(NAME, Column("Webhooks", type="integer", description="How many webhooks it registers."), AGE),
-        cells=_webhook_cells,
-    )
-
-
-MUTATING_WEBHOOKS: Final = _webhooks(mutates=True)
-VALIDATING_WEBHOOKS: Final = _webhooks(mutates=False)
+WEBHOOKS: Final = Rules(check=_check_webhooks, check_update=lambda new, _old: _check_webhooks(new), generation=True)
+"""Of mutating and of validating webhooks."""

@@ -8,23 +8,18 @@ from typing import Any, Final
 
 from pyroclast.rules.podspecs.labels import check_label_selector
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, unsupported
-from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .checks import optional_choice
-from .rules import AGE, NAME, Rules, age_of, selector_text
+from .rules import Rules
 
 __all__ = ["NETWORK_POLICY"]
 
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_TYPES: Final = ("Egress", "Ingress")
+_PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+_TYPES: Final = ("Ingress", "Egress")
 
 
 def _default_policy(document: dict[str, Any]) -> None:
     spec = document["spec"]
-    for direction in ("ingress", "egress"):
-        for rule in spec.get(direction) or ():
-            for port in rule.get("ports") or ():
-                port.setdefault("protocol", "TCP")
     if not spec.get("policyTypes"):
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
@@ -68,15 +63,9 @@ def _check_policy(document: dict[str, Any]) -> list[FieldError]:
     return [*errors, *(unsupported(f"spec.policyTypes[{index}]", kind, _TYPES) for index, kind in kinds if kind not in _TYPES)]
 
 
-def _policy_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], selector_text(document["spec"].get("podSelector")), age_of(document, now)]
-
-
 NETWORK_POLICY: Final = Rules(
     default=_default_policy,
     check=_check_policy,
     check_update=lambda new, _old: _check_policy(new),
     generation=True,
-    columns=(NAME, Column("Pod-Selector", doc="io.k8s.api.networking.v1.NetworkPolicySpec.podSelector"), AGE),
-    cells=_policy_cells,
 )

@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.times import human_duration, parse_time
 
-from .rules import AGE, NAME, age_of
+from .rules import age_of
 
-__all__ = ["COLUMNS", "pod_cells", "pod_conditions"]
+__all__ = ["pod_cells", "pod_conditions"]
 
-_CORE: Final = "io.k8s.api.core.v1."
-COLUMNS: Final = (
-    NAME,
-    Column("Ready", description="How many containers of the pod are ready, of how many."),
-    Column("Status", description="What the pod is doing, as its phase and its containers tell."),
-    Column("Restarts", description="How often containers of the pod were restarted, and how long ago the last time was."),
-    AGE,
-    Column("IP", priority=1, doc=f"{_CORE}PodStatus.podIP"),
-    Column("Node", priority=1, doc=f"{_CORE}PodSpec.nodeName"),
-    Column("Nominated Node", priority=1, doc=f"{_CORE}PodStatus.nominatedNodeName"),
-    Column("Readiness Gates", priority=1, doc=f"{_CORE}PodSpec.readinessGates"),
-)
 _ENDINGS: Final = {
     "Succeeded": "The pod has completed successfully.",
     "Failed": "The pod failed.",

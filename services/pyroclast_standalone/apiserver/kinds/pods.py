@@ -11,7 +11,7 @@ from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidde
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders, read_field
 
 from .pod_defaults import default_pod
-from .pod_table import COLUMNS, pod_cells, pod_conditions
+from .pod_table import pod_cells, pod_conditions
 from .pod_updates import check_pod_status, check_pod_update
 from .pod_warnings import warn_of_pod
 from .rules import Part, Rules
@@ -107,7 +107,6 @@ POD: Final = Rules(
     fields=_FIELDS,
     generation=True,
     deletes_to_object=True,
-    columns=COLUMNS,
     cells=pod_cells,
     conditions=pod_conditions,
 )

@@ -11,9 +11,11 @@ from pyroclast.rules.errors import invalid_for
 from pyroclast.rules.podspecs.requirements import STANDARD, amount_problems, resource_problems
 from pyroclast_standalone.apiserver.documents.errors import FieldError, invalid
 
-__all__ = ["check_limit_range", "check_quota"]
+__all__ = ["check_limit_range", "check_quota", "check_quota_update"]
 
 _SCOPES: Final = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass")
+_CONFLICTING: Final = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
+_OF_PODS: Final = {"pods", *(f"{kind}{name}" for kind in ("", "requests.", "limits.") for name in ("cpu", "memory"))}
 _LIMIT_TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
 
 
@@ -36,17 +38,31 @@ def _check_hard(amounts: Mapping[str, str], path: str) -> list[FieldError]:
 
 def _check_scopes(spec: Mapping[str, Any]) -> list[FieldError]:
     """A scope that the embedded server does not count by is refused, so that no quota is taken for one that holds."""
-    scopes = [("spec.scopes", scope) for scope in spec.get("scopes") or ()]
-    own = "spec.scopeSelector.matchExpressions"
-    requirements = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    scopes += [(f"{own}.scopeName", each.get("scopeName", "")) for each in requirements]
-    return [invalid(path, scope, "unsupported scope") for path, scope in scopes if scope not in _SCOPES]
+    scopes, path = spec.get("scopes") or [], "spec.scopes"
+    counted = [name for name in spec.get("hard") or () if "/" not in name]
+    errors: list[FieldError] = []
+    for scope in scopes:
+        if scope not in _SCOPES:
+            errors.append(invalid(path, scopes, "unsupported scope"))
+        elif any(name not in ({"pods"} if scope == "BestEffort" else _OF_PODS) for name in counted):
+            errors.append(invalid(path, scopes, "unsupported scope applied to resource"))
+    errors += [invalid(path, scopes, "conflicting scopes") for pair in _CONFLICTING if pair <= set(scopes)]
+    own = "spec.scopeSelector.matchExpressions.scopeName"
+    selected = [each.get("scopeName", "") for each in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()]
+    return [*errors, *(invalid(own, scope, "unsupported scope") for scope in selected if scope not in _SCOPES)]
 
 
 def check_quota(document: dict[str, Any]) -> list[FieldError]:
     """What is wrong with a quota."""
     spec = document["spec"]
     return [*_check_hard(spec.get("hard") or {}, "spec.hard"), *_check_scopes(spec)]
+
+
+def check_quota_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    """What is wrong with a change of a quota: its scopes stay."""
+    scopes = new["spec"].get("scopes")
+    fixed = set(scopes or ()) == set(old["spec"].get("scopes") or ())
+    return [*check_quota(new), *([] if fixed else [invalid("spec.scopes", scopes, "field is immutable")])]
 
 
 def check_limit_range(document: dict[str, Any]) -> list[FieldError]:

@@ -1,4 +1,4 @@
-"""The built-in kinds that have rules of their own; any other is stored by its schema and shown with its age."""
+"""The built-in kinds that have rules of their own; any other is stored by its schema."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from . import (
 )
 from .builtin import BuiltinStrategy
 from .custom import CustomStrategy
-from .rules import STORED, Rules
+from .rules import Rules
 from .strategy import Strategy
 
 __all__ = ["builtin_strategies", "custom_strategy", "strategy_of"]
@@ -32,7 +32,7 @@ __all__ = ["builtin_strategies", "custom_strategy", "strategy_of"]
 _NO_ENDPOINTS: Final = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("", "ConfigMap"): core_config.CONFIG_MAP,
-    ("", "Endpoints"): Rules(deprecation=_NO_ENDPOINTS, **STORED),
+    ("", "Endpoints"): Rules(deprecation=_NO_ENDPOINTS),
     ("", "Event"): core_events.EVENT,
     ("", "LimitRange"): core_config.LIMIT_RANGE,
     ("", "Namespace"): core_cluster.NAMESPACE,
@@ -46,9 +46,9 @@ _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("", "Service"): core_services.SERVICE,
     ("", "ServiceAccount"): core_config.SERVICE_ACCOUNT,
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): workloads.POLICY,
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): hooks.MUTATING_WEBHOOKS,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): hooks.WEBHOOKS,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): workloads.POLICY,
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): hooks.VALIDATING_WEBHOOKS,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): hooks.WEBHOOKS,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): definitions.CUSTOM_RESOURCE_DEFINITION,
     ("apps", "DaemonSet"): workloads.DAEMON_SET,
     ("apps", "Deployment"): workloads.DEPLOYMENT,
@@ -58,7 +58,7 @@ _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("batch", "CronJob"): workloads.CRON_JOB,
     ("batch", "Job"): workloads.JOB,
     ("coordination.k8s.io", "Lease"): scheduling.LEASE,
-    ("events.k8s.io", "Event"): Rules(**STORED),
+    ("events.k8s.io", "Event"): core_events.REGARDING_EVENT,
     ("networking.k8s.io", "Ingress"): workloads.INGRESS,
     ("networking.k8s.io", "NetworkPolicy"): networking.NETWORK_POLICY,
     ("policy", "PodDisruptionBudget"): workloads.BUDGET,
@@ -69,13 +69,17 @@ _RULES: Final[Mapping[tuple[str, str], Rules]] = {
     ("scheduling.k8s.io", "PriorityClass"): scheduling.PRIORITY_CLASS,
     ("storage.k8s.io", "StorageClass"): storage.STORAGE_CLASS,
 }
-_STORED: Final = Rules(generation=True, **STORED)
+_UNCOUNTED: Final = {"ControllerRevision", "CSIDriver", "CSINode", "CSIStorageCapacity", "RuntimeClass"}
+
+
+def _stored(kind: str) -> Rules:
+    return Rules(generation=kind not in _UNCOUNTED)
 
 
 @cache
 def builtin_strategies() -> tuple[Strategy, ...]:
     """The strategies of all built-in resources that are served, in the order of the table."""
-    return tuple(BuiltinStrategy(resource, _RULES.get((resource.group, resource.kind), _STORED)) for resource in BUILTINS)
+    return tuple(BuiltinStrategy(each, _RULES.get((each.group, each.kind)) or _stored(each.kind)) for each in BUILTINS)
 
 
 @cache

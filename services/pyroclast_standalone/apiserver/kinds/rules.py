@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents.errors import FieldError
@@ -14,9 +14,7 @@ from pyroclast_standalone.times import since
 
 __all__ = [
     "AGE",
-    "CREATED_AT",
     "NAME",
-    "STORED",
     "Cells",
     "Check",
     "Default",
@@ -37,23 +35,12 @@ NAME = Column(
     format="name",
     doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.name",
 )
-CREATED_AT = Column("Created At", type="date", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.creationTimestamp")
 AGE = Column("Age", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.creationTimestamp")
 
 
 def age_of(document: Mapping[str, Any], now: float) -> str:
     """The cell of `AGE`."""
     return since(document["metadata"].get("creationTimestamp"), now)
-
-
-def _created(document: Mapping[str, Any], _now: float) -> list[Any]:
-    """Name, and the creation time as the API's default table has it."""
-    metadata = document["metadata"]
-    return [metadata["name"], metadata.get("creationTimestamp")]
-
-
-def _aged(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], age_of(document, now)]
 
 
 _SYMBOLS = {"In": "in", "NotIn": "notin"}
@@ -76,10 +63,6 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
     parts = [(key, f"{key}={value}") for key, value in (labels or {}).items()]
     parts += [(each.get("key", ""), _requirement(each)) for each in selector.get("matchExpressions") or ()]
     return ",".join(text for _, text in sorted(parts)) or "<none>"
-
-
-STORED: Final[Mapping[str, Any]] = {"columns": (NAME, AGE), "cells": _aged}
-"""The table of kinds that are stored by their schema: name and age."""
 
 
 def _nothing(_document: dict[str, Any]) -> None:
@@ -121,6 +104,7 @@ class Rules:
         generation: Whether changes of `spec` are counted.
         keeps_status: Whether a new object may bring its status.
         deprecation: What every answer about the kind warns of.
+        cells: Of its rows, where the table of data does not tell them.
     """
 
     name: names.NameRule = names.dns_subdomain
@@ -140,6 +124,5 @@ class Rules:
     needs_version: bool = False
     deletes_to_object: bool = False
     deprecation: str = ""
-    columns: Sequence[Column] = field(default=())
-    cells: Cells = _created
+    cells: Cells | None = None
     conditions: Callable[[Mapping[str, Any]], list[dict[str, Any]]] | None = None

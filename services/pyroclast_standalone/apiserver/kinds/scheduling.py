@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid
-from pyroclast_standalone.apiserver.documents.tables import Column
 
 from .checks import immutable, optional_choice
-from .rules import AGE, NAME, Rules, age_of
+from .rules import Rules
 
 __all__ = ["LEASE", "PRIORITY_CLASS"]
 
 _HIGHEST: Final = 1_000_000_000
 _SYSTEM: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
-_CLASS: Final = "io.k8s.api.scheduling.v1.PriorityClass."
 _RESERVED: Final = "priority class names with 'system-' prefix are reserved for system use only. error: {}"
 
 
@@ -35,29 +32,10 @@ def _update_priority_class(new: dict[str, Any], old: dict[str, Any]) -> list[Fie
     return [*errors, *immutable(new, old, "preemptionPolicy", "preemptionPolicy")]
 
 
-def _priority_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [
-        document["metadata"]["name"],
-        document.get("value", 0),
-        bool(document.get("globalDefault")),
-        age_of(document, now),
-        document.get("preemptionPolicy", ""),
-    ]
-
-
 PRIORITY_CLASS: Final = Rules(
-    default=lambda document: document.setdefault("preemptionPolicy", "PreemptLowerPriority"),
     check=_check_priority_class,
     check_update=_update_priority_class,
     generation=True,
-    columns=(
-        NAME,
-        Column("Value", type="integer", doc=f"{_CLASS}value"),
-        Column("Global-Default", type="boolean", doc=f"{_CLASS}globalDefault"),
-        AGE,
-        Column("PreemptionPolicy", doc=f"{_CLASS}preemptionPolicy"),
-    ),
-    cells=_priority_cells,
 )
 
 
@@ -70,14 +48,8 @@ def _check_lease(document: dict[str, Any]) -> list[FieldError]:
     return errors
 
 
-def _lease_cells(document: Mapping[str, Any], now: float) -> list[Any]:
-    return [document["metadata"]["name"], (document.get("spec") or {}).get("holderIdentity", ""), age_of(document, now)]
-
-
 LEASE: Final = Rules(
     check=_check_lease,
     check_update=lambda new, _old: _check_lease(new),
     needs_version=True,
-    columns=(NAME, Column("Holder", doc="io.k8s.api.coordination.v1.LeaseSpec.holderIdentity"), AGE),
-    cells=_lease_cells,
 )

@@ -8,28 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from pyroclast_standalone.apiserver.builtins import ALL_VERBS, Subresource
 from pyroclast_standalone.apiserver.documents.schema import Node
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
 from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.documents.tables import Column
 
 __all__ = ["ALL_VERBS", "Strategy", "Subresource", "Verdict"]
-
-ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-
-
-@dataclass(frozen=True, slots=True)
-class Subresource:
-    """A subresource as discovery lists it; `group` and `version` are empty when they are those of the resource."""
-
-    name: str
-    kind: str
-    verbs: tuple[str, ...] = ("get", "patch", "update")
-    group: str = ""
-    version: str = ""
 
 
 class Strategy(ABC):

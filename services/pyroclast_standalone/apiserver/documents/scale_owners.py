@@ -1,0 +1,70 @@
+"""Who owns the replicas of an object, as its Scale tells it, and back: the real server does not find its own writers again.
+
+A plain writer's entry is known by the version it writes. The Scale has another, so that what was owned through the object
+counts as taken over by each scaling, even one that changes nothing; and of two entries of one writer only the later is read.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from .field_sets import FieldSet
+from .managed_fields import Owner, decode, encode
+from .values import Json, Object
+
+__all__ = ["of_object", "of_scale"]
+
+_SCALE: Final = "autoscaling/v1"
+_REPLICAS: Final = ("f:spec", "f:replicas")
+
+
+def of_scale(entries: Json, api_version: str, path: str) -> list[Object]:
+    """`managedFields` of the Scale of an object that has its replicas at `path` (`.spec.replicas`)."""
+    owned = [each for each in _distinct(entries).values() if each.api_version == api_version and _has(each.fields, _steps(path))]
+    return encode(replace(each, api_version=_SCALE, fields=_only(_REPLICAS)) for each in owned)
+
+
+def of_object(entries: Json, scale_entries: Json, api_version: str, path: str) -> list[Object]:
+    """`managedFields` of the object whose Scale has `scale_entries`, by those that it had before."""
+    before, scaled, steps = _distinct(entries), _distinct(scale_entries), _steps(path)
+    result = []
+    for identity, owner in before.items():
+        is_apart = owner.api_version != api_version or not _has(owner.fields, steps)
+        if is_apart or scaled.pop(identity, None) is not None:
+            result.append(owner)
+        elif kept := _without(owner.fields, steps):
+            result.append(replace(owner, fields=kept))
+    for identity, owner in scaled.items():
+        if _has(owner.fields, _REPLICAS):
+            time = before[identity].time if identity in before else None
+            result.append(replace(owner, api_version=api_version, fields=_only(steps), time=time))
+    return encode(result)
+
+
+def _distinct(entries: Json) -> dict[tuple[str, str, str, str], Owner]:
+    return {owner.identity: owner for owner in decode(entries)}
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    return tuple(f"f:{step}" for step in path.strip(".").split("."))
+
+
+def _only(steps: tuple[str, ...]) -> FieldSet:
+    first, *rest = steps
+    return {first: _only(tuple(rest)) if rest else {}}
+
+
+def _has(fields: FieldSet, steps: tuple[str, ...]) -> bool:
+    for step in steps:
+        if step not in fields:
+            return False
+        fields = fields[step]
+    return True
+
+
+def _without(fields: FieldSet, steps: tuple[str, ...]) -> FieldSet:
+    first, *rest = steps
+    below = _without(fields[first], tuple(rest)) if rest else {}
+    return {key: below if key == first else child for key, child in fields.items() if key != first or below}

@@ -1,0 +1,53 @@
+"""Defaults of built-in kinds that depend on nothing, from a table of data."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import yaml
+
+from .pod_defaults import default_template
+
+__all__ = ["fill_in"]
+
+_PODS: Final = "pods"
+
+
+@cache
+def _table() -> Mapping[str, Mapping[str, Any]]:
+    text = resources.files(__package__).joinpath("data", "defaults.yaml").read_text()
+    table: Mapping[str, Mapping[str, Any]] = yaml.load(text, Loader=yaml.CSafeLoader)
+    return table
+
+
+@cache
+def _defaults(kind: str) -> Sequence[tuple[Sequence[str], Any]]:
+    """Where, and what; the template of pods is a place without a value."""
+    return [
+        (value.split("."), None) if path == _PODS else (path.split("."), value) for path, value in _table().get(kind, {}).items()
+    ]
+
+
+def fill_in(document: dict[str, Any], group: str, kind: str) -> None:
+    """Give an object the defaults of its kind, in place."""
+    for steps, value in _defaults(f"{group}/{kind}" if group else kind):
+        _set(document, steps, value)
+
+
+def _set(holder: Any, steps: Sequence[str], value: Any) -> None:  # noqa: ANN401  # any JSON
+    first, *rest = steps
+    if first == "*":
+        for each in holder if isinstance(holder, list) else ():
+            _set(each, rest, value)
+    elif rest:
+        if holder.get(first) is not None:
+            _set(holder[first], rest, value)
+    elif value is None:
+        if holder.get(first) is not None:
+            default_template(holder[first])
+    elif holder.get(first) is None:
+        holder[first] = copy.copy(value)
