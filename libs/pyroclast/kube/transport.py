@@ -24,7 +24,7 @@ from pyroclast.kube.config import ClusterConfig, ConfigError
 from pyroclast.kube.errors import ApiError, ConnectionFailed
 from pyroclast.kube.server_clock import ServerClock
 
-__all__ = ["CONNECT_SECONDS", "Request", "Transport"]
+__all__ = ["BROKEN", "CONNECT_SECONDS", "Request", "Transport"]
 
 log = structlog.get_logger()
 
@@ -35,8 +35,8 @@ READ_BUFFER: Final = 256 * 1024  # bytes of a watch taken in at one go
 WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')  # RFC 9111, 5.5: a header may hold several
 NOT_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
 BROKEN: Final = (aiohttp.ClientError, HttpProcessingError, OSError, RuntimeError)
-"""What comes out of aiohttp when a connection breaks. RuntimeError is uvloop's word for a socket or transport that is gone, or whose
-number another has by now, and aiohttp's for reading on after that; a callback that failed on the way comes out as it is."""
+"""What comes out of aiohttp when a connection breaks. RuntimeError is uvloop's word for a socket or transport that is gone, or
+whose number another has by now, and aiohttp's for reading on after that."""
 
 
 @dataclass(frozen=True, slots=True)
