@@ -1,0 +1,96 @@
+"""A slow network between one client and the API server: TCP passed on late, in order, from an address that tells the client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+__all__ = ["SlowNetwork", "slow_network"]
+
+CHUNK = 64 * 1024
+
+
+@dataclass(slots=True)
+class SlowNetwork:
+    """`delay`: seconds that what a client sends takes from now on; `source`: the address that the server sees."""
+
+    target: int
+    source: str
+    delay: float = 0.0
+    port: int = 0
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.target, local_addr=(self.source, 0))
+        except OSError:
+            writer.close()
+            return
+        await asyncio.gather(self._pass_on_late(reader, up_writer), self._pass_on(up_reader, writer))
+
+    async def _pass_on_late(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Also when the client has gone by then: what a network has taken it delivers."""
+        under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        delivering = asyncio.create_task(self._deliver(under_way, writer))
+        loop = asyncio.get_running_loop()
+        data = b"-"
+        while data:
+            try:
+                data = await reader.read(CHUNK)
+            except OSError:
+                data = b""
+            under_way.put_nowait((loop.time() + self.delay, data))
+        await delivering
+
+    async def _deliver(self, under_way: asyncio.Queue[tuple[float, bytes]], writer: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            when, data = await under_way.get()
+            await asyncio.sleep(when - loop.time())
+            if not data:
+                writer.close()
+                return
+            writer.write(data)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(CHUNK):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
+@contextlib.contextmanager
+def slow_network(target: int, source: str) -> Iterator[SlowNetwork]:
+    """Listens on `port` of 127.0.0.1 and passes on to port `target` there, in a thread of its own."""
+    network = SlowNetwork(target, source)
+    loop = asyncio.new_event_loop()
+    listening = threading.Event()
+
+    async def run() -> None:
+        server = await asyncio.start_server(network.serve, "127.0.0.1", 0)
+        network.port = server.sockets[0].getsockname()[1]
+        listening.set()
+        await server.serve_forever()
+
+    def until_cancelled() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            loop.run_until_complete(running)
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.close()
+
+    running = loop.create_task(run())
+    thread = threading.Thread(target=until_cancelled, daemon=True)
+    thread.start()
+    listening.wait(10)
+    try:
+        yield network
+    finally:
+        loop.call_soon_threadsafe(running.cancel)
+        thread.join()
