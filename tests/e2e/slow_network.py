@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass
 
 __all__ = ["SlowNetwork", "slow_network"]
 
@@ -21,7 +22,6 @@ class SlowNetwork:
     source: str
     delay: float = 0.0
     port: int = 0
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -29,7 +29,10 @@ class SlowNetwork:
         except OSError:
             writer.close()
             return
-        await asyncio.gather(self._pass_on_late(reader, up_writer), self._pass_on(up_reader, writer))
+        with contextlib.suppress(asyncio.CancelledError):  # the end of the network
+            await asyncio.gather(self._pass_on_late(reader, up_writer), self._pass_on(up_reader, writer))
+        up_writer.close()
+        writer.close()
 
     async def _pass_on_late(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Also when the client has gone by then: what a network has taken it delivers."""
@@ -67,30 +70,21 @@ class SlowNetwork:
 def slow_network(target: int, source: str) -> Iterator[SlowNetwork]:
     """Listens on `port` of 127.0.0.1 and passes on to port `target` there, in a thread of its own."""
     network = SlowNetwork(target, source)
-    loop = asyncio.new_event_loop()
-    listening = threading.Event()
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def run() -> None:
         server = await asyncio.start_server(network.serve, "127.0.0.1", 0)
         network.port = server.sockets[0].getsockname()[1]
-        listening.set()
-        await server.serve_forever()
+        over = asyncio.Event()
+        started.set_result((asyncio.get_running_loop(), over))
+        await over.wait()
+        server.close()
 
-    def until_cancelled() -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            loop.run_until_complete(running)
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        loop.close()
-
-    running = loop.create_task(run())
-    thread = threading.Thread(target=until_cancelled, daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
     thread.start()
-    listening.wait(10)
+    loop, over = started.result(10)
     try:
         yield network
     finally:
-        loop.call_soon_threadsafe(running.cancel)
+        loop.call_soon_threadsafe(over.set)
         thread.join()
