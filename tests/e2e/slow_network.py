@@ -7,11 +7,21 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
-__all__ = ["SlowNetwork", "slow_network"]
+import yaml
+
+__all__ = ["SOURCES", "SlowNetwork", "port_of", "slow_network"]
 
 CHUNK = 64 * 1024
+SOURCES = ("127.0.0.2", "127.0.0.3")
+"""Addresses of this machine that tell two clients apart."""
+
+
+def port_of(kubeconfig: Path) -> int:
+    """Where the API server of a kubeconfig listens on this machine."""
+    return int(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"].rpartition(":")[2])
 
 
 @dataclass(slots=True)
@@ -22,6 +32,14 @@ class SlowNetwork:
     source: str
     delay: float = 0.0
     port: int = 0
+    loop: asyncio.AbstractEventLoop | None = None
+    _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    def cut(self) -> None:
+        """Break all connections, watches too."""
+        assert self.loop is not None
+        for writer in list(self._writers):
+            self.loop.call_soon_threadsafe(writer.transport.abort)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -29,8 +47,10 @@ class SlowNetwork:
         except OSError:
             writer.close()
             return
+        self._writers |= {writer, up_writer}
         with contextlib.suppress(asyncio.CancelledError):  # the end of the network
             await asyncio.gather(self._pass_on_late(reader, up_writer), self._pass_on(up_reader, writer))
+        self._writers -= {writer, up_writer}
         up_writer.close()
         writer.close()
 
@@ -70,21 +90,22 @@ class SlowNetwork:
 def slow_network(target: int, source: str) -> Iterator[SlowNetwork]:
     """Listens on `port` of 127.0.0.1 and passes on to port `target` there, in a thread of its own."""
     network = SlowNetwork(target, source)
-    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+    started: Future[asyncio.Event] = Future()
 
     async def run() -> None:
         server = await asyncio.start_server(network.serve, "127.0.0.1", 0)
-        network.port = server.sockets[0].getsockname()[1]
+        network.port, network.loop = server.sockets[0].getsockname()[1], asyncio.get_running_loop()
         over = asyncio.Event()
-        started.set_result((asyncio.get_running_loop(), over))
+        started.set_result(over)
         await over.wait()
         server.close()
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
     thread.start()
-    loop, over = started.result(10)
+    over = started.result(10)
+    assert network.loop is not None
     try:
         yield network
     finally:
-        loop.call_soon_threadsafe(over.set)
+        network.loop.call_soon_threadsafe(over.set)
         thread.join()

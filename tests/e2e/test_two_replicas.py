@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.e2e.cluster import Cluster, wait_until
-from tests.e2e.slow_network import SlowNetwork, slow_network
+from tests.e2e.slow_network import SOURCES, SlowNetwork, port_of, slow_network
 from tests.e2e.test_faults import phases, pods_created_twice, submit
 
 JOBS = 12
@@ -24,7 +24,6 @@ SERVICES = {
     "jobflow-controller": "pyroclast_jobflow_controller",
     "scheduler": "pyroclast_scheduler",
 }
-SOURCES = ("127.0.0.2", "127.0.0.3")
 SECONDS = {"lease-duration": 9, "renew-deadline": 5, "retry-period": 1}
 KEPT = 0.8
 """Seconds of delay at which renewals arrive in time if nothing else holds them up: one may take a third of the deadline."""
@@ -142,7 +141,7 @@ def test_the_judge_sees_a_second_writer() -> None:
 
 @pytest.mark.timeout(400)
 def test_there_are_never_two_writers_on_slow_networks(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    target = int(yaml.safe_load(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]["server"].rpartition(":")[2])
+    target = port_of(cluster.kubeconfig)
     standing = [cluster.pids[service] for service in SERVICES]
     for pid in standing:  # these replicas have the cluster for themselves
         os.kill(pid, signal.SIGSTOP)
