@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import orjson
+import msgspec
 import structlog
 from msgspec.structs import replace
 
 from pyroclast.api.types import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
+from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client
+from pyroclast.kube.errors import KubeError
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.tls import ServingTls, TlsFiles
@@ -30,10 +32,12 @@ from pyroclast_admission.server import WebhookServer
 from pyroclast_admission.settings import AdmissionSettings
 from pyroclast_admission.zones import TimeZones
 
-__all__ = ["AdmissionService"]
+__all__ = ["AdmissionService", "has_pod_resources"]
 
 log = structlog.get_logger()
 
+RETRY_SECONDS: Final = 0.5
+LONGEST_RETRY_SECONDS: Final = 5.0
 POD_RESOURCES_SINCE: Final = 34
 """Minor version of Kubernetes from which pods have resources of their own by default."""
 
@@ -70,8 +74,8 @@ class AdmissionService:
     async def _serve(self, serving: asyncio.Event) -> None:
         self._follow_configuration()
         await self._provide_certificates()
-        has_pod_resources = await self._has_pod_resources()
-        self._known = replace(self._known, options=self._settings.options(pod_level_resources=has_pod_resources))
+        options = self._settings.options(pod_level_resources=await has_pod_resources(self._client))
+        self._known = replace(self._known, options=options)
         overload, metrics = Overload(), ReviewMetrics(self._service.metrics)
         fetcher = QueueFetcher(self._client, self._queues)
         engine = Engine(
@@ -158,7 +162,28 @@ class AdmissionService:
             log.warning("configuration.unusable", file=path, error=str(error))
         self._service.spawn("configuration", watcher.run())
 
-    async def _has_pod_resources(self) -> bool:
-        version = orjson.loads(await self._client.request("GET", "/version"))
-        minor = str(version.get("minor", "")).rstrip("+")
-        return not minor.isdecimal() or int(minor) >= POD_RESOURCES_SINCE
+
+async def has_pod_resources(client: Client) -> bool:
+    """Whether the API server is of a version whose pods have resources of their own; asked until it answers."""
+    backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+    while True:
+        try:
+            return is_since(POD_RESOURCES_SINCE, await client.request("GET", "/version"))
+        except KubeError as error:  # it may be away for a while, now as at any other time
+            log.warning("version.not_read", error=str(error))
+        await asyncio.sleep(backoff.next())
+
+
+class Version(msgspec.Struct):
+    """What is read of `/version`."""
+
+    minor: str = ""
+
+
+def is_since(minor: int, version: bytes) -> bool:
+    """Whether an answer to `/version` is of Kubernetes 1.`minor` or later; one that does not tell is taken for new."""
+    try:
+        said = msgspec.json.decode(version, type=Version).minor.rstrip("+")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return True
+    return not said.isdecimal() or int(said) >= minor

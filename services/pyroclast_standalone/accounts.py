@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
 import random
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import yaml
 from pyroclast.api.types import SERVICE_ACCOUNTS
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.errors import KubeError
 
 from .installation import NAMESPACE
 
@@ -22,6 +24,7 @@ __all__ = ["Accounts"]
 
 LIFETIME_SECONDS = 7 * 24 * 3600  # asked for; the server may give less
 RENEW_AT = 0.7  # of the lifetime that is left
+LEAST_SECONDS = 60.0  # between two looks
 
 
 @dataclass(slots=True)
@@ -52,9 +55,11 @@ class Accounts:
         """Renew the tokens of all that were issued before they end, until cancelled."""
         while True:
             left = min(self._ends.values()).timestamp() - datetime.now(UTC).timestamp()
-            await asyncio.sleep(max(60.0, left * RENEW_AT * random.uniform(0.9, 1.0)))  # noqa: S311 - spreads load, hides nothing
+            await asyncio.sleep(max(LEAST_SECONDS, left * RENEW_AT * random.uniform(0.9, 1.0)))  # noqa: S311 - spreads load
             for account in self._ends:
-                await self._write_token(account)
+                # While the API server is away the old token still serves, and the next look comes before it ends.
+                with contextlib.suppress(KubeError):
+                    await self._write_token(account)
 
     async def _write_token(self, account: str) -> None:
         body = {

@@ -22,6 +22,7 @@ LONGEST_DELAY_SECONDS = 30.0
 STEADY_SECONDS = 60.0  # a process that lived this long starts again without delay growing
 STOP_SECONDS = 15.0  # longer than any service needs to drain
 READY_SECONDS = 60.0
+KILLED = {-signal.SIGKILL, -signal.SIGTERM}  # somebody else's doing: it would not end again by itself
 USAGE_STATUS = 2  # a process that refuses its settings will refuse them again
 
 
@@ -105,9 +106,10 @@ class Supervisor:
                 return
             if status == USAGE_STATUS:
                 raise CommandError(f"{name} refused its settings: {self._last_line(name)}")
-            if time.monotonic() - child.started_at > STEADY_SECONDS:
+            if time.monotonic() - child.started_at > STEADY_SECONDS or status in KILLED:
                 delay = FIRST_DELAY_SECONDS
-            self._say(f"{name} ended ({_how(status)}): starting it again in {delay:g} s")
+            why = "" if status in KILLED else f", {self._last_line(name)}"
+            self._say(f"{name} ended ({_how(status)}{why}): starting it again in {delay:g} s")
             await asyncio.sleep(delay)
             delay = min(delay * 2, LONGEST_DELAY_SECONDS)
             await self._spawn(child.program)

@@ -25,6 +25,7 @@ __all__ = ["Cluster", "KubectlError", "kubectl_is_there", "running", "services_o
 
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
+LAST_LINES = 60
 _PID = re.compile(r"^(\S+) pid=(\d+)$")
 
 
@@ -96,13 +97,23 @@ class Cluster:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
             return str(answer.read().decode())
 
-    def outage(self, seconds: float) -> None:
-        """Kill the API server and bring it back: the real one after `seconds`, the embedded one when its supervisor does."""
+    def outage(self, seconds: float) -> float:
+        """Kill the API server and bring it back: the real one after `seconds`, the embedded one when its supervisor does.
+
+        How many seconds it was away.
+        """
+        began = time.monotonic()
         if self.server is None:
             self.kill("apiserver")
             wait_until(self._answers, "the API server to answer again")
         else:
             self.server.do(self.server.plane.outage(seconds))
+        return time.monotonic() - began
+
+    def log(self, service: str) -> str:
+        """The last lines that a service logged, over all its starts."""
+        lines = (self.data / "logs" / f"{service}.log").read_text(errors="replace").splitlines()
+        return "\n".join(lines[-LAST_LINES:])
 
     def _answers(self) -> bool:
         try:

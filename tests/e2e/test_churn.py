@@ -1,23 +1,32 @@
-"""Ten minutes of churn: Jobs made, scaled and deleted while a service is killed every 20 seconds. Judged from the audit log."""
+"""Churn: Jobs made, scaled and deleted while services, the API server and watches break. Judged from the audit log."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import os
 import random
+import signal
+import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.cluster import Cluster, KubectlError, wait_until
+from tests.e2e.slow_network import SOURCES, SlowNetwork, port_of, slow_network
 from tests.e2e.test_faults import SERVICES, phases
 from tests.e2e.test_first_light import job
+from tests.e2e.test_shards import begin_replica
 
-SECONDS = 600.0
+SECONDS = float(os.environ.get("CHURN_SECONDS", "600"))
 KILL_EVERY = 20.0
 STEP_SECONDS = 1.0
+AWAY_SECONDS = 2.0  # of the API server
 ALIVE = 12  # Jobs at a time
 GROWTH = 1.5  # of resident memory of a service that was not killed since, against its first third
 
@@ -25,6 +34,11 @@ GROWTH = 1.5  # of resident memory of a service that was not killed since, again
 @pytest.mark.soak
 @pytest.mark.timeout(1500)
 def test_churn(cluster: Cluster, namespace: str) -> None:
+    with two_shards(cluster) as shards:
+        churn(cluster, namespace, shards)
+
+
+def churn(cluster: Cluster, namespace: str, shards: Sequence[Shard]) -> None:
     rng = random.Random(1)
     names = (f"churn-{number}" for number in itertools.count())
     alive: dict[str, bool] = {}  # by name, whether it runs until it is deleted
@@ -42,10 +56,13 @@ def test_churn(cluster: Cluster, namespace: str) -> None:
             wait_until(lambda: phase(cluster, namespace, oldest) == wanted, f"{oldest} to be {wanted}")  # noqa: B023
             cluster.kubectl("delete", "vcjob", oldest, "-n", namespace, "--wait=false")
         if time.monotonic() - killed > KILL_EVERY:
-            cluster.kill(rng.choice(SERVICES))
+            rng.choice(faults(cluster, shards))()
             killed = time.monotonic()
-        for pid in cluster.pids.values():
+        for shard in shards:
+            shard.keep()
+        for pid in (*cluster.pids.values(), *(shard.process.pid for shard in shards)):
             memory.setdefault(pid, []).append(resident_kib(pid))
+        assert over_committed(cluster, namespace) == []
         time.sleep(STEP_SECONDS)
     for name in alive:
         cluster.kubectl("delete", "vcjob", name, "-n", namespace, "--wait=false", "--ignore-not-found")
@@ -57,6 +74,52 @@ def test_churn(cluster: Cluster, namespace: str) -> None:
         if len(samples) > 120:
             third = len(samples) // 3
             assert max(samples[-third:]) < GROWTH * max(samples[:third])
+
+
+class Shard:
+    """A replica of the job controller that is started again when it ends, on a network of its own."""
+
+    def __init__(self, cluster: Cluster, network: SlowNetwork) -> None:
+        self.network = network
+        self._cluster = cluster
+        self.process = self._begin()
+
+    def keep(self) -> None:
+        if self.process.poll() is not None:
+            self.process = self._begin()
+
+    def _begin(self) -> subprocess.Popen[bytes]:
+        return begin_replica(self._cluster, server=f"https://127.0.0.1:{self.network.port}")
+
+
+@contextlib.contextmanager
+def two_shards(cluster: Cluster) -> Iterator[Sequence[Shard]]:
+    """Two replicas of the job controller with two shards, instead of the one that there is."""
+    standing = cluster.pids["job-controller"]
+    os.kill(standing, signal.SIGSTOP)
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.kill, standing, signal.SIGCONT)
+        networks = [stack.enter_context(slow_network(port_of(cluster.kubeconfig), source)) for source in SOURCES]
+        shards = [Shard(cluster, network) for network in networks]
+        try:
+            yield shards
+        finally:
+            for shard in shards:
+                shard.process.kill()
+                shard.process.wait()
+
+
+def faults(cluster: Cluster, shards: Sequence[Shard]) -> list[Callable[[], object]]:
+    """What may break."""
+    services = [partial(cluster.kill, service) for service in SERVICES if service != "job-controller"]
+    broken: list[Callable[[], object]] = [*services, partial(cluster.outage, AWAY_SECONDS)]
+    return broken + [each for shard in shards for each in (shard.process.kill, shard.network.cut)]
+
+
+def over_committed(cluster: Cluster, namespace: str) -> list[str]:
+    """Pods that their node sent away for want of room."""
+    pods = cluster.get("pods", "-n", namespace)["items"]
+    return [pod["metadata"]["name"] for pod in pods if str(pod.get("status", {}).get("reason", "")).startswith("OutOf")]
 
 
 def elastic_job(name: str, seconds: str, replicas: int) -> str:

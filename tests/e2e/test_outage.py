@@ -12,12 +12,14 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError
-from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.cluster import Cluster, services_of, wait_until
 from tests.e2e.test_faults import phases, pods_created_twice, submit
 
 WRITERS = 8
 JOBS = 20
 DOWN_SECONDS = 5.0
+LEADERS = {"job-controller", "jobflow-controller", "scheduler"}
+RENEWED_WITHIN_SECONDS = 8.0  # the deadline of a renewal, less the time since the last one
 
 
 async def write_until(stop: threading.Event, kubeconfig: str, namespace: str) -> list[str]:
@@ -68,12 +70,13 @@ def test_services_go_on_after_an_outage(cluster: Cluster, namespace: str) -> Non
     submit(cluster, namespace, JOBS)
     wait_until(lambda: phases(cluster, namespace)["Running"] + phases(cluster, namespace)["Completed"] >= 3, "some Jobs to run")
     before = dict(cluster.pids)
-    cluster.outage(DOWN_SECONDS)
+    away = cluster.outage(DOWN_SECONDS)
     wait_until(lambda: phases(cluster, namespace) == {"Completed": JOBS}, "all Jobs to complete", seconds=180)
     assert pods_created_twice(cluster, namespace) == []
-    assert {name: pid for name, pid in cluster.pids.items() if name != "apiserver"} == {
-        name: pid for name, pid in before.items() if name != "apiserver"
-    }, "no service may end because the API server did"
+    ended = {name for name in services_of(cluster) if cluster.pids[name] != before[name]}
+    # Who leads ends when its Lease may be another's: on a machine that takes that long to start an API server they may.
+    may_end = LEADERS if away > RENEWED_WITHIN_SECONDS else set()
+    assert ended <= may_end, "\n\n".join(f"{name} ended because the API server did:\n{cluster.log(name)}" for name in ended)
 
 
 @pytest.mark.timeout(300)

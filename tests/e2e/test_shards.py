@@ -20,9 +20,8 @@ LEASE = "vc-sharded"
 SECONDS = {"lease-duration": 4, "renew-deadline": 3, "retry-period": 1}
 
 
-@contextlib.contextmanager
-def replica(cluster: Cluster) -> Iterator[subprocess.Popen[bytes]]:
-    """A job controller that leads what shards it can get of two."""
+def begin_replica(cluster: Cluster, *, server: str = "") -> subprocess.Popen[bytes]:
+    """A job controller that leads what shards it can get of two; `server` is the API server's URL if not the usual one."""
     flags = [f"--leader-elect-{name}={seconds}s" for name, seconds in SECONDS.items()]
     command = [sys.executable, "-m", "pyroclast_job_controller", f"--kubeconfig={cluster.kubeconfig}", *flags]
     command += [
@@ -30,8 +29,15 @@ def replica(cluster: Cluster) -> Iterator[subprocess.Popen[bytes]]:
         "--leader-elect-shards=2",
         f"--leader-elect-resource-name={LEASE}",
     ]
-    log = cluster.data / f"sharded-{time.monotonic_ns()}.log"
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+    command += [f"--master={server}"] if server else []
+    with (cluster.data / f"sharded-{time.monotonic_ns()}.log").open("wb") as output:
+        return subprocess.Popen(command, stdout=output, stderr=output)
+
+
+@contextlib.contextmanager
+def replica(cluster: Cluster) -> Iterator[subprocess.Popen[bytes]]:
+    """One that ends with the block."""
+    with begin_replica(cluster) as process:
         try:
             yield process
         finally:

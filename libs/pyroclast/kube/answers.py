@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import msgspec
+import structlog
 
 from pyroclast.api.records.meta import Record
 from pyroclast.kube.client import encode
 
-__all__ = ["record_of"]
+__all__ = ["readable", "record_of"]
+
+log = structlog.get_logger()
 
 R = TypeVar("R", bound=Record)
 
@@ -17,3 +20,13 @@ R = TypeVar("R", bound=Record)
 def record_of(answer: dict[str, Any], record: type[R]) -> R:
     """`answer` as `record`, by way of its text, as parts of some records are kept as such."""
     return msgspec.json.decode(encode(answer), type=record)
+
+
+def readable(answer: dict[str, Any], record: type[R]) -> R | None:
+    """`answer` as `record`; None when it does not fit, as a watch leaves such an object out: who made it so shall not end us."""
+    try:
+        return msgspec.convert(answer, record, strict=False)
+    except msgspec.ValidationError as error:
+        metadata = answer.get("metadata") or {}
+        log.warning("object.not_readable", kind=answer.get("kind"), name=metadata.get("name"), error=str(error))
+        return None

@@ -199,7 +199,8 @@ class Informer(Generic[T]):
                         await turns.next()
                 self._expect_within(self._timing.list_timeout)
         for _ in refill.finish():
-            await turns.next()
+            if turns.is_over:
+                await turns.next()
         for key in self._faults.keys() - faults.keys():
             del self._faults[key]
         for fault in faults.values():

@@ -16,6 +16,7 @@ from pyroclast.api.types import LEASES, Key
 from pyroclast.kube.client import Client, Json
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, ConnectionFailed, KubeError, NotFound
+from pyroclast.kube.hedge import first_answer
 from pyroclast.kube.lease_record import LeaseView, Watcher, asked_for, held_by, released
 
 __all__ = ["HandedOver", "Lease", "LeaseLost", "LeaseTiming"]
@@ -96,8 +97,10 @@ class Lease:
             await asyncio.sleep(min(pause, max(self._left(), 0.0)))
             if self._left() <= 0:  # or the process was stopped for a while: what happened meanwhile is unknown
                 raise self._lost(f"not renewed for {self._timing.renew_deadline:g} s")
-            renewed = await self._renew(may_hand_over)
-            pause = self._timing.retry_period if renewed else self._timing.retry_period / HURRY
+            if await self._renew(may_hand_over):
+                pause = max(0.0, self._renewed + self._timing.retry_period - _time())  # a slow answer was waited for already
+            else:
+                pause = self._timing.retry_period / HURRY
 
     def closed_because(self) -> str | None:
         """Why no write may begin under this Lease; None while it is surely ours. A `Fence`."""
@@ -143,9 +146,9 @@ class Lease:
 
     async def _renew(self, may_hand_over: Callable[[str], bool]) -> bool:
         """One renewal; whether it succeeded. Failures that may pass are left to the next."""
-        began = _time()
+        body = held_by(self._lease, self._identity, self._timing.duration, self._now(), self._handed_to)
         try:
-            await self._write(self._lease)
+            began, answer = await first_answer(lambda: self._update(body, self._left()), self._patience(), ATTEMPTS_PER_DEADLINE)
         except NotFound:
             raise self._lost("deleted by somebody") from None
         except Conflict:
@@ -154,6 +157,7 @@ class Lease:
         except KubeError as error:
             log.warning("lease.not_renewed", lease=str(self.key), error=str(error), seconds_left=round(self._left(), 1))
             return False
+        self._take_answer(answer)
         self._renewed = began
         return True
 
@@ -189,6 +193,9 @@ class Lease:
             body |= {"apiVersion": LEASES.api_version, "kind": LEASES.kind}
             body["metadata"] = {"namespace": self.key.namespace, "name": self.key.name}
             answer = await _within(self._patience(), partial(self._client.create, LEASES, body))
+        self._take_answer(answer)
+
+    def _take_answer(self, answer: Json) -> None:
         self._lease = LeaseView.of(answer)
         self.observed = self._lease.holder
 

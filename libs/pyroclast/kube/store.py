@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)
 
-BATCH: Final = 500  # records between two chances for others to run: a few milliseconds
+BATCH: Final = 500  # records between two chances for others to run: at most a few milliseconds
 
 Handler = Callable[[T | None, T | None], None]
 Indexer = Callable[[T], Iterable[str]]
@@ -140,10 +140,10 @@ class Refill(Generic[T]):
 
     def finish(self) -> Iterator[None]:
         """Drop what the list did not have. Yields now and then, so that the caller can let others run; to be run to its end."""
-        gone = [key for key, record in self._records.items() if id(record) not in self._listed]
-        for done, key in enumerate(gone):
-            self._store.drop(key)
-            if done % BATCH == BATCH - 1:
+        for done, record in enumerate(list(self._records.values()), 1):
+            if id(record) not in self._listed:
+                self._store.drop(record.key)
+            if done % BATCH == 0:
                 yield
 
 

@@ -17,13 +17,14 @@ from typing import Any, Final
 import aiohttp
 import orjson
 import structlog
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from pyroclast.kube.config import ClusterConfig, ConfigError
 from pyroclast.kube.errors import ApiError, ConnectionFailed
 from pyroclast.kube.server_clock import ServerClock
 
-__all__ = ["CONNECT_SECONDS", "Request", "Transport"]
+__all__ = ["BROKEN", "CONNECT_SECONDS", "Request", "Transport"]
 
 log = structlog.get_logger()
 
@@ -33,6 +34,9 @@ LOOK_SECONDS: Final = 10.0  # between two looks at certificates on disk: they ar
 READ_BUFFER: Final = 256 * 1024  # bytes of a watch taken in at one go
 WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')  # RFC 9111, 5.5: a header may hold several
 NOT_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
+BROKEN: Final = (aiohttp.ClientError, HttpProcessingError, OSError, RuntimeError)
+"""What comes out of aiohttp when a connection breaks. RuntimeError is uvloop's word for a socket or transport that is gone, or
+whose number another has by now, and aiohttp's for reading on after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,9 @@ class Transport:
             self._failed(error)
             self._looked = 0.0  # perhaps for want of certificates that have come
             raise ConnectionFailed(_reason(error), sent=False, verb=method, path=path) from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except BROKEN as error:
+            if isinstance(error, RuntimeError):  # nobody else would see what it was
+                log.warning("api_server.connection_broken", method=method, path=path, error=repr(error), exc_info=error)
             raise ConnectionFailed(_reason(error), verb=method, path=path) from error
 
     def _url(self, path: str, query: str) -> URL:

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import gc
 
-__all__ = ["freeze_loaded"]
+__all__ = ["clean_up", "freeze_loaded"]
+
+
+def clean_up() -> None:
+    """Free what loading the program left over: call it before there is a loop to be held, or much else to look through."""
+    gc.collect()
 
 
 def freeze_loaded() -> None:
-    """Clean up once and exempt everything alive from later collections: call it when the first lists are complete."""
-    gc.collect()
+    """Exempt everything alive from later collections: call it when the first lists are complete.
+
+    It takes no time. To look through all of it once more would hold the loop for longer than anything else does.
+    """
     gc.freeze()

@@ -218,6 +218,7 @@ def run_service(name: str, settings: ServiceSettings, main: Callable[[Service], 
     async def everything() -> None:
         await Service(name, settings).run(main)
 
+    memory.clean_up()
     try:
         with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
             runner.run(everything())

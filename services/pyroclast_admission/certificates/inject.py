@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -147,5 +146,5 @@ class BundleInjector:
 def _decoded(bundle: str) -> bytes:
     try:
         return base64.b64decode(bundle)
-    except binascii.Error:
+    except ValueError:  # binascii.Error is one, and so is what text that is not ASCII raises
         return b""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,7 +40,7 @@ def from_secret(secret: Mapping[str, Any]) -> Material | None:
         return None
     try:
         parts = {name: base64.b64decode(data[name], validate=True) for name in (CERTIFICATE, KEY, BUNDLE, AUTHORITY_KEY)}
-    except (KeyError, TypeError, binascii.Error):
+    except (KeyError, TypeError, ValueError):  # not there, not text, not base64
         return None
     authorities = tuple(_PEM.findall(parts[BUNDLE]))
     return Material(authorities, parts[AUTHORITY_KEY], parts[CERTIFICATE], parts[KEY]) if authorities else None

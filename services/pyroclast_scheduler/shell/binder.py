@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
 import structlog
 
 from pyroclast.api import records
 from pyroclast.api.keys import GROUP_NAME
 from pyroclast.api.types import PODS, Key
+from pyroclast.kube.answers import readable
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
@@ -260,10 +260,8 @@ class Binder:
         )
         if write.record is not None:
             self._cache.objects.settle(write.record, str(write.key), patch)
-            try:
-                self._cache.object_changed(None, msgspec.convert(body, write.record, strict=False))
-            except msgspec.ValidationError as error:  # the watch leaves it out and says so
-                log.warning("object.not_readable", kind=write.kind.kind, key=str(write.key), error=str(error))
+            if (found := readable(body, write.record)) is not None:
+                self._cache.object_changed(None, found)
 
     async def _undo(self, done: Sequence[Write]) -> None:
         """Take back what was written for a pod that could not be bound, last first."""
@@ -306,12 +304,12 @@ class Binder:
         asyncio.get_running_loop().call_later(delay, self._cache.release, task.uid)
 
     async def _read(self, task: TaskFacts) -> records.Pod | None:
-        """The pod as the API server has it now; None if it is gone. Waits while no answer comes."""
+        """The pod as the API server has it now; None if it is gone or cannot be read. Waits while no answer comes."""
         backoff = Backoff(0.2, 5.0)
         while True:
             try:
                 body: dict[str, Any] = await self._client.get(PODS, Key(task.namespace, task.name))
-                return msgspec.convert(body, records.Pod, strict=False)
+                return readable(body, records.Pod)
             except NotFound:
                 return None
             except KubeError as error:

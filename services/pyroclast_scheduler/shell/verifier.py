@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
 import structlog
 
 from pyroclast.api import records
 from pyroclast.api.types import PODS, Key
+from pyroclast.kube.answers import readable
 from pyroclast.kube.client import Client
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError, NotFound
@@ -47,7 +47,7 @@ class Verifier:
         pod: records.Pod | None = None
         try:
             body = await self._client.get(PODS, Key(task.namespace, task.name), deadline=Deadline.after(_READ_SECONDS))
-            pod = msgspec.convert(body, records.Pod, strict=False)
+            pod = readable(body, records.Pod)
         except NotFound:
             log.debug("pod.gone", pod=task.key)
         except KubeError as error:  # the assumption stands for another term

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import msgspec
 import structlog
 
 from pyroclast.api import keys, records
 from pyroclast.api.types import POD_GROUPS, PODS, QUEUES, Key, ResourceType
+from pyroclast.kube.answers import readable
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError, NotFound
@@ -304,8 +304,8 @@ class Writer:
 
     def _group_written(self, key: str, body: dict[str, Any] | None) -> None:
         """Take up the answer as the watch would, so that no session decides on what was before it."""
-        if body is not None:
-            self._cache.group_changed(None, msgspec.convert(body, records.PodGroup, strict=False))
+        if body is not None and (group := readable(body, records.PodGroup)) is not None:
+            self._cache.group_changed(None, group)
         if key not in self._groups:
             self._cache.believe(key, None)
 

@@ -84,11 +84,11 @@ async def test_429_waits_as_long_as_the_server_says(server: FaultServer, client:
 
 async def test_a_wait_beyond_the_deadline_is_not_begun(server: FaultServer, client: Client) -> None:
     server.on(f"GET {ONE}", status(429, "TooManyRequests", Retry_After="20"))
-    began = time.monotonic()
+    deadline = Deadline.after(5.0)
     with pytest.raises(TooManyRequests) as caught:
-        await client.get(PODS, KEY, deadline=Deadline.after(5.0))
+        await client.get(PODS, KEY, deadline=deadline)
     assert caught.value.retry_after == 20.0
-    assert time.monotonic() - began < 2.0
+    assert deadline.left() > 0, "it was waited for"
 
 
 @pytest.mark.parametrize("fault", [cut, reset, half(POD), status(500, "InternalError"), status(503, "x")])

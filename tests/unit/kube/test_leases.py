@@ -225,6 +225,25 @@ async def test_a_request_that_hangs_does_not_cost_the_lease() -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.parametrize("seconds", [1.0, 3.0, 4.0, 4.8])
+async def test_a_server_that_answers_slowly_does_not_cost_the_lease(seconds: float) -> None:
+    """A question is not given up because its answer takes longer than a third of the deadline: the next would take as long."""
+    book, work = Book(), Work()
+    slow = False
+
+    async def fault() -> None:
+        await asyncio.sleep(seconds / 2 if slow else 0.0)
+
+    running = asyncio.ensure_future(candidate(book, "a", fault).run(work.of("a")))
+    await asyncio.sleep(30)
+    slow = True
+    await asyncio.sleep(200)
+    assert work.spans == []
+    assert book.writes > 15 + 200 / max(seconds, 2.0) - 5
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 async def test_a_renewal_whose_answer_was_lost_is_found_out() -> None:
     book, work = Book(), Work()
     requests = 0

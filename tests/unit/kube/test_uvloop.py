@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import contextlib
+import os
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ import uvloop
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import PODS
 from pyroclast.kube.client import Client
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import ConnectionFailed
 from pyroclast.kube.informer import Informer
 from pyroclast.kube.queue import WorkQueue
 from pyroclast.kube.workers import run_workers
@@ -59,6 +63,33 @@ async def informed(client: Client) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
-@pytest.mark.parametrize("scenario", [delays_and_retries, list_and_watch])
+async def connecting_while_the_number_of_the_socket_is_taken() -> None:
+    """Under load sockets were seen to be closed twice: then a new one gets a number that another transport still has."""
+    async with FaultServer() as server, server.client() as client:
+        server.on("GET /version", answer(200, {}))
+        _, other = await asyncio.open_connection("127.0.0.1", server.port)
+        with next_socket_has(other.get_extra_info("socket").fileno()), pytest.raises(ConnectionFailed):
+            await client.request("GET", "/version", once=True)
+        assert await client.request("GET", "/version", deadline=Deadline.after(5.0)) == b"{}"
+        other.close()
+
+
+@contextlib.contextmanager
+def next_socket_has(number: int) -> Iterator[None]:
+    """Close what has that number, without telling who uses it; it is as it was afterwards."""
+    kept, below = os.dup(number), []
+    while below[-1:] < [number]:
+        below.append(os.dup(kept))
+    for each in (number, *(each for each in below if each > number)):
+        os.close(each)
+    try:
+        yield
+    finally:
+        os.dup2(kept, number)
+        for each in (kept, *(each for each in below if each < number)):
+            os.close(each)
+
+
+@pytest.mark.parametrize("scenario", [delays_and_retries, list_and_watch, connecting_while_the_number_of_the_socket_is_taken])
 def test_on_uvloop(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     uvloop.run(scenario())

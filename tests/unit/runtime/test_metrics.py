@@ -96,7 +96,11 @@ def test_what_was_loaded_is_exempt_from_collection() -> None:
     import gc
 
     try:
+        looked: list[str] = []
+        gc.callbacks.append(lambda phase, _info: looked.append(phase))
         memory.freeze_loaded()
         assert gc.get_freeze_count() > 0
+        assert looked == [], "whoever looks through all that was loaded holds the loop"
     finally:
+        gc.callbacks.pop()
         gc.unfreeze()

@@ -73,7 +73,7 @@ class Cluster:
     async def group(self, name):
         return await self.client.get(POD_GROUPS, Key("default", name))
 
-    async def until(self, what, *, within=15.0):
+    async def until(self, what, *, within=60.0):
         """Wait until `what()` gives something true, and return it."""
         found = None
         with contextlib.suppress(TimeoutError):

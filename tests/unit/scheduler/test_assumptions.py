@@ -6,7 +6,9 @@ import pytest
 from pyroclast_scheduler.cache.assumptions import DEADLINE_SECONDS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.shell.verifier import Verifier
 from tests.scenarios import objects
+from tests.unit.kube.fault_server import FaultServer, answer
 from tests.unit.scheduler.test_cache import changed
 
 EVICTED = [{"type": "Ready", "status": "False", "reason": "Evict"}]
@@ -129,3 +131,13 @@ def test_a_placement_that_cannot_be_assumed_as_a_whole_lets_every_job_be_looked_
     assert world.cache.assume_all([("t-p", "n1"), ("t-big", "n1")])
     assert world.task.status is TaskStatus.PENDING
     assert [facts.name for facts in world.cache.snapshot().jobs] == ["g"]
+
+
+async def test_a_pod_that_cannot_be_read_ends_its_assumption_and_nothing_else():
+    """Whoever watches leaves such a pod out too; the service goes on."""
+    world = World("bound")
+    pod = {"metadata": {"namespace": "default", "name": "p", "uid": "t-p"}, "spec": "does not decode"}
+    async with FaultServer() as server, server.client() as client:
+        server.on("GET /api/v1/namespaces/default/pods/p", answer(200, pod))
+        await Verifier(client, world.cache, now=lambda: 0.0)._verify("t-p")
+    assert "t-p" not in world.cache.tasks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -45,6 +46,32 @@ async def test_a_killed_process_is_started_again_and_stopped_at_the_end(tmp_path
     for pid in pids(lines):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+async def test_a_process_that_ends_by_itself_is_told_of_with_its_last_words(tmp_path: Path) -> None:
+    lines: list[str] = []
+    supervisor = Supervisor(tmp_path, lines.append)
+    await supervisor.start(Program("clock", "no_such_module", (), at_once))
+    watching = asyncio.create_task(supervisor.watch())
+    await until(lines, 3)
+    await supervisor.stop()
+    await watching
+    ended = [line for line in lines if "ended" in line]
+    assert re.fullmatch(r"clock ended \(status 1, .*No module named no_such_module\): starting it again in 0.5 s", ended[0])
+    assert ended[1].endswith("starting it again in 1 s")
+
+
+async def test_who_is_killed_again_and_again_is_back_as_soon_each_time(tmp_path: Path) -> None:
+    lines: list[str] = []
+    supervisor = Supervisor(tmp_path, lines.append)
+    await supervisor.start(Program("clock", "http.server", ("--bind", "127.0.0.1", "0"), at_once))
+    watching = asyncio.create_task(supervisor.watch())
+    for kills in (1, 2):
+        os.kill(pids(lines)[-1], signal.SIGKILL)
+        await until(lines, kills + 1)
+    await supervisor.stop()
+    await watching
+    assert [line for line in lines if "ended" in line] == ["clock ended (killed by SIGKILL): starting it again in 0.5 s"] * 2
 
 
 async def test_a_process_that_ends_before_it_is_ready_is_told_by_its_last_line(tmp_path: Path) -> None:

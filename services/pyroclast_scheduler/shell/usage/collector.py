@@ -12,6 +12,7 @@ import structlog
 
 from pyroclast.kube.client import Client
 from pyroclast.kube.errors import KubeError
+from pyroclast.kube.transport import BROKEN
 from pyroclast.resources import durations
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import NodeUsage
@@ -65,7 +66,7 @@ class Collector:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 measured = await self._measured(settings)
             self._usage = _usage(measured, self._now())
-        except (BadAnswer, KubeError, aiohttp.ClientError, OSError, ValueError) as error:
+        except (BadAnswer, KubeError, ValueError, *BROKEN) as error:
             trouble = str(error) or type(error).__name__
         if trouble != self._trouble:
             self._trouble = trouble

@@ -1,0 +1,35 @@
+"""What admission asks the API server before it serves."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyroclast_admission import service
+from tests.unit.kube.fault_server import FaultServer, answer, status
+
+
+@pytest.mark.parametrize(
+    ("version", "has_them"),
+    [
+        ({"major": "1", "minor": "33"}, False),
+        ({"major": "1", "minor": "34"}, True),
+        ({"major": "1", "minor": "33+"}, False),
+        ({"major": "1", "minor": "35+"}, True),
+        ({}, True),
+        ({"minor": 34}, True),
+        ([], True),
+        (b"\xff", True),
+    ],
+)
+async def test_pods_have_resources_of_their_own_from_a_version_on(version: object, has_them: bool) -> None:
+    async with FaultServer() as server, server.client() as client:
+        server.on("GET /version", answer(200, version))
+        assert await service.has_pod_resources(client) is has_them
+
+
+async def test_the_version_is_asked_for_until_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server that is away while the service starts does not end it."""
+    monkeypatch.setattr(service, "RETRY_SECONDS", 0.001)
+    async with FaultServer() as server, server.client() as client:
+        server.on("GET /version", status(403, "Forbidden"), status(429, "TooManyRequests"), answer(200, {"minor": "30"}))
+        assert await service.has_pod_resources(client) is False
