@@ -18,6 +18,7 @@ __all__ = ["NEVER", "greedy"]
 
 NEVER = -np.inf
 _FIRST_LOOK = 4096  # copies looked at first, all nodes together; doubled while a node would take more
+_FEW = 1024  # values of which sorting all is cheaper than looking for the largest first
 
 
 def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Callable[[Rows, int], Floats]) -> Rows:
@@ -37,22 +38,28 @@ def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Ca
         return rows
     room = np.minimum(copies(rows), count)
     depth = min(max(4, _FIRST_LOOK // len(rows)), int(room.max()))
-    grid = np.full((len(rows), depth), NEVER)
-    grid[:, :] = scores(rows, depth) if depth > 1 else first[rows][:, None]
+    grid = scores(rows, depth) if depth > 1 else first[rows][:, None]
     order = np.minimum.accumulate(np.where(np.arange(depth) < room[:, None], grid, NEVER), axis=1)
     while True:
-        picked = _best(order.ravel(), count)
-        taken = np.bincount(picked // depth, minlength=len(rows))
-        short = np.flatnonzero((taken == depth) & (room > depth))
+        taken = _ranked(order.ravel(), count) // depth
+        short = np.flatnonzero((np.bincount(taken, minlength=len(rows)) == depth) & (room > depth))
         if not len(short):
-            ranked = picked[np.argsort(-order.ravel()[picked], kind="stable")]
-            return rows[ranked // depth]
+            return rows[taken]
         deeper = min(2 * depth, int(room[short].max()))
         wider = np.full((len(rows), deeper), NEVER)
         wider[:, :depth] = order
         more = np.where(np.arange(deeper) < room[short, None], scores(rows[short], deeper), NEVER)
         wider[short] = np.minimum.accumulate(more, axis=1)
         order, depth = wider, deeper
+
+
+def _ranked(values: Floats, count: int) -> Rows:
+    """Positions of the `count` largest values, largest first; of equal ones the first; never one that is `NEVER`."""
+    if len(values) > _FEW:
+        picked = _best(values, count)
+        return picked[np.argsort(-values[picked], kind="stable")]
+    picked = np.argsort(-values, kind="stable")[:count]
+    return picked if values[picked[-1]] != NEVER else picked[values[picked] != NEVER]
 
 
 def _near_the_top(values: Floats, count: int) -> Rows:

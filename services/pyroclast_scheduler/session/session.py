@@ -183,6 +183,8 @@ class Session(Rules):
     def moved(self, move: Move, sign: int) -> None:
         """Keep what depends on placements current: `move` was made (1) or undone (−1)."""
         self.log.append(move.nodes)
+        if move.status is TaskStatus.ALLOCATED and sign > 0:
+            move.plan.ahead.placed(move.rows, len(self.log))
         if move.status is not TaskStatus.PIPELINED:
             change, queue = sign * move.change, move.job.facts.queue
             move.job.allocated = move.job.allocated + change
