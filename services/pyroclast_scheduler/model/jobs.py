@@ -188,7 +188,7 @@ class Job:
         if not self._tally_is_own:
             self.tally = self.facts.tally.copy()
             self._tally_is_own = True
-        kinds = Counter((task.facts.role, task.status, task.facts.shape.is_best_effort) for task in tasks)
+        kinds = Counter([(task.facts.role, task.status, task.facts.shape.is_best_effort) for task in tasks])
         for (role, before, is_best_effort), count in kinds.items():
             self.tally.add(role, before, is_best_effort=is_best_effort, count=-count)
             self.tally.add(role, status, is_best_effort=is_best_effort, count=count)

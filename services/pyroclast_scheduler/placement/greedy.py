@@ -62,30 +62,36 @@ def _ranked(values: Floats, count: int) -> Rows:
     return picked if values[picked[-1]] != NEVER else picked[values[picked] != NEVER]
 
 
-def _near_the_top(values: Floats, count: int) -> Rows:
-    """Positions, ascending, of few values with the `count` largest and all that equal them among them.
+def _best(values: Floats, count: int) -> Rows:
+    """Positions of the `count` largest values, ascending by position; of equal ones the first; never one that is `NEVER`."""
+    if len(values) > count:
+        threshold = _lower_bound(values, count)
+        if threshold != NEVER:
+            above = np.flatnonzero(values > threshold)
+            if len(above) < count:  # so that the bound is the count-th largest itself
+                level = np.flatnonzero(values == threshold)
+            else:
+                few = values[above]
+                threshold = _largest(few, count)
+                level, above = above[few == threshold], above[few > threshold]
+            return np.sort(np.concatenate((above, level[: count - len(above)])))
+    return np.flatnonzero(values != NEVER)
+
+
+def _lower_bound(values: Floats, count: int) -> float:
+    """A value no larger than the `count`-th largest, `NEVER` if that is.
 
     Of as many equal pieces, at least `count` have a maximum that is no less than the count-th largest of these maxima.
     """
     pieces = 4 * count
     size = len(values) // pieces
-    if size < 4:
-        return np.arange(len(values))
-    tops = values[: pieces * size].reshape(pieces, size).max(axis=1)
-    return np.flatnonzero(values >= np.partition(tops, pieces - count)[pieces - count])
+    if size >= 4:
+        bound = _largest(values[: pieces * size].reshape(pieces, size).max(axis=1), count)
+        if bound != NEVER:
+            return bound
+    return _largest(values, count)
 
 
-def _best(values: Floats, count: int) -> Rows:
-    """Positions of the `count` largest values, ascending by position; of equal ones the first; never one that is `NEVER`."""
-    if len(values) > count:
-        level = np.flatnonzero(values == values.max())
-        if len(level) >= count and values[level[0]] != NEVER:
-            return level[:count]
-        rows = _near_the_top(values, count)
-        few = values[rows]
-        threshold = np.partition(few, len(few) - count)[len(few) - count]
-        if threshold != NEVER:
-            above = rows[few > threshold]
-            level = rows[few == threshold][: count - len(above)]
-            return np.sort(np.concatenate((above, level)))
-    return np.flatnonzero(values != NEVER)
+def _largest(values: Floats, count: int) -> float:
+    """The `count`-th largest of at least so many values."""
+    return float(np.partition(values, len(values) - count)[len(values) - count])

@@ -136,8 +136,7 @@ class Plan:
             self._renew(np.arange(nodes))
         elif self._seen < len(log):
             is_changed = np.zeros(nodes, dtype=np.bool_)
-            for rows in log[self._seen :]:
-                is_changed[rows] = True
+            is_changed[np.concatenate(log[self._seen :])] = True
             changed = np.flatnonzero(is_changed)
             self._renew(np.arange(nodes) if len(changed) * _REFRESH_ALL > nodes else changed)
         self._seen = len(log)
@@ -189,8 +188,23 @@ class Plan:
 
     def _renew(self, rows: Rows) -> None:
         assert self._first is not None  # noqa: S101 - set by the only caller
-        self._first[rows] = NEVER
-        fits = rows[self.mask[rows]]
-        fits = fits[self.room(fits, future=False) > 0]
-        if len(fits):
-            self._first[fits] = self.score(fits, 1)[:, 0]
+        does_fit = self._has_room(rows)
+        if not does_fit.all():
+            self._first[rows] = NEVER
+            rows = rows[does_fit]
+        if len(rows):
+            self._first[rows] = self.score(rows, 1)[:, 0]
+
+    def _has_room(self, rows: Rows) -> Bools:
+        """Where `room` is not 0 now; costs less than counting."""
+        columns = self._columns
+        found: Bools = self.mask.take(rows)
+        for row in self._wanted:
+            found &= columns.free(row, rows, future=False) >= self.request[row]
+        for row in self._idle_only:
+            found &= columns.free(row, rows, future=False) >= 0
+        for each in self._filters:
+            limits = each.limits(self, rows)
+            if limits is not None:
+                found &= limits > 0
+        return found
