@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Final
@@ -18,6 +18,7 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["Residents", "compare_queues", "first_to_go", "has_enough"]
 
 _PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
+_GOING: Final = frozenset({TaskStatus.RELEASING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +27,21 @@ class Residents:
 
     session: Session
 
-    def on(self, row: int, keep: Callable[[Job, Task], bool]) -> list[Candidate]:
-        """Those on node `row` that are still there and pass `keep`."""
-        return [(job, task) for job, task in self._all(row) if task.status in _PRESENT and task.row == row and keep(job, task)]
+    def on(self, row: int, keep: Callable[[Job, Task], bool], *, among: frozenset[TaskStatus] = _PRESENT) -> list[Candidate]:
+        """Those on node `row` that pass `keep`; `among`: by default the ones that are still there."""
+        found: list[Candidate] = []
+        for facts in self.session.snapshot.residents[row]:
+            job = self.session.job(facts.job)
+            if job is None:
+                continue
+            task = job.task(facts)
+            if task.status in among and task.row == row and keep(job, task):
+                found.append((job, task))
+        return found
 
     def going(self, row: int) -> list[Task]:
         """Those of node `row` that are on their way out."""
-        return [task for _, task in self._all(row) if task.status is TaskStatus.RELEASING and task.row == row]
-
-    def _all(self, row: int) -> Iterator[Candidate]:
-        for facts in self.session.snapshot.residents[row]:
-            job = self.session.job(facts.job)
-            if job is not None:
-                yield job, job.task(facts)
+        return [task for _, task in self.on(row, lambda *_: True, among=_GOING)]
 
 
 def first_to_go(session: Session, victims: Sequence[Candidate], preemptor: Queue) -> list[Candidate]:
