@@ -95,7 +95,10 @@ def _against_itself(session: Session, residents: Residents, job: Job, dry_run: D
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A task of `job` that wants a place; `keep` tells which pods it may take it from, `where` on which nodes these can be."""
+    """A task of `job` that wants a place; `keep` tells which pods it may take it from.
+
+    `where`: on which nodes these can be, None: on those that have pods of its queue.
+    """
 
     session: Session
     residents: Residents
@@ -122,8 +125,8 @@ class _Attempt:
             nodes = lost.open(kind, nodes)
         future = session.columns.future_idle()
         has_room: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= future[plan.present])
-        if self.where is not None:
-            nodes = nodes & (self.where | has_room)
+        where = self.residents.where(self.job.facts.queue) if self.where is None else self.where
+        nodes = nodes & (where | has_room)
         is_tried = False
         for row in ranked(session, self.job, task, plan, nodes):
             victims = session.preemptable(task, self.job, self.residents.on(row, self.keep))
