@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import math
+import re
 import statistics
 import sys
 import time
@@ -31,9 +32,21 @@ from .scheduler import ACTIONS, CHART, PLUGINS, group, node, pod, queue
 EVICTING = CHART.replace("enqueue, allocate, backfill", "enqueue, allocate, backfill, preempt, reclaim")
 FILLING = parse(CHART, actions=ACTIONS, plugins=PLUGINS)
 TAKING = parse(EVICTING, actions=ACTIONS, plugins=PLUGINS)
-NETWORK = parse(
-    CHART.replace("{name: binpack}", "{name: binpack}, {name: network-topology-aware}"), actions=ACTIONS, plugins=PLUGINS
-)
+
+
+def with_plugin(name: str) -> Configuration:
+    """The default configuration with a plugin more, or without one that is in it."""
+    found = re.search(rf",?\s*\{{name: {re.escape(name)}\b[^}}]*\}}", CHART)
+    if found is None:
+        text = CHART.replace("{name: binpack}", f"{{name: binpack}}, {{name: {name}}}")
+        if name == "reservation":
+            text = text.replace("allocate,", "elect, allocate, reserve,")
+    else:
+        text = CHART.replace(found.group(), "").replace("[, ", "[")
+    return parse(text, actions=ACTIONS, plugins=PLUGINS)
+
+
+NETWORK = with_plugin("network-topology-aware")
 
 
 @dataclass(frozen=True)
