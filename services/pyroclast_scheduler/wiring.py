@@ -162,7 +162,7 @@ class _PluginWatches:
             if watch not in self._watched and watch.kind not in self._unknown:
                 self._watched.add(watch)
                 informer: Informer[Record] = Informer(self._client, watch.kind, watch.record)
-                informer.on_change(self._cache.object_changed)
+                informer.on_change(self._cache.node_object_changed if watch.is_of_node else self._cache.object_changed)
                 self._service.watch(informer)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import gc
 import math
+import re
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -30,6 +32,21 @@ from .scheduler import ACTIONS, CHART, PLUGINS, group, node, pod, queue
 EVICTING = CHART.replace("enqueue, allocate, backfill", "enqueue, allocate, backfill, preempt, reclaim")
 FILLING = parse(CHART, actions=ACTIONS, plugins=PLUGINS)
 TAKING = parse(EVICTING, actions=ACTIONS, plugins=PLUGINS)
+
+
+def with_plugin(name: str) -> Configuration:
+    """The default configuration with a plugin more, or without one that is in it."""
+    found = re.search(rf",?\s*\{{name: {re.escape(name)}\b[^}}]*\}}", CHART)
+    if found is None:
+        text = CHART.replace("{name: binpack}", f"{{name: binpack}}, {{name: {name}}}")
+        if name == "reservation":
+            text = text.replace("allocate,", "elect, allocate, reserve,")
+    else:
+        text = CHART.replace(found.group(), "").replace("[, ", "[")
+    return parse(text, actions=ACTIONS, plugins=PLUGINS)
+
+
+NETWORK = with_plugin("network-topology-aware")
 
 
 @dataclass(frozen=True)
@@ -225,22 +242,84 @@ def shapes(pods: int) -> tuple[Callable[[], object], int]:
     return run, 0
 
 
-def singles(jobs: int) -> tuple[Callable[[], object], int]:
+def gpu_nodes(nodes: int = 500) -> Cache:
+    """Nodes of 8 GPUs, in parts of the network of 100 each."""
     cache = Cache()
     cache.queue_changed(None, queue("default"))
-    for i in range(500):
+    for i in range(nodes):
         body = msgspec.to_builtins(node(i, cpu=64))
         body["status"]["allocatable"]["nvidia.com/gpu"] = "8"
         cache.node_changed(None, msgspec.convert(body, records.Node))
-    for j in range(jobs):
-        cache.group_changed(None, group(f"job{j}", 1))
-        body = msgspec.to_builtins(pod(f"job{j}", 0))
+    for part in range(nodes // 100):
+        members = [{"type": "Node", "selector": {"exactMatch": {"name": f"node-{100 * part + i}"}}} for i in range(100)]
+        body = {"metadata": {"name": f"part-{part}", "uid": f"part-{part}"}, "spec": {"tier": 1, "members": members}}
+        cache.object_changed(None, msgspec.convert(body, records.HyperNode))
+    return cache
+
+
+def gpu_job(
+    cache: Cache, name: str, size: int, *, queue_name: str = "default", at: int | None = None, near: bool = False
+) -> None:
+    """A job whose pods ask for one GPU each. `at`: it runs, its first pod on that node; `near`: in one part of the network."""
+    body = msgspec.to_builtins(group(name, size, queue_name=queue_name))
+    if at is not None:
+        body["status"] = {"phase": "Running", "running": size, "conditions": [scheduled()]}
+    if near:
+        body["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+    cache.group_changed(None, msgspec.convert(body, records.PodGroup))
+    for i in range(size):
+        body = msgspec.to_builtins(pod(name, i))
         body["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1"
+        if at is not None:
+            body["spec"]["nodeName"], body["status"] = f"node-{at + i}", {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+            body["metadata"]["annotations"]["volcano.sh/preemptable"] = "true"
         cache.pod_changed(None, msgspec.convert(body, records.Pod))
+
+
+def singles(jobs: int) -> tuple[Callable[[], object], int]:
+    cache = gpu_nodes()
+    for j in range(jobs):
+        gpu_job(cache, f"job{j}", 1)
 
     def run() -> None:
         _, commits = cycle(cache)
         assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == jobs
+
+    return run, 0
+
+
+def domain(size: int, *, fits: bool) -> tuple[Callable[[], object], int]:
+    """A gang in one part of the network: into free parts, or into parts of which each lacks half of what it needs."""
+    cache = gpu_nodes()
+    for part in range(0 if fits else 5):
+        for i in range(800 - size // 2):
+            gpu_job(cache, f"run{part}-{i}", 1, at=100 * part + i % 100)
+    steady(cache, NETWORK)
+    gpu_job(cache, "gang", size, near=True)
+
+    def run() -> None:
+        _, commits = cycle(cache, NETWORK)
+        assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == (size if fits else 0)
+
+    return run, 0
+
+
+def reclaiming(jobs: int) -> tuple[Callable[[], object], int]:
+    """Jobs of one queue give up what another queue deserves."""
+    cache = gpu_nodes(jobs // 8)
+    cache.queue_changed(
+        None, msgspec.convert({"metadata": {"name": "own", "uid": "own"}, "spec": {"weight": 10**6}}, records.Queue)
+    )
+    for j in range(jobs):
+        gpu_job(cache, f"run{j}", 1, at=j % (jobs // 8))
+    steady(cache, TAKING)
+    for j in range(jobs):
+        gpu_job(cache, f"job{j}", 1, queue_name="own")
+
+    def run() -> None:
+        _, commits = cycle(cache, TAKING)
+        evicted = sum(len(commit.evictions) for commit in commits)
+        assert evicted > 0.9 * jobs, evicted
 
     return run, 0
 
@@ -264,13 +343,15 @@ TABLE = {
     "preempt": Work("preempt for a gang of N on 10 N nodes", 500, (125, 250, 500), lambda n: preempting(n, wins=True)),
     "lost": Work("the same, hopeless", 50, (125, 250, 500), lambda n: preempting(n, wins=False)),
     "shapes": Work("N pods of 50 shapes on 5,000 nodes", 200, (2500, 5000, 10000), shapes),
+    "domain": Work("gang of N GPUs in one part of the network", 100, (128, 256, 512), lambda n: domain(n, fits=True)),
+    "never": Work("the verdict that a gang of N fits in no part", 50, (128, 256, 512), lambda n: domain(n, fits=False)),
+    "reclaim": Work("reclaim of N one-GPU Jobs for another queue", 5000, (1000, 2000, 4000), reclaiming),
     "singles": Work("N one-GPU Jobs on 500 nodes of 8", 2000, (1000, 2000, 4000), singles),
 }
 
 
-def measured(work: Work, size: int, repeat: int) -> tuple[float, float]:
-    """Milliseconds of the work and of the fixed loop beside it, medians."""
-    run, _ = work.run(size)
+def measured(run: Callable[[], object], repeat: int) -> tuple[float, float]:
+    """Milliseconds of `run` and of the fixed loop beside it, medians."""
     gc.collect()
     gc.freeze()
     lengths: list[float] = []
@@ -287,7 +368,7 @@ def measured(work: Work, size: int, repeat: int) -> tuple[float, float]:
 def lines(names: Sequence[str], repeat: int) -> Iterator[tuple[str, bool]]:
     for name in names:
         work = TABLE[name]
-        found = [measured(work, size, repeat) for size in work.sizes]
+        found = [measured(work.run(size)[0], repeat) for size in work.sizes]
         costs = [cost for cost, _ in found]
         growth = math.log(max(costs[-1], 1e-3) / max(costs[0], 1e-3)) / math.log(work.sizes[-1] / work.sizes[0])
         figures = "  ".join(f"{size:>6,}: {cost:8.2f}" for size, cost in zip(work.sizes, costs, strict=True))
@@ -297,11 +378,39 @@ def lines(names: Sequence[str], repeat: int) -> Iterator[tuple[str, bool]]:
         yield f"{name:<9} {work.name:<56} {figures}  n^{growth:5.2f}  {verdict}  ({ratio:.1f} loops)", is_met
 
 
+def plugin_lines(repeat: int) -> Iterator[str]:
+    """What each plugin costs where it is switched on: idle cycles, and a gang's, beside those without it."""
+    quiet, busy = cluster(5000), cluster(5000)
+    for j in range(2000):
+        running(quiet, f"job{j}", 10, 5000, at=7 * j, millis=100)
+    waiting(busy, "job0", 1000)
+
+    def costs(configuration: Configuration) -> list[float]:
+        steady(quiet, configuration)
+        idle_run = partial(cycle, quiet, configuration, keep=True)
+        return [measured(run, repeat)[0] for run in (idle_run, partial(cycle, busy, configuration))]
+
+    default = costs(FILLING)
+    yield f"{'default':<24} idle {default[0]:8.2f}         gang of 1,000 {default[1]:8.2f}"
+    for name in sorted(PLUGINS):
+        is_default = f"name: {name}" in CHART
+        other = costs(with_plugin(name))
+        more = [(a - b) if is_default else (b - a) for a, b in zip(default, other, strict=True)]
+        yield f"{name:<24} idle {other[0]:8.2f} {more[0]:+8.2f} gang of 1,000 {other[1]:8.2f} {more[1]:+8.2f}" + (
+            "  (default; figures are those without it)" if is_default else ""
+        )
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.scheduler_table", description=__doc__)
     parser.add_argument("names", nargs="*", default=list(TABLE), help=f"of: {', '.join(TABLE)}")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions of which the median counts")
+    parser.add_argument("--plugins", action="store_true", help="instead: what each plugin costs, 5,000 nodes")
     options = parser.parse_args(arguments)
+    if options.plugins:
+        for line in plugin_lines(options.repeat):
+            print(line, flush=True)
+        return 0
     is_all_met = True
     for line, is_met in lines(options.names, options.repeat):
         print(line, flush=True)

@@ -95,7 +95,10 @@ def _against_itself(session: Session, residents: Residents, job: Job, dry_run: D
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A task of `job` that wants a place; `keep` tells which pods it may take it from, `where` on which nodes these can be."""
+    """A task of `job` that wants a place; `keep` tells which pods it may take it from.
+
+    `where`: on which nodes these can be, None: on those that have pods of its queue.
+    """
 
     session: Session
     residents: Residents
@@ -108,28 +111,35 @@ class _Attempt:
 
     def succeeds(self, statement: Statement) -> bool:
         """Promise the task the best node on which enough pods may go, and evict them; whether there was one."""
-        session, task = self.session, self.task
+        session, task, lost = self.session, self.task, self.lost
+        kind = None if lost is None or self.dry_run is not None else lost.kind(self.job, task)
+        if lost is not None and lost.is_hopeless(kind):
+            return False
         plan = session.plan(task.facts.shape)
         if not _is_eligible(session, self.residents, plan, self.job, task) or session.pre_predicate(task, plan) is not None:
             return False
         if self.dry_run is not None:
             return self._by_dry_run(self.dry_run, statement, plan)
-        kind = None if self.lost is None else self.lost.kind(self.job, task)
         nodes = resolvable(session, self.job, task, plan)
-        if self.lost is not None:
-            nodes = self.lost.open(kind, nodes)
-        if self.where is not None:
-            future = session.columns.future_idle()
-            nodes = nodes & (self.where | (plan.request[plan.present, None] <= future[plan.present]).all(axis=0))
+        if lost is not None:
+            nodes = lost.open(kind, nodes)
+        future = session.columns.future_idle()
+        has_room: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= future[plan.present])
+        where = self.residents.where(self.job.facts.queue) if self.where is None else self.where
+        nodes = nodes & (where | has_room)
+        is_tried = False
         for row in ranked(session, self.job, task, plan, nodes):
             victims = session.preemptable(task, self.job, self.residents.on(row, self.keep))
-            if has_enough(session, plan, row, victims):
+            if has_enough(session, plan, row, victims) if victims else has_room[row]:
+                is_tried = True
                 session.measures.attempts += 1
                 session.measures.victims = len(victims)
                 if self._on(statement, plan, row, victims):
                     return True
-            elif self.lost is not None:
-                self.lost.add(kind, row)
+            elif lost is not None:
+                lost.add(kind, row)
+        if lost is not None and not is_tried:
+            lost.give_up(kind)
         return False
 
     def _by_dry_run(self, dry_run: DryRun, statement: Statement, plan: Plan) -> bool:

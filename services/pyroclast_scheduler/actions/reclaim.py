@@ -74,14 +74,14 @@ def _reclaim_for_task(  # noqa: PLR0917
             return False
         return owner.facts.queue != job.facts.queue and session.queues[owner.facts.queue].facts.is_reclaimable
 
-    kind = lost.kind(job, task)
-    rows = np.flatnonzero(lost.open(kind, resolvable(session, job, task, plan)))
+    kind, anybody = lost.kind(job, task), job.facts.queue  # whoever of the queue asks, the candidates are the same
+    rows = np.flatnonzero(lost.open(kind, lost.open(anybody, resolvable(session, job, task, plan))))
     if session.preferred is not None:
         rows = rows[np.argsort(~session.preferred[rows], kind="stable")]
     for row in rows.tolist():
         candidates = residents.on(row, keep)
         if not candidates:
-            lost.add(kind, row)
+            lost.add(anybody, row)
             continue
         victims = session.reclaimable(task, job, candidates)
         if not has_enough(session, plan, row, victims):

@@ -181,6 +181,13 @@ class Cache:
         if self.objects.changed(old, new):
             self.stale()
 
+    def node_object_changed(self, old: Record | None, new: Record | None) -> None:
+        """As `object_changed`, of a kind whose objects say more of the node of the same name: no other node is concerned."""
+        record = new or old
+        if record is not None and self.objects.changed(old, new):
+            self.nodes.may_be_roomier(record.metadata.name)
+            self._changed()
+
     # -- our own doings ----------------------------------------------------------------------------------------------
 
     def assume(self, uid: str, node: str) -> str | None:
@@ -342,12 +349,12 @@ class Cache:
                 self._waiting.add(each)
 
     def recheck(self) -> None:
-        """Let the next session look at a few of the jobs that wait for something, the oldest first.
+        """A schedule period began: let the next session look at what time alone may change, and at a few others, oldest first.
 
         Whether a job is worth another look is worked out from what changed; should that ever be wrong, it waits minutes, not for
         ever.
         """
-        self._rouse(self._waiting.oldest(_ROUND))
+        self._rouse([*self._waiting.timed, *self._waiting.oldest(_ROUND)])
 
     def look_again(self, job: str) -> None:
         """Let the next session look at a job although nothing changed: what was found out about it could not be written."""

@@ -68,6 +68,12 @@ class NodeTable:
         self._touch(row)
         return True
 
+    def may_be_roomier(self, name: str) -> None:
+        """Note that node `name`, if it is known, may take pods that it did not take before."""
+        row = self.rows.get(name)
+        if row is not None:
+            self.roomier.add(row)
+
     def remove_node(self, name: str) -> None:
         """Forget a node; while pods still say they are on it, its row stays as a placeholder."""
         row = self.rows.get(name)

@@ -19,6 +19,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self._wary: dict[str, None] = {}
+        self._timed: dict[str, None] = {}
         self._by_shape: dict[Shape, dict[str, int]] = {}
         self._shapes_of: dict[str, frozenset[Shape]] = {}
 
@@ -35,15 +36,23 @@ class Waiting:
             self._shapes_of[key] = rest.shapes
             for shape in rest.shapes:
                 self._by_shape.setdefault(shape, {})[key] = rest.lacking
+        if rest.is_timed:
+            self._timed[key] = None
 
     def discard(self, key: str) -> None:
         """The job is no longer at rest."""
         self._wary.pop(key, None)
+        self._timed.pop(key, None)
         for shape in self._shapes_of.pop(key, ()):
             keys = self._by_shape[shape]
             keys.pop(key, None)
             if not keys:
                 del self._by_shape[shape]
+
+    @property
+    def timed(self) -> list[str]:
+        """Those of which time alone may change what plugins say. They are not taken out."""
+        return list(self._timed)
 
     def oldest(self, parts: int) -> list[str]:
         """Those that have waited longest, one of so many, at least one where there are any. They are not taken out."""
@@ -53,7 +62,7 @@ class Waiting:
     def all(self) -> set[str]:
         """Take out all of them."""
         found = self._wary.keys() | self._shapes_of.keys()
-        self._wary, self._by_shape, self._shapes_of = {}, {}, {}
+        self._wary, self._timed, self._by_shape, self._shapes_of = {}, {}, {}, {}
         return found
 
     def woken(self, *, roomier: Collection[int], columns: Columns, dimensions: Dimensions) -> set[str]:

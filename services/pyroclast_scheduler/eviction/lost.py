@@ -19,19 +19,24 @@ __all__ = ["Lost"]
 
 
 class Lost:
-    """Kept for one action. Tasks of one job, shape, role and priority are of one kind, unless other pods tell them apart."""
+    """Kept for one action.
+
+    Tasks of one job, shape, role and priority are of one kind, unless other pods or their claims tell them apart.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._seen = len(session.log)
         self._changed: Ints = np.full(len(session.names), -1, dtype=np.int64)
         self._lost: dict[Hashable, Ints] = {}
+        self._everywhere: dict[Hashable, int] = {}
 
     def kind(self, job: Job, task: Task) -> Hashable:
         """What `task` has in common with others of `job`."""
         facts = task.facts
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
-        return job.facts.key, id(facts.shape), facts.role, facts.priority, facts.is_preemptable, signature
+        own = facts.uid if facts.shape.has_claims else ""
+        return job.facts.key, id(facts.shape), facts.role, facts.priority, facts.is_preemptable, signature, own
 
     def open(self, kind: Hashable, nodes: Bools) -> Bools:
         """Those of `nodes` that are not known to be lost to tasks of that kind."""
@@ -43,6 +48,14 @@ class Lost:
             self._changed[log[position]] = position
         self._seen = len(log)
         return nodes & (since <= self._changed)
+
+    def is_hopeless(self, kind: Hashable) -> bool:
+        """Whether no node could be found for another task of that kind, and nothing changed since."""
+        return self._everywhere.get(kind) == len(self._session.log)
+
+    def give_up(self, kind: Hashable) -> None:
+        """No node was found for a task of that kind."""
+        self._everywhere[kind] = len(self._session.log)
 
     def add(self, kind: Hashable, row: int) -> None:
         """A task of that kind could not be given room on node `row`."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cmp_to_key
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, cmp_to_key
 from typing import Final
 
+import numpy as np
+
+from pyroclast_scheduler.model.columns import Bools, Rows
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -18,27 +20,46 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["Residents", "compare_queues", "first_to_go", "has_enough"]
 
 _PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
+_NOWHERE: Final = np.zeros(0, dtype=np.intp)
+_GOING: Final = frozenset({TaskStatus.RELEASING})
 
 
-@dataclass(frozen=True, slots=True)
 class Residents:
-    """The pods of jobs on each node, as they are now."""
+    """The pods of jobs on each node, as they are now. Kept for one action."""
 
-    session: Session
+    def __init__(self, session: Session) -> None:
+        self.session = session
 
-    def on(self, row: int, keep: Callable[[Job, Task], bool]) -> list[Candidate]:
-        """Those on node `row` that are still there and pass `keep`."""
-        return [(job, task) for job, task in self._all(row) if task.status in _PRESENT and task.row == row and keep(job, task)]
+    @cached_property
+    def _rows(self) -> Mapping[str, Rows]:
+        jobs = self.session.snapshot.all_jobs
+        found: dict[str, list[int]] = {}
+        for row, there in enumerate(self.session.snapshot.residents):
+            for queue in {jobs[task.job].queue for task in there if task.job in jobs}:
+                found.setdefault(queue, []).append(row)
+        return {queue: np.array(rows, dtype=np.intp) for queue, rows in found.items()}
+
+    def where(self, queue: str) -> Bools:
+        """The nodes that have pods of jobs of `queue`; those that went since are among them."""
+        mask = np.zeros(len(self.session.names), dtype=np.bool_)
+        mask[self._rows.get(queue, _NOWHERE)] = True
+        return mask
+
+    def on(self, row: int, keep: Callable[[Job, Task], bool], *, among: frozenset[TaskStatus] = _PRESENT) -> list[Candidate]:
+        """Those on node `row` that pass `keep`; `among`: by default the ones that are still there."""
+        found: list[Candidate] = []
+        for facts in self.session.snapshot.residents[row]:
+            job = self.session.job(facts.job)
+            if job is None:
+                continue
+            task = job.task(facts)
+            if task.status in among and task.row == row and keep(job, task):
+                found.append((job, task))
+        return found
 
     def going(self, row: int) -> list[Task]:
         """Those of node `row` that are on their way out."""
-        return [task for _, task in self._all(row) if task.status is TaskStatus.RELEASING and task.row == row]
-
-    def _all(self, row: int) -> Iterator[Candidate]:
-        for facts in self.session.snapshot.residents[row]:
-            job = self.session.job(facts.job)
-            if job is not None:
-                yield job, job.task(facts)
+        return [task for _, task in self.on(row, lambda *_: True, among=_GOING)]
 
 
 def first_to_go(session: Session, victims: Sequence[Candidate], preemptor: Queue) -> list[Candidate]:

@@ -72,10 +72,11 @@ class Columns:
 
     def free(self, dimension: int, rows: Rows, *, future: bool) -> Ints:
         """What is free of one dimension on `rows`: now, promises kept, or (`future`) once what is releasing is gone."""
-        free: Ints = self.allocatable[dimension, rows] - self.used[dimension, rows]
+        free: Ints = self.allocatable[dimension].take(rows)
+        free -= self.used[dimension].take(rows)
         if not self.has_shifts:
             return free
-        later: Ints = free + self.releasing[dimension, rows] - self.pipelined[dimension, rows]
+        later: Ints = free + self.releasing[dimension].take(rows) - self.pipelined[dimension].take(rows)
         return later if future else np.minimum(free, later)
 
     def idle(self, rows: Ints | slice = slice(None)) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -35,11 +36,11 @@ def short_names(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | I
 
 def copies_within(limit: Floats, taken: Floats | Ints, request: Ints) -> int:
     """How many times `request` can be added to `taken` without exceeding `limit` in what it asks for; pods do not count."""
-    asked = request > 0
-    asked[PODS] = False
-    if not asked.any():
-        return _MANY
-    return int(np.clip(np.floor((limit[asked] - taken[asked]) / request[asked]), 0, _MANY).min())
+    copies: float = _MANY
+    for row, (asked, whole, part) in enumerate(zip(request.tolist(), limit.tolist(), taken.tolist(), strict=True)):
+        if asked > 0 and row != PODS:
+            copies = min(copies, (whole - part) / asked)
+    return max(0, math.floor(copies))
 
 
 def is_partly_within(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints) -> bool:
@@ -51,5 +52,5 @@ def is_partly_within(wanted: Floats | Ints, limit: Floats | Ints, request: Float
 
 def share(part: Floats | Ints, whole: Floats | Ints) -> float:
     """The largest part of any dimension that `whole` has; a part of nothing is all of it."""
-    known = whole >= EPSILON
-    return float((part[known] / whole[known]).max()) if known.any() else 0.0
+    parts = [has / of for has, of in zip(part.tolist(), whole.tolist(), strict=True) if of >= EPSILON]
+    return max(parts, default=0.0)

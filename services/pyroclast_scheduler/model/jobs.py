@@ -37,13 +37,14 @@ class Job:
     """
 
     __slots__ = (
+        "_allocated",
+        "_dimensions",
         "_made",
         "_rows",
         "_sub_job_of",
         "_sub_jobs",
         "_tally_is_own",
         "_tasks",
-        "allocated",
         "allocated_hyper_node",
         "cause",
         "conditions",
@@ -59,7 +60,8 @@ class Job:
         self.facts = facts
         self.phase = facts.group.status.phase
         self.tally: Tally = facts.tally
-        self.allocated: Floats = facts.allocated(dimensions)
+        self._dimensions = dimensions
+        self._allocated: Floats | None = None
         self.fit_errors: dict[str, FitErrors] = {}
         self.failed_roles: set[str] = set()
         self.conditions: dict[str, Condition] = {}
@@ -75,6 +77,17 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.facts.key} {self.phase}>"
+
+    @property
+    def allocated(self) -> Floats:
+        """The sum of the requests of its tasks that have their place."""
+        if self._allocated is None:
+            self._allocated = self.facts.allocated(self._dimensions)
+        return self._allocated
+
+    @allocated.setter
+    def allocated(self, amount: Floats) -> None:
+        self._allocated = amount
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -188,7 +201,7 @@ class Job:
         if not self._tally_is_own:
             self.tally = self.facts.tally.copy()
             self._tally_is_own = True
-        kinds = Counter((task.facts.role, task.status, task.facts.shape.is_best_effort) for task in tasks)
+        kinds = Counter([(task.facts.role, task.status, task.facts.shape.is_best_effort) for task in tasks])
         for (role, before, is_best_effort), count in kinds.items():
             self.tally.add(role, before, is_best_effort=is_best_effort, count=-count)
             self.tally.add(role, status, is_best_effort=is_best_effort, count=count)

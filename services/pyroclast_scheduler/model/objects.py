@@ -18,12 +18,14 @@ T = TypeVar("T", bound=Record)
 class Watch:
     """A kind that a plugin needs, and the record to read it as: it is watched while the plugin is configured.
 
-    `is_optional`: there are clusters that do not know the kind; for the plugin they have none of its objects.
+    `is_optional`: there are clusters that do not know the kind; for the plugin they have none of its objects. `is_of_node`: an
+    object says more of the node of the same name, and of no other.
     """
 
     kind: ResourceType
     record: type[Record]
     is_optional: bool = False
+    is_of_node: bool = False
 
 
 @dataclass(frozen=True, slots=True)

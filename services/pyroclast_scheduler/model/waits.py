@@ -15,10 +15,11 @@ class Rest:
     """A job about which nothing is to be done or said as long as it stays as it is in `facts` …
 
     … and as long as no node could take another pod of its `shapes`: at least `lacking` in all, where it has one shape only;
-    `is_wary`: as long as nothing at all changes.
+    `is_wary`: as long as nothing at all changes. `is_timed`: until the next schedule period at the latest.
     """
 
     facts: JobFacts
     shapes: frozenset[Shape] = frozenset()
     lacking: int = 1
     is_wary: bool = False
+    is_timed: bool = False

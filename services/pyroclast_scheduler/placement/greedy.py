@@ -18,6 +18,7 @@ __all__ = ["NEVER", "greedy"]
 
 NEVER = -np.inf
 _FIRST_LOOK = 4096  # copies looked at first, all nodes together; doubled while a node would take more
+_FEW = 1024  # values of which sorting all is cheaper than looking for the largest first
 
 
 def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Callable[[Rows, int], Floats]) -> Rows:
@@ -37,16 +38,13 @@ def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Ca
         return rows
     room = np.minimum(copies(rows), count)
     depth = min(max(4, _FIRST_LOOK // len(rows)), int(room.max()))
-    grid = np.full((len(rows), depth), NEVER)
-    grid[:, :] = scores(rows, depth) if depth > 1 else first[rows][:, None]
+    grid = scores(rows, depth) if depth > 1 else first[rows][:, None]
     order = np.minimum.accumulate(np.where(np.arange(depth) < room[:, None], grid, NEVER), axis=1)
     while True:
-        picked = _best(order.ravel(), count)
-        taken = np.bincount(picked // depth, minlength=len(rows))
-        short = np.flatnonzero((taken == depth) & (room > depth))
+        taken = _ranked(order.ravel(), count) // depth
+        short = np.flatnonzero((np.bincount(taken, minlength=len(rows)) == depth) & (room > depth))
         if not len(short):
-            ranked = picked[np.argsort(-order.ravel()[picked], kind="stable")]
-            return rows[ranked // depth]
+            return rows[taken]
         deeper = min(2 * depth, int(room[short].max()))
         wider = np.full((len(rows), deeper), NEVER)
         wider[:, :depth] = order
@@ -55,30 +53,45 @@ def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Ca
         order, depth = wider, deeper
 
 
-def _near_the_top(values: Floats, count: int) -> Rows:
-    """Positions, ascending, of few values with the `count` largest and all that equal them among them.
-
-    Of as many equal pieces, at least `count` have a maximum that is no less than the count-th largest of these maxima.
-    """
-    pieces = 4 * count
-    size = len(values) // pieces
-    if size < 4:
-        return np.arange(len(values))
-    tops = values[: pieces * size].reshape(pieces, size).max(axis=1)
-    return np.flatnonzero(values >= np.partition(tops, pieces - count)[pieces - count])
+def _ranked(values: Floats, count: int) -> Rows:
+    """Positions of the `count` largest values, largest first; of equal ones the first; never one that is `NEVER`."""
+    if len(values) > _FEW:
+        picked = _best(values, count)
+        return picked[np.argsort(-values[picked], kind="stable")]
+    picked = np.argsort(-values, kind="stable")[:count]
+    return picked if values[picked[-1]] != NEVER else picked[values[picked] != NEVER]
 
 
 def _best(values: Floats, count: int) -> Rows:
     """Positions of the `count` largest values, ascending by position; of equal ones the first; never one that is `NEVER`."""
     if len(values) > count:
-        level = np.flatnonzero(values == values.max())
-        if len(level) >= count and values[level[0]] != NEVER:
-            return level[:count]
-        rows = _near_the_top(values, count)
-        few = values[rows]
-        threshold = np.partition(few, len(few) - count)[len(few) - count]
+        threshold = _lower_bound(values, count)
         if threshold != NEVER:
-            above = rows[few > threshold]
-            level = rows[few == threshold][: count - len(above)]
-            return np.sort(np.concatenate((above, level)))
+            above = np.flatnonzero(values > threshold)
+            if len(above) < count:  # so that the bound is the count-th largest itself
+                level = np.flatnonzero(values == threshold)
+            else:
+                few = values[above]
+                threshold = _largest(few, count)
+                level, above = above[few == threshold], above[few > threshold]
+            return np.sort(np.concatenate((above, level[: count - len(above)])))
     return np.flatnonzero(values != NEVER)
+
+
+def _lower_bound(values: Floats, count: int) -> float:
+    """A value no larger than the `count`-th largest, `NEVER` if that is.
+
+    Of as many equal pieces, at least `count` have a maximum that is no less than the count-th largest of these maxima.
+    """
+    pieces = 4 * count
+    size = len(values) // pieces
+    if size >= 4:
+        bound = _largest(values[: pieces * size].reshape(pieces, size).max(axis=1), count)
+        if bound != NEVER:
+            return bound
+    return _largest(values, count)
+
+
+def _largest(values: Floats, count: int) -> float:
+    """The `count`-th largest of at least so many values."""
+    return float(np.partition(values, len(values) - count)[len(values) - count])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -14,8 +13,6 @@ from pyroclast_scheduler.placement.greedy import NEVER
 from pyroclast_scheduler.placement.plans import Plan
 
 __all__ = ["Batch", "Voices", "find"]
-
-_NONE: Final = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +60,11 @@ def find(
         voices: what is said of all candidates together.
         limits: how many more of these pods topology domains take.
     """
+    is_plain = allowed is None and preferred is None and voices.best is None and not limits
+    if is_plain:
+        rows = plan.ahead.next(count, len(log))
+        if len(rows) and (voices.moving is None or voices.moving(plan.ahead.candidates) is None):
+            return Batch(rows)
     groups: list[Bools | None] = [allowed]
     if preferred is not None:
         groups = [preferred, ~preferred] if allowed is None else [preferred & allowed, ~preferred & allowed]
@@ -70,16 +72,28 @@ def find(
         first = plan.future_first() if is_promise else plan.first(log)
         for mask in groups:
             values = first if mask is None else np.where(mask, first, NEVER)
-            rows = _pick(plan, values, count, voices, limits, future=is_promise)
+            candidates = values != NEVER
+            if not candidates.any():
+                continue
+            further = plan.ahead.further(count, len(log)) if is_plain and not is_promise else count
+            rows = _pick(plan, values, candidates, further, voices, limits=limits, future=is_promise)
             if len(rows):
-                return Batch(rows, is_promise)
+                if further > count:
+                    plan.ahead.keep(rows, candidates, len(log))
+                return Batch(rows[:count], is_promise)
     return None
 
 
-def _pick(plan: Plan, values: Floats, count: int, voices: Voices, limits: Sequence[DomainLimit], *, future: bool) -> Rows:
-    candidates = values != NEVER
-    if not candidates.any():
-        return _NONE
+def _pick(
+    plan: Plan,
+    values: Floats,
+    candidates: Bools,
+    count: int,
+    voices: Voices,
+    *,
+    limits: Sequence[DomainLimit],
+    future: bool,
+) -> Rows:
     relative = None if voices.relative is None else voices.relative(candidates)
     moving = None if voices.moving is None else voices.moving(candidates)
     extra = relative if moving is None else moving if relative is None else relative + moving

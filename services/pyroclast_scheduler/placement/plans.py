@@ -12,6 +12,7 @@ from pyroclast_scheduler.model.columns import Bools, Columns, Floats, Rows
 from pyroclast_scheduler.model.dimensions import MEMORY, Dimensions, Ints
 from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.shapes import Shape
+from pyroclast_scheduler.placement.ahead import Ahead
 from pyroclast_scheduler.placement.greedy import NEVER, greedy
 
 __all__ = ["Load", "NodeScore", "Plan", "Predicate"]
@@ -77,6 +78,7 @@ class Plan:
         self._scored: Floats | None = None
         self._scored_at = 0
         self._seen = 0
+        self.ahead = Ahead()
 
     def use(self, filters: Sequence[Predicate], scores: Sequence[NodeScore]) -> None:
         """Set what decides about nodes, and work out what does not depend on placements."""
@@ -111,16 +113,16 @@ class Plan:
     def score(self, rows: Rows, depth: int, *, future: bool = False) -> Floats:
         """Scores (rows, depth) for the first, second, … pod on each of `rows`; a promised pod (`future`) takes nothing yet."""
         columns = self._columns
-        steps = np.zeros(depth, dtype=np.int64) if future else np.arange(depth, dtype=np.int64)
-        load = Load(
-            rows[:, None],
-            columns.allocatable[:, rows, None],
-            columns.used[:, rows, None] + self.request[:, None, None] * steps,
-            columns.non_zero[:, rows, None] + self.non_zero[:, None, None] * steps,
-        )
+        used = columns.used.take(rows, axis=1)[:, :, None]
+        non_zero = columns.non_zero.take(rows, axis=1)[:, :, None]
+        if depth > 1:
+            steps = np.zeros(depth, dtype=np.int64) if future else np.arange(depth, dtype=np.int64)
+            used = used + self.request[:, None, None] * steps
+            non_zero = non_zero + self.non_zero[:, None, None] * steps
+        load = Load(rows[:, None], columns.allocatable.take(rows, axis=1)[:, :, None], used, non_zero)
         total = np.zeros((len(rows), depth))
         for score in self._voices:
-            total = total + score(self, load)
+            total += score(self, load)
         return total
 
     def first(self, log: Sequence[Rows]) -> Floats:
@@ -134,8 +136,7 @@ class Plan:
             self._renew(np.arange(nodes))
         elif self._seen < len(log):
             is_changed = np.zeros(nodes, dtype=np.bool_)
-            for rows in log[self._seen :]:
-                is_changed[rows] = True
+            is_changed[np.concatenate(log[self._seen :])] = True
             changed = np.flatnonzero(is_changed)
             self._renew(np.arange(nodes) if len(changed) * _REFRESH_ALL > nodes else changed)
         self._seen = len(log)
@@ -187,8 +188,23 @@ class Plan:
 
     def _renew(self, rows: Rows) -> None:
         assert self._first is not None  # noqa: S101 - set by the only caller
-        self._first[rows] = NEVER
-        fits = rows[self.mask[rows]]
-        fits = fits[self.room(fits, future=False) > 0]
-        if len(fits):
-            self._first[fits] = self.score(fits, 1)[:, 0]
+        does_fit = self._has_room(rows)
+        if not does_fit.all():
+            self._first[rows] = NEVER
+            rows = rows[does_fit]
+        if len(rows):
+            self._first[rows] = self.score(rows, 1)[:, 0]
+
+    def _has_room(self, rows: Rows) -> Bools:
+        """Where `room` is not 0 now; costs less than counting."""
+        columns = self._columns
+        found: Bools = self.mask.take(rows)
+        for row in self._wanted:
+            found &= columns.free(row, rows, future=False) >= self.request[row]
+        for row in self._idle_only:
+            found &= columns.free(row, rows, future=False) >= 0
+        for each in self._filters:
+            limits = each.limits(self, rows)
+            if limits is not None:
+                found &= limits > 0
+        return found

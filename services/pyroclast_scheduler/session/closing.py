@@ -216,22 +216,23 @@ def _rest(session: Session, job: Job, *, has_promises: bool) -> Rest | None:
     tally = job.tally
     if not any(tally[status] for status in _WAITING) and not job.is_pending:
         return Rest(job.facts)
-    if session.is_timed or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
+    if session.is_restless or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
         return None
     if job.is_pending:
-        return Rest(job.facts, is_wary=True)
+        return Rest(job.facts, is_wary=True, is_timed=session.is_timed)
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
     if any(task.uid in session.snapshot.held for task in waiting):
         return None
     if any(task.facts.is_behind_queue_gate and task.facts.uses_queue_gate for task in job.tasks):
-        return Rest(job.facts, is_wary=True)  # the queue may get room for it
+        return Rest(job.facts, is_wary=True, is_timed=session.is_timed)  # the queue may get room for it
     if session.job_invalid(job) is not None or not waiting:
         return Rest(job.facts)
     shapes = frozenset(task.facts.shape for task in waiting)
     is_wary = has_promises or job.is_limited or not job.fit_errors or session.snapshot.is_coupled
     is_wary = is_wary or any(shape.has_claims for shape in shapes)
     lacking = tally.missing(job.facts.min_available, job.facts.role_minimum) if len(shapes) == 1 else 1
-    return Rest(job.facts, shapes, max(1, lacking), is_wary=is_wary or session.evicts)
+    is_wary = is_wary or session.evicts
+    return Rest(job.facts, shapes, max(1, lacking), is_wary=is_wary, is_timed=session.is_timed)
 
 
 def _queues(session: Session) -> dict[str, dict[str, int]]:

@@ -289,6 +289,9 @@ def _agreed(
             found = ask(candidates)
             if found is None:
                 continue
+            if not found:
+                chosen = None
+                break
             uids = {task.uid for _, task in found}
             chosen = [pair for pair in (candidates if chosen is None else chosen) if pair[1].uid in uids]
             if not chosen:

@@ -107,6 +107,7 @@ class Session(Rules):
         self._plans: dict[int, Plan] = {}
         self._term_counts: TermCounts | None = None
         self._is_timed = False
+        self._is_restless = False
         self._closers: list[tuple[str, Callable[[], None]]] = []
         super().__init__(self._opened(plugins))
         self._moved = self.all_of(lambda each: each.moved)
@@ -127,6 +128,7 @@ class Session(Rules):
                 self.warnings += [f"plugin {entry.name}: {text}" for text in (*arguments.warnings, *unknown)]
         self._closers = [(name, each.close) for name, each in offered.items() if each.close is not None]
         self._is_timed = any(getattr(plugins[name], "is_timed", False) for name in offered)
+        self._is_restless = any(getattr(plugins[name], "is_restless", False) for name in offered)
         return [
             [offered[entry.name].only(entry.enabled) for entry in tier if entry.name in offered]
             for tier in self.configuration.tiers
@@ -155,8 +157,13 @@ class Session(Rules):
 
     @property
     def is_timed(self) -> bool:
-        """Whether what plugins say may change with time alone, so that jobs must be looked at again and again."""
+        """Whether what plugins say may change with time alone, so that jobs must be looked at in each schedule period."""
         return self._is_timed
+
+    @property
+    def is_restless(self) -> bool:
+        """Whether plugins must see each waiting job in each session."""
+        return self._is_restless
 
     @property
     def evicts(self) -> bool:
@@ -201,6 +208,8 @@ class Session(Rules):
     def moved(self, move: Move, sign: int) -> None:
         """Keep what depends on placements current: `move` was made (1) or undone (−1)."""
         self.log.append(move.nodes)
+        if move.status is TaskStatus.ALLOCATED and sign > 0:
+            move.plan.ahead.placed(move.rows, len(self.log))
         if move.status is not TaskStatus.PIPELINED:
             change, queue = sign * move.change, move.job.facts.queue
             move.job.allocated = move.job.allocated + change

@@ -5,6 +5,7 @@ Undoing costs what was touched: the log holds the rows and counts of each step, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyroclast_scheduler.placement.plans import Plan
 
 _ONE: Final = np.ones(1, dtype=np.int64)
+_FEW: Final = 64  # rows that are counted faster one by one than as an array
 
 __all__ = ["Move", "Statement"]
 
@@ -108,13 +110,24 @@ class Statement:
             undo(self.ledger, move)
 
     def _do(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, status: TaskStatus, *, reason: str = "") -> None:
-        nodes, counts = np.unique(rows, return_counts=True) if len(rows) > 1 else (rows, _ONE)
+        listed = rows.tolist()
+        nodes, counts = _counted(rows, listed)
         before = [task.status for task in tasks]
         move = Move(job, plan, tasks, rows, status, before, nodes, counts, reason)
-        job.move(tasks, status, rows.tolist())
+        job.move(tasks, status, listed)
         _count(self.ledger.columns, move, 1)
         self.ledger.moved(move, 1)
         self.moves.append(move)
+
+
+def _counted(rows: Rows, listed: list[int]) -> tuple[Rows, Ints]:
+    """Each of `rows` once, and how often it occurs; `listed`: the same rows."""
+    if len(listed) == 1:
+        return rows, _ONE
+    if len(listed) > _FEW:
+        return np.unique(rows, return_counts=True)
+    found = Counter(listed)
+    return np.array(list(found), dtype=np.intp), np.array(list(found.values()), dtype=np.int64)
 
 
 def undo(ledger: Ledger, move: Move) -> None:

@@ -42,6 +42,17 @@ def test_same_as_one_after_another(cluster):
     assert picks.tolist() == one_by_one(scores, room, count)
 
 
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.integers(1, 60), st.integers(1, 900), st.integers(1, 6), st.floats(0, 1), st.integers(0, 2**32 - 1))
+def test_among_many_nodes_with_few_scores(count, nodes, levels, closed, seed):
+    """Ties, and nodes that take nothing, in any order and number: the first of the best, best first."""
+    draw = np.random.default_rng(seed)
+    first = np.where(draw.random(nodes) < closed, NEVER, draw.integers(0, levels, nodes).astype(float))
+    picks = greedy(first, count, lambda rows: np.ones(len(rows), dtype=int), lambda rows, depth: first[rows, None][:, :depth])
+    best = sorted(np.flatnonzero(first != NEVER).tolist(), key=lambda row: (-first[row], row))
+    assert picks.tolist() == best[:count]
+
+
 def test_deep_nodes_are_looked_at_as_deep_as_needed():
     """A node that gets better as it fills takes all, however many that are."""
     grid = np.arange(3000.0)[None, :].repeat(2, axis=0)

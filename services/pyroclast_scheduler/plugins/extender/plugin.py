@@ -35,7 +35,7 @@ class Unanswered(Exception):
 class ExtenderPlugin:
     """Arguments: see `Settings`."""
 
-    is_timed = True
+    is_restless = True
 
     def __init__(self, arguments: Arguments) -> None:
         self._settings = Settings.of(arguments)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from pyroclast.api import records
 from pyroclast.api.types import NAMESPACES, REPLICA_SETS, SERVICES, STATEFUL_SETS
-from pyroclast_scheduler.model.columns import Bools, Floats
+from pyroclast_scheduler.model.columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.objects import Watch
@@ -63,19 +63,19 @@ class NodeOrder:
         if weights["podtopologyspread"]:
             parts.append(("podtopologyspread", partial(_spread, DefaultSpread(session))))
 
+        scale = _Scale(session.columns.allocatable[:2])
+
         def alone(plan: Plan, load: Load) -> Floats:
-            capacity = load.allocatable[:2].astype(np.float64)
-            safe = np.maximum(capacity, 1.0)
-            known = (capacity > 0).sum(axis=0)
             total: Floats = np.zeros(load.used.shape[1:])
+            nodes = scale.at(load.rows[:, 0])
             if weights["leastrequested"] or weights["mostrequested"]:
                 after = load.non_zero + plan.non_zero[:, None, None]
                 if weights["leastrequested"]:
-                    total += weights["leastrequested"] * _least(after, capacity, safe, known)
+                    total += weights["leastrequested"] * _least(after, nodes)
                 if weights["mostrequested"]:
-                    total += weights["mostrequested"] * _most(after, capacity, safe, known)
+                    total += weights["mostrequested"] * _most(after, nodes)
             if weights["balancedresource"]:
-                total += weights["balancedresource"] * _balanced(plan, load, safe, known, gpu)
+                total += weights["balancedresource"] * _balanced(plan, load, nodes, gpu)
             if weights["imagelocality"]:
                 images = plan.once(locality, lambda: locality(plan.shape, session.features, session.usable))
                 if images is not None:
@@ -98,50 +98,104 @@ class NodeOrder:
         return Extensions(node_order=alone, relative_node_order=relative, batch_node_order=together)
 
 
-def _least(after: Ints, capacity: Floats, safe: Floats, known: Ints) -> Floats:
+class _Nodes(NamedTuple):
+    """What nodes have of cpu and memory, arrays (dimensions, nodes, 1) and (nodes, 1).
+
+    `whole`: the capacity, endless where there is none, so that any part of it is nothing; `known`: how many of the two there are,
+    at least 1; `half`: a half where there are both, 0 elsewhere.
+    """
+
+    capacity: Floats
+    whole: Floats
+    known: Floats
+    half: Floats
+
+
+class _Scale:
+    """What does not change in a session, worked out once for all nodes."""
+
+    def __init__(self, allocatable: Ints) -> None:
+        has = allocatable > 0
+        known = has.sum(axis=0)
+        whole = np.where(has, allocatable, np.inf)
+        self._all: Floats = np.vstack((allocatable, whole, np.maximum(known, 1), np.where(known == len(has), 0.5, 0.0)))
+
+    def at(self, rows: Rows) -> _Nodes:
+        """The same of some nodes."""
+        found = self._all.take(rows, axis=1)[:, :, None]
+        return _Nodes(found[:2], found[2:4], found[4], found[5])
+
+
+def _least(after: Ints, nodes: _Nodes) -> Floats:
     """How much is left, of cpu and memory alike, in hundredths."""
-    left = np.floor((capacity - after) * _BEST / safe)
-    scores: Floats = np.floor(np.maximum(left, 0.0).sum(axis=0) / np.maximum(known, 1))
-    return scores
+    left = nodes.capacity - after
+    left *= _BEST
+    left /= nodes.whole
+    np.maximum(np.floor(left, out=left), 0.0, out=left)
+    scores: Floats = (left[0] + left[1]) / nodes.known
+    return np.floor(scores, out=scores)
 
 
-def _most(after: Ints, capacity: Floats, safe: Floats, known: Ints) -> Floats:
+def _most(after: Ints, nodes: _Nodes) -> Floats:
     """How much is taken, of cpu and memory alike, in hundredths."""
-    scores: Floats = np.floor(np.floor(np.minimum(after, capacity) * _BEST / safe).sum(axis=0) / np.maximum(known, 1))
+    taken = np.floor(np.minimum(after, nodes.capacity) * _BEST / nodes.whole)
+    scores: Floats = np.floor((taken[0] + taken[1]) / nodes.known)
     return scores
 
 
-def _balanced(plan: Plan, load: Load, safe: Floats, known: Ints, gpu: int | None) -> Floats:
+def _balanced(plan: Plan, load: Load, nodes: _Nodes, gpu: int | None) -> Floats:
     """How much more evenly cpu, memory and GPUs would be taken with the pod than without; 0 for a pod that asks for none."""
     has_gpu = gpu is not None and plan.request[gpu] > 0
     if not plan.request[:2].any() and not has_gpu:
         return np.zeros(load.used.shape[1:])
-    rows = [CPU, MEMORY]
+    depth = load.used.shape[2]
     if has_gpu and gpu is not None:
-        rows.append(gpu)
-        capacity = load.allocatable[rows]
-        safe, known = np.maximum(capacity, 1.0), (capacity > 0).sum(axis=0)
-    used = load.used[rows]
-    has = load.allocatable[rows] > 0
-    before = _evenness(used, has, safe, known)
-    after = _evenness(used + plan.request[rows, None, None], has, safe, known)
-    return 50.0 + np.trunc((50.0 + after - before) / 2)
-
-
-def _evenness(used: Ints, has: Bools, safe: Floats, known: Ints) -> Floats:
-    """100 when all dimensions are taken alike, less by their standard deviation; dimensions that a node lacks do not count."""
-    parts = np.where(has, np.minimum(used / safe, 1.0), 0.0)
-    if len(parts) == 2:  # half the distance: the root of the square would lose the last bit
-        deviation = np.where(known == 2, np.abs(parts[0] - parts[1]) / 2, 0.0)
+        rows = [CPU, MEMORY, gpu]
+        evenness = _evenness_of_three(_before_and_after(load.used[rows], plan.request[rows]), load.allocatable[rows])
     else:
-        mean = parts.sum(axis=0) / np.maximum(known, 1)
-        variance = (np.where(has, parts - mean, 0.0) ** 2).sum(axis=0) / np.maximum(known, 1)
-        deviation = np.sqrt(variance)
-        pair = known == 2
-        if pair.any():
-            low, high = np.where(has, parts, np.inf).min(axis=0), parts.max(axis=0)
-            deviation = np.where(pair, (high - low) / 2, deviation)
-    return np.trunc((1.0 - deviation) * _BEST)
+        evenness = _evenness(_before_and_after(load.used[:2], plan.request[:2]), nodes)
+    scores: Floats = evenness[:, depth:] - evenness[:, :depth]
+    scores += 50.0
+    scores /= 2
+    np.trunc(scores, out=scores)
+    scores += 50.0
+    return scores
+
+
+def _before_and_after(used: Ints, request: Ints) -> Ints:
+    """What is taken without the pod, and behind it along the depth what is taken with it."""
+    return np.concatenate((used, used + request[:, None, None]), axis=2)
+
+
+def _evenness(used: Ints, nodes: _Nodes) -> Floats:
+    """100 when cpu and memory are taken alike, less by their standard deviation; a dimension that a node lacks does not count."""
+    parts = used / nodes.whole
+    np.minimum(parts, 1.0, out=parts)
+    deviation: Floats = parts[0] - parts[1]  # half of it: the root of the square would lose the last bit
+    np.abs(deviation, out=deviation)
+    deviation *= nodes.half
+    return _hundredths(deviation)
+
+
+def _evenness_of_three(used: Ints, capacity: Ints) -> Floats:
+    """As `_evenness` of more dimensions than two."""
+    has = capacity > 0
+    known = has.sum(axis=0)
+    parts = np.minimum(used / np.where(has, capacity, np.inf), 1.0)
+    mean = parts.sum(axis=0) / np.maximum(known, 1)
+    variance = (np.where(has, parts - mean, 0.0) ** 2).sum(axis=0) / np.maximum(known, 1)
+    deviation: Floats = np.sqrt(variance)
+    pair = known == 2
+    if pair.any():
+        low, high = np.where(has, parts, np.inf).min(axis=0), parts.max(axis=0)
+        deviation = np.where(pair, (high - low) / 2, deviation)
+    return _hundredths(deviation)
+
+
+def _hundredths(deviation: Floats) -> Floats:
+    scores: Floats = 1.0 - deviation
+    scores *= _BEST
+    return np.trunc(scores, out=scores)
 
 
 def _node_affinity(session: Session, plan: Plan, candidates: Bools) -> Floats | None:
@@ -163,9 +217,15 @@ def _term_weights(session: Session, terms: Sequence[Mapping[str, Any]]) -> Float
 
 def _taints(session: Session, plan: Plan, candidates: Bools) -> Floats | None:
     """100 for nodes without soft taints that the pod minds, 0 for the candidate with the most; None if none has any."""
-    counts = plan.once(_taints, lambda: session.features.count_untolerated(plan.shape.tolerations, _SOFT))
+    counts = plan.once(_taints, lambda: _if_any(session.features.count_untolerated(plan.shape.tolerations, _SOFT)))
+    if counts is None:
+        return None
     highest = counts[candidates].max(initial=0.0)
     return _BEST - np.floor(_BEST * counts / highest) if highest else None
+
+
+def _if_any(counts: Floats) -> Floats | None:
+    return counts if counts.any() else None
 
 
 def _pod_affinity(session: Session, task: Task, _plan: Plan, candidates: Bools) -> Floats | None:

@@ -20,7 +20,7 @@ __all__ = ["NumaAware"]
 class NumaAware:
     """`weight`: how much it counts on how few NUMA nodes a pod would be."""
 
-    watches = (Watch(NUMATOPOLOGIES, records.Numatopology),)
+    watches = (Watch(NUMATOPOLOGIES, records.Numatopology, is_of_node=True),)
 
     def __init__(self, arguments: Arguments) -> None:
         self._weight = arguments.integer("weight", 1)

@@ -42,7 +42,8 @@ class NodeFilter:
     def limits(self, plan: Plan, rows: Rows) -> Ints | None:
         """How many more pods each node takes, by number and by ports."""
         columns = self._session.columns
-        room: Ints = columns.allocatable[PODS, rows] - columns.pod_count[rows]
+        room: Ints = columns.allocatable[PODS].take(rows)
+        room -= columns.pod_count.take(rows)
         if plan.shape.ports and "NodePorts" in self._filters:
             free = np.fromiter((not self._has_conflict(plan, row) for row in rows.tolist()), dtype=np.int64, count=len(rows))
             room = np.minimum(room, free)

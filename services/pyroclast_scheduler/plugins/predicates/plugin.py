@@ -79,7 +79,7 @@ class Predicates:
         Watch(RESOURCE_CLAIMS, records.ResourceClaim, is_optional=True),
         Watch(RESOURCE_SLICES, records.ResourceSlice, is_optional=True),
         Watch(DEVICE_CLASSES, records.DeviceClass, is_optional=True),
-        Watch(CSI_NODES, records.CsiNode),
+        Watch(CSI_NODES, records.CsiNode, is_of_node=True),
         Watch(CSI_DRIVERS, records.CsiDriver),
         Watch(CSI_STORAGE_CAPACITIES, records.CsiStorageCapacity),
     )

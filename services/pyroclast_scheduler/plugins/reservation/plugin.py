@@ -24,7 +24,7 @@ __all__ = ["ReservationPlugin"]
 class ReservationPlugin:
     """Arguments: see `Settings`. Needs the actions elect and reserve."""
 
-    is_timed = True
+    is_restless = True
 
     def __init__(self, arguments: Arguments) -> None:
         self._settings = Settings.of(arguments)

@@ -1,0 +1,110 @@
+"""`python -m tests.bench.scheduler_service [--running N] [--jobs J] [--pods P]`: the scheduler before a server without logic.
+
+Told are the time from the start of the process to the first decision, its memory, the pace of binds, its CPU time, the longest
+time for which its event loop was held, and the longest time between two renewals of its Lease. 5,000 nodes; requests are not
+limited.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from .scheduler_server import Board, serve
+
+_PATIENCE = 120.0
+
+
+def main() -> int:
+    """Run one load."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.scheduler_service", description=__doc__)
+    parser.add_argument("--running", type=int, default=0, help="pods that run already, in Jobs of 20")
+    parser.add_argument("--jobs", type=int, default=20, help="Jobs that come")
+    parser.add_argument("--pods", type=int, default=500, help="of each")
+    options = parser.parse_args()
+    board = Board(*(multiprocessing.Value(kind, 0) for kind in "iiiiddid"))
+    server = multiprocessing.Process(target=serve, args=(board, options.running), daemon=True)
+    server.start()
+    _until(lambda: bool(board.port.value))
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "kubeconfig")
+        cluster = f"{{name: c, cluster: {{server: 'http://127.0.0.1:{board.port.value}'}}}}"
+        config.write_text(
+            f"apiVersion: v1\nkind: Config\nclusters: [{cluster}]\nusers: [{{name: u, user: {{token: t}}}}]\n"
+            "contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n"
+        )
+        began = time.monotonic()
+        if options.running:  # they wait from the start, for the first decision
+            board.pods.value, board.jobs.value = options.pods, options.jobs
+        flags = ["--kube-api-qps", "0", "--enable-metrics", "--listen-address", "127.0.0.1:18080", "--log-level", "error"]
+        scheduler = subprocess.Popen([sys.executable, "-m", "pyroclast_scheduler", "--kubeconfig", str(config), *flags])
+        try:
+            _watch(board, options, scheduler.pid, began)
+        finally:
+            scheduler.terminate()
+            scheduler.wait()
+            server.terminate()
+    return 0
+
+
+def _watch(board: Board, options: argparse.Namespace, pid: int, began: float) -> None:
+    count = options.jobs * options.pods
+    if not options.running:
+        _until(lambda: bool(board.is_leading.value))
+        time.sleep(2)  # the first cycles
+        print(f"memory with {options.running:,} pods      {_memory(pid):8.0f} MB")
+        cpu, began = _cpu(pid), time.monotonic()
+        board.pods.value, board.jobs.value = options.pods, options.jobs
+    else:
+        cpu = 0.0
+    _until(lambda: board.bound.value >= count)
+    print(f"to the first decision        {board.first.value - began:8.2f} s")
+    if not options.running:
+        seconds = board.last.value - began
+        used = _cpu(pid) - cpu
+        print(f"{options.jobs} x {options.pods} pods bound in        {seconds:8.2f} s: {count / seconds:,.0f}/s seen")
+        print(f"CPU of the scheduler         {used / count * 1e6:8.0f} µs a pod: {count / used:,.0f}/s on a core of its own")
+    time.sleep(3)
+    print(f"memory with {options.running + count:,} pods {_memory(pid):8.0f} MB")
+    print(f"event loop held at most      {(_figure('pyroclast_event_loop_lag_max_seconds') or 0) * 1000:8.0f} ms")
+    print(f"between two renewals at most {board.renewal.value:8.2f} s")
+
+
+def _until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not what():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {_PATIENCE:.0f} s")
+        time.sleep(0.02)
+
+
+def _memory(pid: int) -> float:
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found.group(1)) / 1024 if found else 0.0
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _figure(name: str) -> float | None:
+    try:
+        with urllib.request.urlopen("http://127.0.0.1:18080/metrics", timeout=5) as answer:
+            found = re.search(rf"^{name}(?:{{[^}}]*}})? (\S+)", answer.read().decode(), re.MULTILINE)
+    except OSError:
+        return None
+    return float(found.group(1)) if found else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
