@@ -67,7 +67,11 @@ class _Maker:
     def profile(self) -> dict:
         likely = {"sla": 0.25} if self.theme == "any" else {"sla": 0.05, "gang": 1, "priority": 0.9}
         first = [name for name in TIER_ONE if self.chance(likely.get(name, 0.8))]
-        quota = self.random.choice(["proportion", "proportion", "capacity", "tree"] + [None] * (self.theme != "reclaim"))
+        quota = self.random.choice(
+            ["proportion", "capacity", "capacity", "tree"]
+            + [None] * (self.theme != "reclaim")
+            + [None, None] * (self.theme == "preempt")
+        )
         second = ["predicates"] + [name for name in ("overcommit", "drf", "nodeorder", "binpack") if self.chance(0.5)]
         if quota:
             second.append("capacity" if quota == "tree" else quota)
@@ -132,7 +136,7 @@ class _Maker:
         found = {"cpu": self.random.randint(least, most), "memory": f"{self.random.randint(least, most)}G"}
         if self.chance(0.15):
             del found[self.random.choice(["cpu", "memory"])]
-        if self.has_gpu and self.chance(0.5):
+        if self.has_gpu and self.chance(0.3):
             found["x/gpu"] = self.random.randint(0, 3)
         if self.chance(0.1):
             found["pods"] = self.random.randint(1, 8)
@@ -161,10 +165,13 @@ class _Maker:
         return rows
 
     def job(self, name: str, queue: str, groups: list, pods: list, free: dict, nodes: list) -> None:
-        size = self.random.randint(1, 5)
         is_full = self.theme != "any"
+        size = self.random.randint(1, 5)
         is_running = self.chance(0.5) if not is_full else (bool(groups) and groups[-1][3]["phase"] != "Running") or not groups
-        minimum = self.random.randint(0, size if not is_full or not is_running else min(size, 2))
+        size += 2 * (is_full and is_running)
+        minimum = self.random.randint(
+            0 if not is_full or is_running else 1, size if not is_full or not is_running else min(size, 2)
+        )
         waiting = ["Inqueue", "Inqueue", "Pending"] if not is_full else ["Inqueue"]
         options = {"phase": "Running" if is_running else self.random.choice(waiting)}
         if self.chance(0.6):

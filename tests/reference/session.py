@@ -239,20 +239,22 @@ class Session:
 
 
 class Heap:
-    """In the order that held when each item was put in."""
+    """Whoever goes before all others now comes first; of those that nobody goes before, who was put in first."""
 
     def __init__(self, before):
         self.before = before
         self.items = []
 
     def push(self, item):
-        place = 0
-        while place < len(self.items) and not self.before(item, self.items[place]):
-            place += 1
-        self.items.insert(place, item)
+        self.items.append(item)
 
     def pop(self):
-        return self.items.pop(0)
+        first = self.items[0]
+        for item in self.items[1:]:
+            if self.before(item, first):
+                first = item
+        self.items.remove(first)
+        return first
 
     def __len__(self):
         return len(self.items)

@@ -196,7 +196,9 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, *, shard: Shard | N
         seen.statuses[name] = Counter(task.status.label for task in job.tasks)
         seen.conditions[name] = [each for condition in job.conditions.values() for each in (condition.type, condition.reason)]
         status = outcome.statuses.get(job.facts.key, job.facts.group.status)
-        seen.phases[name] = str(status.phase)
+        # a group without minimum that has nothing yet is written as Completed; cases speak of what the actions made of it
+        has_nothing = not job.tally.scheduled and not job.facts.releasing_on_node
+        seen.phases[name] = str(job.phase if has_nothing and not job.facts.min_available else status.phase)
     seen.notes = [note.message for note in outcome.notes]
 
 

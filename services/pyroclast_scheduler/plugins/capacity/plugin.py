@@ -74,11 +74,15 @@ class Capacity:
 
 
 def _compare_branches(left: Sequence[tuple[int, Rank]], right: Sequence[tuple[int, Rank]]) -> int:
-    """Which of two paths of queues goes first where they part: what they share says nothing, as it was or as it is now."""
+    """Which of two paths of queues goes first where they part: what they share says nothing, as it was or as it is now.
+
+    A path and the same path later: which is the smaller at the first queue that changed.
+    """
     for (row, rank), (other_row, other_rank) in zip(left, right, strict=False):
         if row != other_row:
             return -1 if cast(Any, rank) < other_rank else 1
-    return 0
+    before, after = (cast(Any, [rank for _, rank in path]) for path in (left, right))
+    return int(before > after) - int(before < after)
 
 
 _branch = cast(Callable[[Sequence[tuple[int, Rank]]], Rank], cmp_to_key(_compare_branches))
