@@ -260,6 +260,11 @@ def judge(expect: Mapping[str, Any], seen: Seen, case: Mapping[str, Any]) -> lis
                     on.setdefault(node, []).append(roles[pod])
                 wrong = {node: sorted(found) for node, found in on.items() if sorted(found) != sorted(want["roles"])}
                 compare("roles on nodes", wrong, {})
+            case "perRack":
+                racks = {name: members for name, (tier, members) in case["hypernodes"].items() if tier == 1}
+                counts = {name: sum(node in members for node in seen.binds.values()) for name, members in racks.items()}
+                wanted = want if isinstance(want, dict) else dict.fromkeys(racks, want)
+                compare("pods per rack", {name: counts.get(name) for name in wanted}, wanted)
             case "writes":
                 compare("writes", seen.writes, want)
             case "says":
