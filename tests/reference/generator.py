@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 HOST = "kubernetes.io/hostname"
+BRANCHES = [["root/a", "1/2"], ["root/b", "1/1"], ["root/c/d", "1/3/2"], ["root/c/e", "1/3/1"]]
 APPS = ["x", "y", "z"]
 TIER_ONE = ["priority", "gang", "conformance", "sla"]
 ALL_FLAGS = {
@@ -19,6 +20,9 @@ ALL_FLAGS = {
     "binpack": ["nodeOrder"],
     "overcommit": ["jobEnqueued"],
     "sla": ["jobOrder", "jobEnqueued", "jobPipelined"],
+    "nodegroup": ["predicate", "nodeOrder"],
+    "tdm": ["predicate", "nodeOrder", "preemptable", "jobOrder", "jobPipelined", "jobStarving"],
+    "resource-strategy-fit": ["nodeOrder"],
 }
 ACTIONS = [
     ["allocate"],
@@ -73,6 +77,10 @@ class _Maker:
             + [None, None] * (self.theme == "preempt")
         )
         second = ["predicates"] + [name for name in ("overcommit", "drf", "nodeorder", "binpack") if self.chance(0.5)]
+        second += [name for name in ("nodegroup", "tdm", "resource-strategy-fit") if self.chance(0.07)]
+        self.groups = "nodegroup" in second
+        self.zones = "tdm" in second
+        self.branches = quota is None and self.theme != "preempt" and "drf" in second
         if quota:
             second.append("capacity" if quota == "tree" else quota)
         self.random.shuffle(first)
@@ -86,6 +94,8 @@ class _Maker:
                 flags = [flag for flag in ALL_FLAGS[name] if name == "predicates" or not is_thin or self.chance(0.7)]
                 if name == "capacity" and quota == "tree":
                     flags.append("hierarchy")
+                if name == "drf" and self.branches:
+                    flags += ["hierarchy", "queueOrder", "reclaimable"]
                 made.append({name + self.arguments(name, quota): flags})
             if made:
                 listed.append(made)
@@ -112,6 +122,10 @@ class _Maker:
             given = {"overcommit-factor": self.random.choice([0.5, 1, 1.5, 2])}
         if name == "sla" and self.chance(0.7):
             given = {"sla-waiting-time": self.random.choice(["30m", "1h", "2h", "3h"])}
+        if name == "nodegroup" and self.chance(0.5):
+            given = {key: self.random.choice(["true", "false"]) for key in ("strict", "enablePreferredOrder")}
+        if name == "tdm":
+            given = {"tdm.revocable-zone.za": "0:00-0:00"}
         if name == "capacity" and quota == "tree" and self.chance(0.5):
             given = {"ancestorReclaimLevel": self.random.randint(0, 3)}
         return f"({', '.join(f'{key}={value}' for key, value in given.items())})" if given else ""
@@ -124,6 +138,10 @@ class _Maker:
             del options["labels"]["zone"]
         if self.chance(0.3):
             options["labels"]["disk"] = self.random.choice(["ssd", "hdd"])
+        if self.groups and self.chance(0.8):
+            options["labels"]["volcano.sh/nodegroup-name"] = self.random.choice(["g1", "g2", "g3"])
+        if self.zones and self.chance(0.4):
+            options["labels"]["volcano.sh/revocable-zone"] = self.random.choice(["za", "zb"])
         if self.chance(0.15):
             options["taints"] = [self.random.choice(["k=v:NoSchedule", "k=w:PreferNoSchedule", "m=v:NoExecute"])]
         if self.chance(0.05):
@@ -157,12 +175,24 @@ class _Maker:
                 options["reclaimable"] = False
             if self.chance(0.3):
                 options["created"] = self.random.randint(0, 5)
+            if self.groups and self.chance(0.8):
+                options["affinity"] = self.affinity()
+            if self.branches:
+                options["hier"] = self.random.choice(BRANCHES)
             if self.is_tree and rows and self.chance(0.5):
                 options["parent"] = self.random.choice(rows)[0]
             rows.append([f"q{number}", options])
         if self.is_tree and self.chance(0.98):
             rows.insert(0, ["root", {"capability": self.amounts(8, 30)} if self.chance(0.2) else {}])
         return rows
+
+    def affinity(self) -> dict:
+        lists = [self.random.sample(["g1", "g2", "g3"], self.random.randint(0, 2)) for _ in range(4)]
+        kinds = [f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred")]
+        return {
+            "nodeGroupAffinity": dict(zip(kinds, lists[:2], strict=True)),
+            "nodeGroupAntiAffinity": dict(zip(kinds, lists[2:], strict=True)),
+        }
 
     def job(self, name: str, queue: str, groups: list, pods: list, free: dict, nodes: list) -> None:
         is_full = self.theme != "any"
@@ -220,6 +250,8 @@ class _Maker:
             options["hostPort"] = self.random.choice([80, 81])
         if self.chance(0.1):
             options["never"] = True
+        if self.zones and self.chance(0.5):
+            options["annotations"] = self.random.choice([{"volcano.sh/revocable-zone": "*"}, {"volcano.sh/preemptable": "true"}])
         if self.is_coupled:
             self.couple(options)
         return cpu, memory, options

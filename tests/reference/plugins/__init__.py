@@ -5,12 +5,15 @@ from .capacity import Capacity
 from .conformance import Conformance
 from .drf import Drf
 from .gang import Gang
+from .nodegroup import NodeGroup
 from .nodeorder import NodeOrder
 from .overcommit import Overcommit
 from .predicates import Predicates
 from .priority import Priority
 from .proportion import Proportion
+from .resource_strategy_fit import ResourceStrategyFit
 from .sla import Sla
+from .tdm import Tdm
 
 PLUGINS = {
     "binpack": Binpack,
@@ -21,7 +24,10 @@ PLUGINS = {
     "nodeorder": NodeOrder,
     "overcommit": Overcommit,
     "predicates": Predicates,
+    "nodegroup": NodeGroup,
     "priority": Priority,
     "proportion": Proportion,
+    "resource-strategy-fit": ResourceStrategyFit,
     "sla": Sla,
+    "tdm": Tdm,
 }
