@@ -11,6 +11,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from tests.scenarios.profiles import configuration, profile_of
 from tests.scenarios.runner import Seen, cycle, feed
 
+from . import networks
 from .decide import Outcome, decide
 from .generator import covered, make
 
@@ -54,7 +55,7 @@ def main(first: int, last: int) -> int:
     pairs: Counter[tuple[str, str]] = Counter()
     wrong = 0
     for seed in range(first, last):
-        case = make(seed)
+        case = networks.make(seed) if "network" in sys.argv else make(seed)
         pairs.update(covered(case))
         found = differences(case)
         if found:

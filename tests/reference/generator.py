@@ -162,7 +162,7 @@ class _Maker:
 
     def queues(self) -> list:
         rows = []
-        for number in range(self.random.randint(*{"any": (1, 4), "preempt": (1, 2), "reclaim": (2, 4)}[self.theme])):
+        for number in range(self.random.randint(*self.queue_counts())):
             options = {"weight": self.random.randint(0 if self.chance(0.1) else 1, 4)}
             if self.chance(0.3):
                 options["priority"] = self.random.randint(-1, 3)
@@ -185,6 +185,11 @@ class _Maker:
         if self.is_tree and self.chance(0.98):
             rows.insert(0, ["root", {"capability": self.amounts(8, 30)} if self.chance(0.2) else {}])
         return rows
+
+    def queue_counts(self) -> tuple[int, int]:
+        if self.branches:  # of more the order depends on when each was looked at last
+            return 1, 2
+        return {"any": (1, 4), "preempt": (1, 2), "reclaim": (2, 4)}[self.theme]
 
     def affinity(self) -> dict:
         lists = [self.random.sample(["g1", "g2", "g3"], self.random.randint(0, 2)) for _ in range(4)]

@@ -72,7 +72,9 @@ class Task:
         self.preemptable = options.get("pre", True)
         self.never = bool(options.get("never"))
         self.labels = options.get("labels", {})
-        self.annotations = options.get("annotations", {})
+        self.annotations = dict(options.get("annotations", {}))
+        if not self.preemptable:
+            self.annotations["volcano.sh/preemptable"] = "false"
         self.is_gated = bool(options.get("gates"))
         self.is_best_effort = is_empty(self.request)
         self.namespace = options.get("ns", "t")
@@ -148,6 +150,7 @@ class Cluster:
     queues: dict[str, Queue]
     jobs: dict[str, Job]  # those of known queues
     tasks: list[Task]  # all pods, also those of no job
+    hyper_nodes: dict  # name → (tier, members)
 
 
 def read(case) -> Cluster:
@@ -182,7 +185,7 @@ def read(case) -> Cluster:
         if group in jobs:
             jobs[group].tasks.append(task)
     known = {name: job for name, job in jobs.items() if job.queue in queues}
-    return Cluster(nodes, queues, known, tasks)
+    return Cluster(nodes, queues, known, tasks, case.get("hypernodes") or {})
 
 
 def taint(text: str) -> dict:

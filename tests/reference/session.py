@@ -7,6 +7,7 @@ from functools import cmp_to_key
 
 from .amounts import less_equal, minus, plus
 from .model import ALLOCATED, BINDING, FAILED, HAVING_A_NODE, PENDING, PIPELINED, RELEASING, SUCCEEDED, Cluster
+from .network import Network, divide, limit_of
 
 FLAGS = {  # extension point → flag that switches it
     "job_order": "jobOrder",
@@ -26,6 +27,11 @@ FLAGS = {  # extension point → flag that switches it
     "node_order": "nodeOrder",
     "batch_node_order": "nodeOrder",
     "victim_tasks": "victim",
+    "sub_job_ready": "subJobReady",
+    "sub_job_pipelined": "subJobPipelined",
+    "sub_job_order": "subJobOrder",
+    "hyper_node_order": "hyperNodeOrder",
+    "gradient": "hyperNodeGradient",
     "job_valid": None,
     "victim_queue_order": None,
     "unified_evictable": None,
@@ -44,6 +50,9 @@ class Session:
         self.journal = []  # (task, status before, node before)
         self.evicted = []
         self.unresolvable = {}  # task name → names of nodes on which nobody's going would help, as allocate found them
+        self.network = Network(cluster.hyper_nodes, self.nodes)
+        self.parts = {name: divide(job, self.network) for name, job in self.jobs.items()}
+        self.job_places = {}  # the hypernode that a job is in, by name of the job
         self.total = plus(*(node.allocatable for node in self.nodes))
         self.is_doubtful = False  # whether a choice depended on the last bit of a score
         self.tiers = [[(make(self, flags, given), flags) for make, flags, given in tier] for tier in tiers]
@@ -127,6 +136,51 @@ class Session:
             if chosen:
                 return chosen
         return []
+
+    # -- parts of jobs and of the network --------------------------------------------------------------------------------
+
+    @staticmethod
+    def has_parts(job):
+        """Whether it is placed by parts of the network, or is divided."""
+        return bool(job.options.get("topo") or job.options.get("sub"))
+
+    def part_of(self, task):
+        job = self.job_of(task)
+        if job is None or not self.has_parts(job):
+            return None
+        return next(part for part in self.parts[job.name] if task in part.tasks)
+
+    def limit_of(self, job):
+        return limit_of(job.options.get("topo"), self.network)
+
+    def allocated_hyper_node(self, job):
+        found = self.job_places.get(job.name, "")
+        for part in self.parts[job.name]:
+            found = self.network.common(found, part.allocated)
+        return found
+
+    def gradient(self, limit, allocated, inside, need):
+        asked = self.all_of("gradient")
+        return asked[0](limit, allocated, inside, need) if asked else [[inside]]
+
+    def hyper_node_scores(self, part, candidates):
+        total = dict.fromkeys(candidates, 0)
+        for ask in self.all_of("hyper_node_order"):
+            for name, score in ask(part, candidates).items():
+                total[name] += score
+        return total
+
+    def part_ready(self, job, part):
+        return self.everybody("sub_job_ready", part) if job.options.get("sub") else self.job_ready(job)
+
+    def part_pipelined(self, job, part):
+        if not job.options.get("sub"):
+            return self.vote("job_pipelined", job)
+        return self.vote("sub_job_pipelined", part)
+
+    def part_before(self, left, right):
+        answer = self.compare("sub_job_order", left, right)
+        return answer < 0 if answer else left.uid < right.uid
 
     # -- room -----------------------------------------------------------------------------------------------------------
 

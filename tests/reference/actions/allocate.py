@@ -1,6 +1,8 @@
 """Allocate: gangs of admitted jobs, queues and jobs in turns; beyond the minimum one task per turn."""
 
+from tests.reference.actions.topology import place_job
 from tests.reference.model import HAVING_A_NODE, PENDING, SUCCEEDED
+from tests.reference.network import TOP
 from tests.reference.session import OK, Heap
 
 
@@ -24,39 +26,50 @@ def execute(session):
             queues.push(session.queues[job.queue])
         jobs[job.queue].push(job)
         tasks[job.name] = waiting
+        if job.options.get("sub") or session.limit_of(job) is not None:
+            divided = {part.uid: [task for task in part.tasks if task in waiting.items] for part in session.parts[job.name]}
+            tasks[job.name] = {uid: members for uid, members in divided.items() if members}
     while queues:
         queue = queues.pop()
         if session.overused(queue) or not jobs[queue.name]:
             continue
         job = jobs[queue.name].pop()
         mark = len(session.journal)
-        if allocate_tasks(session, job, tasks[job.name]) and session.job_ready(job):
+        waiting = tasks[job.name]
+        place = place_job if isinstance(waiting, dict) else allocate_tasks
+        if place(session, job, waiting) and session.job_ready(job):
             session.commit(mark)
-            if tasks[job.name]:
+            if waiting:
                 jobs[queue.name].push(job)
         queues.push(queue)
 
 
-def allocate_tasks(session, job, tasks) -> bool:
+def allocate_tasks(session, job, tasks, part=None, inside=TOP) -> bool:
     """Place tasks until the job is ready; all is undone where it is not, nor would be if promised room were there."""
     mark, queue = len(session.journal), session.queues[job.queue]
+    nodes = [node for node in session.nodes if node.name in session.network.nodes[inside]]
+    members = job.tasks if part is None else part.tasks
+
+    def is_ready():
+        return session.job_ready(job) if part is None else session.part_ready(job, part)
+
     while tasks:
         task = tasks.pop()
         if not session.everybody("allocatable", queue, task):
             continue
-        if task.role and any(other.role == task.role for other in job.tasks if other.name in job.failed):
+        if task.role and any(other.role == task.role for other in members if other.name in job.failed):
             job.failed.add(task.name)
             continue
-        candidates = nominated(session, task) or feasible(session, task, session.nodes)
+        candidates = nominated(session, task) or feasible(session, task, nodes)
         if not candidates:
             job.failed.add(task.name)
-            if goes_on(job):
+            if goes_on(job, part):
                 continue
             break
         place(session, task, best(session, task, candidates))
-        if session.job_ready(job):
+        if is_ready():
             break
-    if session.job_ready(job) or session.vote("job_pipelined", job):
+    if is_ready() or (session.vote("job_pipelined", job) if part is None else session.part_pipelined(job, part)):
         return True
     session.undo_to(mark)
     return False
@@ -84,10 +97,14 @@ def place(session, task, node):
         session.pipeline(task, node)
 
 
-def goes_on(job) -> bool:
+def goes_on(job, part) -> bool:
     """Whether other tasks may be tried after one fits nowhere."""
     if job.minimum >= len(job.tasks):
         return False
+    if part is not None and part.minimum >= len(part.tasks):
+        return False
+    if job.options.get("sub"):
+        return True
     failed = {task.role for task in job.tasks if task.name in job.failed}
     if job.minimum < sum(job.roles.values()):
         left = sum(task.status == PENDING and task.role not in failed for task in job.tasks)

@@ -5,6 +5,7 @@ from .capacity import Capacity
 from .conformance import Conformance
 from .drf import Drf
 from .gang import Gang
+from .network_topology_aware import NetworkTopologyAware
 from .nodegroup import NodeGroup
 from .nodeorder import NodeOrder
 from .overcommit import Overcommit
@@ -24,6 +25,7 @@ PLUGINS = {
     "nodeorder": NodeOrder,
     "overcommit": Overcommit,
     "predicates": Predicates,
+    "network-topology-aware": NetworkTopologyAware,
     "nodegroup": NodeGroup,
     "priority": Priority,
     "proportion": Proportion,

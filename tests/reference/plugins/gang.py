@@ -1,6 +1,7 @@
 """Gang: enough members, or none."""
 
 from tests.reference.model import HAVING_A_NODE, PENDING, PIPELINED, SUCCEEDED
+from tests.reference.network import counts
 
 
 class Gang:
@@ -12,6 +13,8 @@ class Gang:
             for role, least in job.roles.items():
                 if least and job.count(*HAVING_A_NODE, SUCCEEDED, PIPELINED, PENDING, role=role) < least:
                     return False
+        if not counts(job, self.session.parts[job.name], lambda part: True):
+            return False
         return job.count(*HAVING_A_NODE, SUCCEEDED, PIPELINED, PENDING) >= job.minimum
 
     def enforces_roles(self, job):
@@ -30,10 +33,21 @@ class Gang:
         return left.is_ready - right.is_ready
 
     def job_ready(self, job):
-        return self.have_roles(job) and job.is_ready
+        has_parts = counts(job, self.session.parts[job.name], lambda part: part.is_ready)
+        return self.have_roles(job) and has_parts and job.is_ready
 
     def job_pipelined(self, job):
-        return 1 if self.have_roles(job, PIPELINED) and job.is_pipelined else -1
+        has_parts = counts(job, self.session.parts[job.name], lambda part: part.is_pipelined)
+        return 1 if self.have_roles(job, PIPELINED) and has_parts and job.is_pipelined else -1
+
+    def sub_job_ready(self, part):
+        return part.is_ready
+
+    def sub_job_pipelined(self, part):
+        return 1 if part.is_pipelined else -1
+
+    def sub_job_order(self, left, right):
+        return left.is_ready - right.is_ready
 
     def job_starving(self, job):
         return job.ready + job.count(PIPELINED) < job.minimum

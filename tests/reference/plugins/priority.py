@@ -13,6 +13,10 @@ class Priority:
     def job_order(self, left, right):
         return right.priority - left.priority
 
+    def sub_job_order(self, left, right):
+        one, two = (max([0, *(task.priority for task in part.tasks)]) for part in (left, right))
+        return two - one
+
     def job_starving(self, job):
         return job.ready + job.count(PIPELINED) < len(job.tasks)
 
