@@ -64,6 +64,7 @@ class Part:
     limit: int | None
     tasks: list = field(default_factory=list)
     allocated: str = ""
+    index: int = 0  # the value of its label where that is a number
 
     def ready(self, *more):
         return sum(task.status in {*HAVING_A_NODE, SUCCEEDED, *more} or is_bare(task) for task in self.tasks)
@@ -101,7 +102,9 @@ def divide(job, network):
             limit = limit_of(row[1:], network)
             if row[1] == "soft" and whole is not None:
                 limit = whole
-            part = Part(f"{job.uid}/policy-{taken}-{value}", taken, options["size"], limit)
+            part = Part(
+                f"{job.uid}/policy-{taken}-{value}", taken, options["size"], limit, index=int(value) if value.isdigit() else 0
+            )
             part = found.setdefault(part.uid, part)
         part.tasks.append(task)
     for part in found.values():

@@ -180,7 +180,7 @@ class Session:
 
     def part_before(self, left, right):
         answer = self.compare("sub_job_order", left, right)
-        return answer < 0 if answer else left.uid < right.uid
+        return answer < 0 if answer else (left.index, left.uid) < (right.index, right.uid)
 
     # -- room -----------------------------------------------------------------------------------------------------------
 

@@ -141,6 +141,7 @@ def _place_sub_job(
         scores = session.hyper_node_scores(job, sub_job, fitting)
         at = int(scores.argmax())
         rest = deque(tasks)
+        _forget_errors(job, sub_job)
         final = _place_in(session, job, sub_job, rest, fitting[at])
         if final is None:
             continue

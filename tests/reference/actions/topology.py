@@ -101,6 +101,7 @@ def place_part(session, job, part, tasks, inside):
         scores = session.hyper_node_scores(part, fitting)
         best = next(name for name in fitting if scores[name] == max(scores.values()))
         rest = heap(session, tasks)
+        forget(job, part)
         allocate_tasks(session, job, rest, part=part, inside=best)
         part.allocated = session.network.common(allocated, best)
         return scores[best], [task for task in tasks if task in rest.items]
