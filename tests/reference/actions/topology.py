@@ -24,14 +24,21 @@ def place_job(session, job, waiting):
             for part in parts:
                 part.allocated = before[part.uid]
         if kept:
-            most = max(kept.values())
-            best = next(name for name in gradient if kept.get(name) == most)
+            best = best_of(session, kept)
             left, _ = attempt(session, job, waiting, best)
             waiting.clear()
             waiting.update(left)
             session.job_places[job.name] = session.network.common(session.allocated_hyper_node(job), best)
             return True
     return False
+
+
+def best_of(session, scores):
+    """The first with the best score."""
+    most = max(scores.values())
+    if sum(abs(score - most) < 1e-6 for score in scores.values()) > 1 and most != int(most):
+        session.is_doubtful = True
+    return next(name for name, score in scores.items() if score == most)
 
 
 def attempt(session, job, waiting, inside):
@@ -99,7 +106,7 @@ def place_part(session, job, part, tasks, inside):
         if not fitting:
             continue
         scores = session.hyper_node_scores(part, fitting)
-        best = next(name for name in fitting if scores[name] == max(scores.values()))
+        best = best_of(session, {name: scores[name] for name in fitting})
         rest = heap(session, tasks)
         forget(job, part)
         allocate_tasks(session, job, rest, part=part, inside=best)

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from tests.reference import networks
 from tests.reference.compare import differences, written
 from tests.reference.generator import covered, make
 from tests.reference.plugins.gang import Gang
@@ -13,11 +14,11 @@ COUNT = 120
 SOAK = 10_000
 
 
-def disagreements(seeds):
-    """Printed with the pairs of action and plugin that the clusters covered."""
+def disagreements(seeds, maker=make):
+    """Those about clusters of these seeds; the pairs of action and plugin that the clusters covered are printed."""
     pairs, found = Counter(), []
     for seed in seeds:
-        case = make(seed)
+        case = maker(seed)
         pairs.update(covered(case))
         told = differences(case)
         if told:
@@ -26,13 +27,15 @@ def disagreements(seeds):
     return found
 
 
-def test_random_clusters_are_decided_alike():
-    assert disagreements(range(COUNT)) == []
+@pytest.mark.parametrize("maker", [make, networks.make])
+def test_random_clusters_are_decided_alike(maker):
+    assert disagreements(range(COUNT), maker) == []
 
 
 @pytest.mark.soak
-def test_many_random_clusters_are_decided_alike():
-    assert disagreements(range(COUNT, COUNT + SOAK)) == []
+@pytest.mark.parametrize(("maker", "count"), [(make, SOAK * 4 // 5), (networks.make, SOAK // 5)])
+def test_many_random_clusters_are_decided_alike(maker, count):
+    assert disagreements(range(COUNT, COUNT + count), maker) == []
 
 
 @pytest.mark.parametrize(
