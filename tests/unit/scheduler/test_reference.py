@@ -10,7 +10,7 @@ from tests.reference.generator import covered, make
 from tests.reference.plugins.gang import Gang
 from tests.reference.plugins.proportion import Proportion
 
-COUNT = 120
+COUNT = 80
 SOAK = 10_000
 
 
