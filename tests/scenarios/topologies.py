@@ -71,7 +71,7 @@ def _written_out(case: Mapping[str, Any]) -> dict[str, Any]:
         "queues": [["q", {}]],
         "podgroups": [group],
         "pods": [*_running(case), *_pending(case)],
-        "expect": {key: case[key] for key in ("binds", "bind") if key in case},
+        "expect": {key: case[key] for key in ("binds", "bind", "perRack") if key in case},
     }
     if hyper_nodes:
         named = {"T06": {1: "rack", 2: "spine"}} if "tierName" in case else {}

@@ -9,6 +9,7 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import Sheets, is_constrained, place_job, sheets_of
 from pyroclast_scheduler.session.gates import open_gates
@@ -64,7 +65,7 @@ def _place(work: _Work, job: Job, *, is_alone: bool) -> tuple[Statement | None, 
 
 
 def _plan_work(session: Session) -> _Work:
-    work = _Work(session, Heap(session.queue_key))
+    work = _Work(session, Heap(session.queue_key, is_live=True))
     is_enqueue_on = "enqueue" in session.configuration.actions
     for job in session.jobs.values():
         if job.is_pending:
@@ -78,7 +79,7 @@ def _plan_work(session: Session) -> _Work:
             continue
         if not is_constrained(session, job):
             work.tasks[job.facts.key] = tasks
-        elif session.hyper_nodes.is_ready:
+        elif session.hyper_nodes.is_ready or not has_topology(job):
             work.sheets[job.facts.key] = sheets_of(session, job)
         else:
             session.note(job, "Warning", "HyperNodesNotReady", _NOT_READY)

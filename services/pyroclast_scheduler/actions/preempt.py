@@ -17,6 +17,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.heaps import Heap
@@ -44,8 +45,7 @@ def execute(session: Session, arguments: Arguments) -> None:
     queues: Heap[Queue] = Heap(session.queue_key)
     starving: dict[str, list[Job]] = {}
     for job in session.jobs.values():
-        has_topology = job.facts.group.spec.network_topology is not None
-        if job.is_pending or has_topology or session.job_invalid(job) is not None or not session.job_starving(job):
+        if job.is_pending or has_topology(job) or session.job_invalid(job) is not None or not session.job_starving(job):
             continue
         if job.facts.queue not in starving:
             starving[job.facts.queue] = []

@@ -107,12 +107,16 @@ class NodeTable:
         self.residents[row] = tuple(task if each.uid == before.uid else each for each in self.residents[row])
 
     def short_of(self, shape: Shape, node: str) -> list[str]:
-        """Names of the resources that `node` lacks for one more pod of `shape`; all of them if the node is unknown."""
+        """Names of the resources that `node` lacks for one more pod of `shape`; all of them if the node is unknown.
+
+        A pod that asks for nothing may go to a node that has too much already, as sessions decide it.
+        """
         row = self.rows.get(node)
         if row is None or self.records[row] is None:
             return list(shape.request)
         idle = self.columns.allocatable[:, row] - self.columns.used[:, row]
-        return [name for name, amount in shape.request.items() if amount > idle[self.dimensions.row(name)]]
+        counted = [(name, amount) for name, amount in shape.request.items() if amount or not shape.is_best_effort]
+        return [name for name, amount in counted if amount > idle[self.dimensions.row(name)]]
 
     def is_known(self, node: str) -> bool:
         """Whether a node of that name is there."""

@@ -21,7 +21,7 @@ from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.domains import Sheets, sheets_of
+from pyroclast_scheduler.session.domains import Sheets, required_parts, sheets_of
 from pyroclast_scheduler.session.heaps import Heap
 from pyroclast_scheduler.session.points import GangEviction, Purpose
 from pyroclast_scheduler.session.search import find
@@ -92,7 +92,8 @@ class _Search:
         self.is_whole_allowed = is_whole_allowed
         self.was_ready = session.job_ready(job)
         sheets = sheets_of(session, job)
-        order = sorted(sheets, key=lambda uid: session.sub_job_key(job, job.sub_jobs[uid]))
+        required = required_parts(session, job)
+        order = sorted(sheets, key=lambda uid: (uid not in required, session.sub_job_key(job, job.sub_jobs[uid])))
         self.sheets: Sheets = {uid: sheets[uid] for uid in order[: 1 if self.was_ready else None]}
         requests = [session.dimensions.vector(task.facts.shape.request) for tasks in self.sheets.values() for task in tasks]
         self.need: Ints = np.sum(requests, axis=0) if requests else np.zeros(len(session.dimensions), dtype=np.int64)

@@ -183,12 +183,6 @@ class Job:
         """Whether as many sub-jobs of each policy are ready as it wants at least, with promised places on demand."""
         return self._count_sub_jobs(lambda each: each.is_pipelined if pipelined else each.is_ready)
 
-    def has_enough_ready(self, group: str) -> bool:
-        """Whether as many sub-jobs of the policy behind `group` are ready as it wants at least."""
-        policies = self.facts.group.spec.sub_group_policy
-        least = next((each.min_sub_groups for each in policies if f"{self.facts.key}/{each.name}" == group), 0)
-        return sum(each.group == group and each.is_ready for each in self.sub_jobs.values()) >= least
-
     def _count_sub_jobs(self, test: Callable[[SubJob], bool]) -> bool:
         policies = [policy for policy in self.facts.group.spec.sub_group_policy if policy.min_sub_groups > 0]
         if not policies:

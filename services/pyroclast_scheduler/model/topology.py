@@ -13,7 +13,13 @@ from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 
-__all__ = ["job_limit", "locate", "sub_job_limit"]
+__all__ = ["has_topology", "job_limit", "locate", "sub_job_limit"]
+
+
+def has_topology(job: Job) -> bool:
+    """Whether `job`, or a part that one of its policies makes, says anything about where in the network it may be."""
+    spec = job.facts.group.spec
+    return spec.network_topology is not None or any(policy.network_topology is not None for policy in spec.sub_group_policy)
 
 
 def job_limit(job: Job, hyper_nodes: HyperNodes) -> int | None:

@@ -28,16 +28,17 @@ def is_concerned(task: TaskFacts, census: TermCounts) -> bool:
 def far_from_friends(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tuple[Bools, bool] | None:
     """Nodes that the pod's required affinity rules out, and whether the same are for more such pods; None if it has none.
 
-    A pod that matches its own terms may start a group when nobody anywhere matches them.
+    A pod that matches its own terms may start a group when nobody in any domain matches them.
     """
     terms = census.terms(task, task.shape.required("podAffinity"))
     if not terms:
         return None
     friends = census.matching_all(terms)
-    is_first = not friends.any() and all(term.takes_in(task) for term in terms)
+    by_term = [features.domains(term.key) for term in terms]
+    in_domains = np.logical_or.reduce([domains.has for domains in by_term])
+    is_first = not friends[in_domains].any() and all(term.takes_in(task) for term in terms)
     fits: Bools = np.ones(len(friends), dtype=np.bool_)
-    for term in terms:
-        domains = features.domains(term.key)
+    for domains in by_term:
         fits &= domains.has if is_first else domains.has & (domains.sums(friends)[domains.codes] > 0)
     return ~fits, not is_first
 

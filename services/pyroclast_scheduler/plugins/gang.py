@@ -25,7 +25,7 @@ class Gang:
         """Register."""
         return Extensions(
             job_order=lambda job: job.is_ready,
-            sub_job_order=lambda job, sub_job: (sub_job.is_ready, job.has_enough_ready(sub_job.group)),
+            sub_job_order=lambda _, sub_job: sub_job.is_ready,
             job_ready=lambda job: job.is_ready and job.are_roles_ready() and job.are_sub_jobs_ready(),
             sub_job_ready=lambda _, sub_job: sub_job.is_ready,
             sub_job_pipelined=lambda _, sub_job: Vote.PERMIT if sub_job.is_pipelined else Vote.REJECT,

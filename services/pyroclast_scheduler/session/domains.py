@@ -6,7 +6,7 @@ that is undone; the best one is made again.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ from pyroclast_scheduler.session.search import find
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["Sheets", "is_constrained", "place_job", "sheets_of"]
+__all__ = ["Sheets", "is_constrained", "place_job", "required_parts", "sheets_of"]
 
 Sheets = dict[str, deque[Task]]  # waiting tasks by UID of their sub-job
 
@@ -39,6 +39,19 @@ def sheets_of(session: Session, job: Job) -> Sheets:
     locate(job, session.hyper_nodes)
     found = {uid: worksheet(session, job, sub_job) for uid, sub_job in job.sub_jobs.items()}
     return {uid: tasks for uid, tasks in found.items() if tasks}
+
+
+def required_parts(session: Session, job: Job) -> set[str]:
+    """UIDs of the sub-jobs that must get ready first: of each policy as many as it still needs, in their order."""
+    ready = Counter(each.group for each in job.sub_jobs.values() if session.sub_job_ready(job, each))
+    least = {f"{job.facts.key}/{policy.name}": policy.min_sub_groups for policy in job.facts.group.spec.sub_group_policy}
+    waiting = [each for each in job.sub_jobs.values() if not session.sub_job_ready(job, each)]
+    found: set[str] = set()
+    for each in sorted(waiting, key=lambda each: session.sub_job_key(job, each)):
+        if ready[each.group] < least.get(each.group, 0):
+            ready[each.group] += 1
+            found.add(each.uid)
+    return found
 
 
 @dataclass(slots=True)
@@ -82,10 +95,11 @@ def _try(session: Session, job: Job, sheets: Sheets, hyper_node: HyperNode) -> _
     job.fit_errors.clear()
     job.failed_roles.clear()
     left = {uid: deque(tasks) for uid, tasks in sheets.items()}
-    waiting = sorted((job.sub_jobs[uid] for uid in left), key=lambda each: session.sub_job_key(job, each))
+    waiting, required = [job.sub_jobs[uid] for uid in left], required_parts(session, job)
     whole, score = session.statement(), 0.0
     while waiting:
-        sub_job = waiting.pop(0)
+        sub_job = min(waiting, key=lambda each: (each.uid not in required, session.sub_job_key(job, each)))
+        waiting.remove(sub_job)
         placed = _place_sub_job(session, job, sub_job, left[sub_job.uid], hyper_node)
         if placed is None:
             del left[sub_job.uid]
@@ -96,7 +110,6 @@ def _try(session: Session, job: Job, sheets: Sheets, hyper_node: HyperNode) -> _
         left[sub_job.uid] = rest
         if rest:
             waiting.append(sub_job)
-            waiting.sort(key=lambda each: session.sub_job_key(job, each))
         else:
             del left[sub_job.uid]
         if session.job_ready(job):
@@ -128,6 +141,7 @@ def _place_sub_job(
         scores = session.hyper_node_scores(job, sub_job, fitting)
         at = int(scores.argmax())
         rest = deque(tasks)
+        _forget_errors(job, sub_job)
         final = _place_in(session, job, sub_job, rest, fitting[at])
         if final is None:
             continue

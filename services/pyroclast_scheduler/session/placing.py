@@ -66,7 +66,7 @@ def place(
             job.is_limited = True
             _drop(tasks, len(run))
             continue
-        if tasks[0].facts.role and tasks[0].facts.role in job.failed_roles and not tasks[0].facts.shape.has_claims:
+        if tasks[0].facts.role and not tasks[0].facts.shape.has_claims and attempt.has_failed(tasks[0].facts.role):
             _skip(job, [tasks.popleft() for _ in run], like=run[0])
             continue
         count = min(count, attempt.wanted(plan, len(run), is_alone=is_alone))
@@ -95,6 +95,12 @@ class _Attempt:
         self.within = within
         self.hyper_node = hyper_node
         self.statement = session.statement()
+
+    def has_failed(self, role: str) -> bool:
+        """Whether a task of that role, of the same part of the job, fits nowhere."""
+        if role not in self.job.failed_roles or self.sub_job is None or not self.job.is_divided:
+            return role in self.job.failed_roles
+        return any(task.facts.role == role and task.uid in self.job.fit_errors for task in self.sub_job.tasks)
 
     def is_ready(self) -> bool:
         if self.sub_job is None:

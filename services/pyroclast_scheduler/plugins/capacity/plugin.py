@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cmp_to_key
+from typing import Any, cast
 
 import numpy as np
 
@@ -71,6 +73,20 @@ class Capacity:
         return extensions if quota is None or quota.is_empty else quota.beside(extensions)
 
 
+def _compare_branches(left: Sequence[tuple[int, Rank]], right: Sequence[tuple[int, Rank]]) -> int:
+    """Which of two paths of queues goes first where they part: what they share says nothing, as it was or as it is now.
+
+    A path and the same path later: which is the smaller at the first queue that changed.
+    """
+    for (row, rank), (other_row, other_rank) in zip(left, right, strict=False):
+        if row != other_row:
+            return -1 if cast(Any, rank) < other_rank else 1
+    before, after = (cast(Any, [rank for _, rank in path]) for path in (left, right))
+    return int(before > after) - int(before < after)
+
+
+_branch = cast(Callable[[Sequence[tuple[int, Rank]]], Rank], cmp_to_key(_compare_branches))
+
 _NOTHING = Extensions(
     allocatable=lambda queue, plan, count: 0,  # noqa: ARG005 - the signature of the point
     preemptive=lambda queue, amount: False,  # noqa: ARG005
@@ -88,7 +104,11 @@ class _Queues:
         self._levels = levels
         facts = [queue.facts for queue in session.queues.values()]
         self._names = [each.name for each in facts]
+        # a branch is as old as the oldest queue that jobs may be in
         self._age = [(each.created, each.uid) for each in facts]
+        for row in found.outside:
+            below = [self._age[leaf] for leaf, above in enumerate(found.ancestors) if row in above and leaf not in found.outside]
+            self._age[row] = min(below, default=self._age[row])
         self._allocated, self._inqueue, self._elastic, self._requests = np.zeros((4, *found.limit.shape), dtype=np.float64)
         for name, sums in session.queue_sums.items():
             path = list(found.path(found.rows[name]))
@@ -123,7 +143,7 @@ class _Queues:
         path = (*self._tree.ancestors[row][::-1][1:], row)
         is_parent = row in self._tree.outside
         levels = path[-1:] if is_parent else path
-        return (-queue.facts.priority, is_parent, tuple(self._share_rank(each) for each in levels))
+        return (-queue.facts.priority, is_parent, _branch([(each, self._share_rank(each)) for each in levels]))
 
     def victim_rank(self, queue: Queue, preemptor: Queue) -> Rank:
         """Near relatives lose first."""

@@ -101,8 +101,9 @@ class _Zones:
         """The closed zones by name, then open ones for pods that are not revocable."""
         found = []
         for zone in sorted({value for value in self._labels.values if value} - self._open):
-            text = f"current time beyond revocable zone {zone}:{self._texts[zone]}"
-            reason = text if zone in self._texts else f"revocable zone {zone} not support"
+            hours = self._texts.get(zone)
+            beyond = f"current time beyond revocable zone {zone}:{hours}"
+            reason = f"revocable zone {zone} not support" if hours is None else beyond
             found.append(Refusal(self._labels.where(partial(eq, zone)), reason, Code.UNRESOLVABLE))
         if not is_revocable(plan.shape.marks):
             found.append(Refusal(self._is_open, _NOT_ALLOWED, Code.UNRESOLVABLE))

@@ -1,0 +1,93 @@
+"""Preempt: inside a queue, first jobs against other jobs, then the tasks of a starving job against each other."""
+
+from tests.reference.amounts import less_equal, plus
+from tests.reference.model import BOUND, PENDING, RUNNING
+from tests.reference.session import OK, UNRESOLVABLE, Heap
+
+
+def execute(session):
+    queues, starving = Heap(session.queue_before), {}
+    for job in session.jobs.values():
+        if job.is_pending or session.job_invalid(job) or not session.job_starving(job):
+            continue
+        if job.options.get("topo") or any(len(each) > 1 and each[1] != "none" for each in job.options.get("sub", [])):
+            continue
+        if job.queue not in starving:
+            starving[job.queue] = []
+            queues.push(session.queues[job.queue])
+        starving[job.queue].append(job)
+    while queues:
+        queue = queues.pop()
+        jobs = Heap(session.job_before)
+        for job in starving[queue.name]:
+            jobs.push(job)
+        while jobs:
+            against_others(session, jobs.pop())
+        for job in starving[queue.name]:
+            against_itself(session, job)
+
+
+def against_others(session, job):
+    mark, tasks = len(session.journal), waiting(session, job)
+    while tasks and session.job_starving(job):
+        preempt(session, job, tasks.pop(), lambda owner: owner is not job and owner.queue == job.queue)
+    if session.vote("job_pipelined", job):
+        session.commit(mark)
+    else:
+        session.undo_to(mark)
+
+
+def against_itself(session, job):
+    tasks = waiting(session, job)
+    while tasks:
+        mark = len(session.journal)
+        if not preempt(session, job, tasks.pop(), lambda owner: owner is job):
+            session.undo_to(mark)
+            return
+        session.commit(mark)
+
+
+def waiting(session, job):
+    tasks = Heap(session.task_before)
+    for task in job.tasks:
+        if task.status == PENDING and not task.is_gated:
+            tasks.push(task)
+    return tasks
+
+
+def preempt(session, job, task, from_whom) -> bool:
+    """Promise the task the best-scored node on which enough pods may go; evict as many as it takes."""
+    if task.never:
+        return False
+    queue = session.queues[job.queue]
+    nodes = [node for node in session.nodes if session.refusal(task, node) != UNRESOLVABLE]
+
+    def fits(node):
+        return (
+            session.everybody("allocatable", queue, task)
+            and session.fits_future(task, node)
+            and session.refusal(task, node) == OK
+        )
+
+    for node in session.ranked(task, nodes):
+        candidates = [
+            other
+            for other in session.on(node)
+            if other.status in {BOUND, RUNNING}
+            and (other.is_best_effort or not task.is_best_effort)
+            and other.preemptable
+            and session.job_of(other) is not None
+            and from_whom(session.job_of(other))
+        ]
+        victims = session.victims("preemptable", task, candidates)
+        if not less_equal(task.request, plus(session.future_idle(node), *(victim.request for victim in victims))):
+            continue
+        mark = len(session.journal)
+        ordered = session.first_to_go(victims, queue)
+        while ordered and not fits(node):
+            session.evict(ordered.pop(0))
+        if fits(node):
+            session.pipeline(task, node)
+            return True
+        session.undo_to(mark)
+    return False

@@ -1,0 +1,64 @@
+"""Reclaim: between queues, for starving jobs of queues that may take; nodes in their order, unscored."""
+
+from tests.reference.amounts import less_equal, plus
+from tests.reference.model import RUNNING
+from tests.reference.session import UNRESOLVABLE, Heap
+
+from .preempt import waiting
+
+
+def execute(session):
+    queues, starving = Heap(session.queue_before), {}
+    for job in session.jobs.values():
+        if job.is_pending or session.job_invalid(job):
+            continue
+        if job.queue not in starving:
+            starving[job.queue] = Heap(session.job_before)
+            queues.push(session.queues[job.queue])
+        if session.job_starving(job):
+            starving[job.queue].push(job)
+    while queues:
+        queue = queues.pop()
+        if session.overused(queue):
+            continue
+        while starving[queue.name]:
+            reclaim_for_job(session, queue, starving[queue.name].pop())
+
+
+def reclaim_for_job(session, queue, job):
+    mark, tasks = len(session.journal), waiting(session, job)
+    while tasks and session.job_starving(job):
+        task = tasks.pop()
+        if not task.never and session.everybody("preemptive", queue, [task]):
+            reclaim_for_task(session, queue, job, task)
+    if session.vote("job_pipelined", job):
+        session.commit(mark)
+    else:
+        session.undo_to(mark)
+
+
+def reclaim_for_task(session, queue, job, task):
+    for node in session.nodes:
+        if session.refusal(task, node) == UNRESOLVABLE:
+            continue
+        candidates = [other for other in session.on(node) if is_candidate(session, job, other)]
+        if not candidates:
+            continue
+        victims = session.victims("reclaimable", task, candidates)
+        if not less_equal(task.request, plus(session.future_idle(node), *(victim.request for victim in victims))):
+            continue
+        mark = len(session.journal)
+        ordered = session.first_to_go(victims, queue)
+        while ordered and not session.fits_future(task, node):
+            session.evict(ordered.pop(0))
+        if session.fits_future(task, node):
+            session.pipeline(task, node)
+            return
+        session.undo_to(mark)
+
+
+def is_candidate(session, job, other) -> bool:
+    owner = session.job_of(other)
+    if other.status != RUNNING or not other.preemptable or owner is None or owner.queue == job.queue:
+        return False
+    return session.queues[owner.queue].is_reclaimable

@@ -1,0 +1,73 @@
+"""Decide a case by the engine and by the reference; `python -m tests.reference.compare FIRST LAST` prints where they differ."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+import yaml
+
+from pyroclast_scheduler.cache.cache import Cache
+from tests.scenarios.profiles import configuration, profile_of
+from tests.scenarios.runner import Seen, cycle, feed
+
+from . import networks
+from .decide import Outcome, decide
+from .generator import covered, make
+
+
+def engine(case) -> Outcome:
+    """What the engine makes of a case."""
+    cache, seen = Cache(), Seen()
+    feed(cache, case)
+    cycle(cache, configuration(profile_of(case), case), seen)
+    return Outcome(seen.binds, sorted(seen.evicted), seen.pipelined, is_doubtful=False)
+
+
+def differences(case) -> dict[str, tuple]:
+    """What the two disagree about: {what: (engine, reference)}; not what hangs on the last bit of a score."""
+    ours, theirs = engine(case), decide(case)
+    found = {
+        what: (getattr(ours, what), getattr(theirs, what))
+        for what in ("binds", "evicted", "pipelined")
+        if getattr(ours, what) != getattr(theirs, what)
+    }
+    return {} if theirs.is_doubtful else found
+
+
+def written(case) -> str:
+    """The case as the files of scenarios have it, an object a line."""
+    lines = [f"- id: {case['id']}"]
+    for key, value in case.items():
+        if isinstance(value, list):
+            lines += [f"  {key}:", *(f"  - {line_of(each)}" for each in value)]
+        elif key != "id":
+            lines.append(f"  {key}: {line_of(value)}")
+    return "\n".join(lines)
+
+
+def line_of(value) -> str:
+    return yaml.safe_dump(value, sort_keys=False, default_flow_style=True, width=10**6).strip()
+
+
+def main(first: int, last: int) -> int:
+    """Compare the clusters of these seeds; a count per pair of action and plugin."""
+    pairs: Counter[tuple[str, str]] = Counter()
+    wrong = 0
+    for seed in range(first, last):
+        case = networks.make(seed) if "network" in sys.argv else make(seed)
+        pairs.update(covered(case))
+        found = differences(case)
+        if found:
+            wrong += 1
+            print(f"seed {seed}: {found}")
+            if "-v" in sys.argv:
+                print(written(case))
+    for pair, number in sorted(pairs.items()):
+        print(*pair, number)
+    print(f"{last - first - wrong} of {last - first} clusters decided alike")
+    return wrong != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

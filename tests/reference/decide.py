@@ -1,0 +1,43 @@
+"""A case decided by the reference: one cycle, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import yaml
+
+from .actions import ACTIONS
+from .model import BINDING, PIPELINED, read
+from .plugins import PLUGINS
+from .session import Session
+
+
+@dataclass
+class Outcome:
+    binds: dict[str, str]
+    evicted: list[str]
+    pipelined: dict[str, list[str]]
+    is_doubtful: bool
+
+
+def decide(case) -> Outcome:
+    profile = case["profile"]
+    tiers = [[entry for listing in tier for entry in entries(listing)] for tier in profile["tiers"]]
+    session = Session(read(case), tiers, profile["actions"], profile.get("actionArgs"))
+    for action in profile["actions"]:
+        ACTIONS[action](session)
+    return Outcome(
+        {task.name: task.node for task in session.tasks if task.status == BINDING},
+        sorted(task.name for task in session.evicted),
+        {job.name: sorted(task.node for task in job.tasks if task.status == PIPELINED) for job in session.jobs.values()},
+        session.is_doubtful,
+    )
+
+
+def entries(listing):
+    """Plugins as profiles write them: `name(argument=value, …): [flags]`."""
+    for head, flags in listing.items():
+        name, arguments = re.fullmatch(r"([\w-]+)(?:\((.*)\))?", head).groups()
+        pairs = [pair.split("=") for pair in (arguments or "").split(",") if pair]
+        yield PLUGINS[name], set(flags), {key.strip(): yaml.safe_load(value) for key, value in pairs}

@@ -1,0 +1,35 @@
+"""The plugins, by name."""
+
+from .binpack import Binpack
+from .capacity import Capacity
+from .conformance import Conformance
+from .drf import Drf
+from .gang import Gang
+from .network_topology_aware import NetworkTopologyAware
+from .nodegroup import NodeGroup
+from .nodeorder import NodeOrder
+from .overcommit import Overcommit
+from .predicates import Predicates
+from .priority import Priority
+from .proportion import Proportion
+from .resource_strategy_fit import ResourceStrategyFit
+from .sla import Sla
+from .tdm import Tdm
+
+PLUGINS = {
+    "binpack": Binpack,
+    "capacity": Capacity,
+    "conformance": Conformance,
+    "drf": Drf,
+    "gang": Gang,
+    "nodeorder": NodeOrder,
+    "overcommit": Overcommit,
+    "predicates": Predicates,
+    "network-topology-aware": NetworkTopologyAware,
+    "nodegroup": NodeGroup,
+    "priority": Priority,
+    "proportion": Proportion,
+    "resource-strategy-fit": ResourceStrategyFit,
+    "sla": Sla,
+    "tdm": Tdm,
+}

@@ -1,0 +1,28 @@
+"""Overcommit: jobs enter while all that entered would fit a cluster somewhat larger than this one."""
+
+from fractions import Fraction
+
+from tests.reference.amounts import exceeding, minus, plus
+
+from .queue_sums import gated, inqueue_of, is_expecting
+
+
+class Overcommit:
+    def __init__(self, session, flags, arguments):
+        factor = Fraction(str(arguments.get("overcommit-factor", 1.2)))
+        if factor < 1:
+            factor = Fraction("1.2")
+        used = plus(*(session.used(node) for node in session.nodes))
+        self.idle = minus({name: amount * factor for name, amount in session.total.items()}, used)
+        self.inqueue = {}
+        for job in session.jobs.values():
+            if is_expecting(job):
+                self.inqueue = plus(self.inqueue, gated(job, job.min_resources) if job.phase == "Inqueue" else inqueue_of(job))
+
+    def job_enqueueable(self, job):
+        if not job.has_min_resources:
+            return 1
+        return -1 if exceeding(plus(self.inqueue, job.min_resources), self.idle, job.min_resources) else 1
+
+    def job_enqueued(self, job):
+        self.inqueue = plus(self.inqueue, gated(job, job.min_resources))

@@ -1,0 +1,29 @@
+"""Priority: what matters more goes first, and takes from what matters less."""
+
+from tests.reference.model import PIPELINED
+
+
+class Priority:
+    def __init__(self, session, flags, arguments):
+        self.session = session
+
+    def task_order(self, left, right):
+        return right.priority - left.priority
+
+    def job_order(self, left, right):
+        return right.priority - left.priority
+
+    def sub_job_order(self, left, right):
+        one, two = (max([0, *(task.priority for task in part.tasks)]) for part in (left, right))
+        return two - one
+
+    def job_starving(self, job):
+        return job.ready + job.count(PIPELINED) < len(job.tasks)
+
+    def preemptable(self, preemptor, candidates):
+        own, found = self.session.job_of(preemptor), []
+        for task in candidates:
+            job = self.session.job_of(task)
+            if task.priority < preemptor.priority if job is own else job.priority < own.priority:
+                found.append(task)
+        return found
