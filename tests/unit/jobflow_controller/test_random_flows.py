@@ -5,16 +5,22 @@ must be, only after what it depends on, and the end follows from what became of 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import looptime as virtual
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key
+from pyroclast.lifecycle.flow.cache import Cache
+from pyroclast.lifecycle.flow.decide import decide
+from pyroclast.lifecycle.flow.facts import Decision, FlowFacts
+from pyroclast_jobflow_controller.flow import controller
 from tests.counts import examples
 from tests.unit.jobflow_controller.world import NS, SPEC, World
 
@@ -228,7 +234,20 @@ def check(world: World, plan: Plan, jobs: JobController) -> None:
     assert all(condition["phase"] != "Waiting" for condition in status["conditions"].values())
 
 
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+def decide_twice(facts: FlowFacts) -> Decision:
+    """The real decision, held against one that takes nothing over from those before it."""
+    afresh = decide(dataclasses.replace(facts, cache=Cache()))
+    decision = decide(facts)
+    assert decision == afresh
+    return decision
+
+
+@pytest.fixture(autouse=True)
+def _held_against_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "decide", decide_twice)
+
+
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], derandomize=True)
 @given(seed=st.integers(0, 2**32))
 def test_a_random_flow_comes_to_its_end(seed: int) -> None:
     loop = virtual.new_event_loop(start=0)
