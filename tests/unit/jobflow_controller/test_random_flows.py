@@ -247,7 +247,12 @@ def _held_against_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "decide", decide_twice)
 
 
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], derandomize=True)
+@settings(
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
 @given(seed=st.integers(0, 2**32))
 def test_a_random_flow_comes_to_its_end(seed: int) -> None:
     loop = virtual.new_event_loop(start=0)

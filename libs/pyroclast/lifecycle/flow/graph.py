@@ -37,8 +37,8 @@ class Graph:
     """All entries by name, in the order of the flow.
 
     `order` has each entry after all that it waits for and all that choose it; entries of cycles, and those behind them, are in
-    `cyclic` instead. `tolerated` are the entries whose failure another entry asks for. `follows_progress`: what a Job does before it
-    ends may let another start.
+    `cyclic` instead. `tolerated` are the entries whose failure another entry asks for. `follows_progress`: what a Job does before
+    it ends may let another start.
     """
 
     nodes: Mapping[str, Node]
