@@ -62,14 +62,14 @@ class Cache:
             return None
         if condition is not None and condition.phase != EntryPhase.WAITING:
             return None
-        unchanged = self.states
-        same = all(states.get(name) is unchanged.get(name) for name in (*node.waits, *node.choosers))
-        return old if same else None
-
-    def settled(self, name: str, state: EntryState) -> EntryState:
-        """The state of an entry that was judged anew; the old one if it says the same, so that what waits for it can stay too."""
-        old = self.states.get(name)
-        return old if old is not None and state.stage is Stage.WAITING and old == state else state
+        before = self.states
+        for name in node.waits:
+            if not _looks_alike(states.get(name), before.get(name)):
+                return None
+        for name in node.choosers:
+            if not _looks_alike(states.get(name), before.get(name)):
+                return None
+        return old
 
     def told_of(self, job: Job, known: FlowJobStatus | None, exit_codes: Mapping[str, int | None]) -> Told | None:
         """What was told of `job`, if the status says it still and nothing is to be added."""
@@ -77,3 +77,12 @@ class Cache:
         if told is None or told.job is not job or told.status != known:
             return None
         return told if exit_codes.get(job.metadata.name) in (None, told.status.exit_code) else None
+
+
+def _looks_alike(state: EntryState | None, before: EntryState | None) -> bool:
+    """Whether an entry that only waits for another to end sees the same of it."""
+    if state is before:
+        return True
+    if state is None or before is None:
+        return False
+    return state.stage is before.stage and state.phase is before.phase and state.chosen == before.chosen

@@ -40,7 +40,7 @@ def judge(facts: FlowFacts) -> Judgement:
     for name in facts.graph.order:
         node, job = facts.graph.nodes[name], job_name(facts.flow.metadata.name, name)
         state = cache.state_of(node, facts.jobs.get(job), known.get(job), status.conditions.get(job), judgement.states)
-        judgement.states[name] = state or cache.settled(name, _entry(facts, node, known, judgement))
+        judgement.states[name] = state or _entry(facts, node, known, judgement)
     for name in facts.graph.cyclic:
         message = "it is part of a cycle of dependencies, or waits for one"
         judgement.states[name] = EntryState(Stage.WAITING, reason=FlowReason.CYCLE, message=message)
