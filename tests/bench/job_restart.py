@@ -80,7 +80,8 @@ async def measure(copies: Mapping[ResourceType, list[str]], jobs: int) -> None:
     server = MemoryServer()
     for name, parent in (("root", {}), ("default", {"parent": "root"})):
         meta, spec = {"name": name}, {"weight": 1, **parent}
-        server.create(QUEUES, {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": meta, "spec": spec})
+        body = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": meta, "spec": spec, "status": {"state": "Open"}}
+        server.create(QUEUES, body)
     replica = Replica(server, shards=1)
     replica.client = crowd = Crowd(server, copies, jobs)
     gc.collect()
