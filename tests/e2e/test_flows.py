@@ -187,7 +187,7 @@ def test_a_job_that_is_removed_by_its_ttl_counts_as_done(flows: Flows) -> None:
     flows.create(flow(entry("a"), entry("b", "a"), entry("c", "b")))
     flows.reaches("Succeed")
     assert flows.phases() == {"a": "Completed", "b": "Completed", "c": "Completed"}
-    wait_until(lambda: flows.jobs() == ["f-b", "f-c"])
+    wait_until(lambda: flows.jobs() == ["f-b", "f-c"], "the first Job to be removed")
 
 
 def test_what_is_retained(flows: Flows) -> None:
