@@ -182,6 +182,14 @@ def test_a_patch_changes_the_template_for_the_flow_alone(flows: Flows) -> None:
     assert "(entry a)" in said
 
 
+def test_a_job_that_is_removed_by_its_ttl_counts_as_done(flows: Flows) -> None:
+    flows.create(template("a", "sleep 1", ttlSecondsAfterFinished=0), template("b"), template("c"))
+    flows.create(flow(entry("a"), entry("b", "a"), entry("c", "b")))
+    flows.reaches("Succeed")
+    assert flows.phases() == {"a": "Completed", "b": "Completed", "c": "Completed"}
+    wait_until(lambda: flows.jobs() == ["f-b", "f-c"], "the first Job to be removed")
+
+
 def test_what_is_retained(flows: Flows) -> None:
     flows.create(template("a"), template("b", "exit 1"))
     flows.create(flow(entry("a"), jobRetainPolicy="delete"), flow(entry("b"), name="g", jobRetainPolicy="delete"))

@@ -207,6 +207,19 @@ class RunningHistory(WireModel):
     """The phase of the Job."""
 
 
+class JobPods(WireModel):
+    """The pods of a Job over all its tries, restarts included."""
+
+    started: Count | None = None
+    """Pods that ever started."""
+    failed: Count | None = None
+    """Pods that ever failed."""
+    present: Count | None = None
+    """Those of the started ones that the Job counts at present."""
+    present_failed: Count | None = None
+    """Those of the failed ones that the Job counts at present."""
+
+
 class JobStatus(WireModel):
     """The history of a Job of the flow."""
 
@@ -223,7 +236,9 @@ class JobStatus(WireModel):
     running_histories: list[RunningHistory] | None = None
     """The phases that the Job was in."""
     pod_failure_ratio: str | None = None
-    """Failed pods by pods that ever started, with two decimals."""
+    """Failed pods by pods that ever started, over all tries, with two decimals."""
+    pods: JobPods | None = None
+    """What the ratio is worked out from."""
     retries: Count | None = None
     """How often the Job was made anew because it had failed."""
     exit_code: Int32 | None = None

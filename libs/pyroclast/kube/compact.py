@@ -55,7 +55,7 @@ class Compactor:
         for name, type_ in _hints(struct).items():
             kinds = _kinds(type_)
             if msgspec.Raw in kinds:
-                mends.append((name, _own))
+                mends.append((name, _owner_of(type_)))
             elif name in {"labels", "annotations"}:
                 mends.append((name, _interned))
             elif any(isinstance(kind, type) and issubclass(kind, msgspec.Struct | dict | tuple | Mapping) for kind in kinds):
@@ -71,18 +71,35 @@ class Compactor:
         return known.setdefault(self._encode(value), value)
 
 
-def _own(value: Any) -> Any:  # noqa: ANN401 - any part of a record
-    """`value` with raw JSON that is its own."""
-    if isinstance(value, msgspec.Raw):
-        return value.copy()
-    if isinstance(value, msgspec.Struct):
-        for name in value.__struct_fields__:
+def _owner_of(type_: Any) -> _Mend:  # noqa: ANN401 - any annotation
+    """What makes the raw JSON in a value of that type its own; made once for each type, as it runs for each object.
+
+    A type without raw JSON needs nothing: only those members are visited that hold some.
+    """
+    origin = get_origin(type_)
+    if type_ is msgspec.Raw:
+        return msgspec.Raw.copy
+    if origin in {Union, UnionType}:
+        (one,) = (each for each in get_args(type_) if _holds_raw(each))
+        inner = _owner_of(one)
+        return lambda value: value if value is None else inner(value)
+    if origin is tuple:
+        item = _owner_of(get_args(type_)[0])
+        return lambda values: tuple([item(value) for value in values])
+    fields = [(name, _owner_of(each)) for name, each in _hints(type_).items() if _holds_raw(each)]
+
+    def own(value: Any) -> Any:  # noqa: ANN401 - any part of a record
+        for name, mend in fields:
             part = getattr(value, name)
-            if isinstance(part, msgspec.Raw | msgspec.Struct | tuple):
-                force_setattr(value, name, _own(part))
-    elif isinstance(value, tuple):
-        return tuple(map(_own, value))
-    return value
+            if part is not None:
+                force_setattr(value, name, mend(part))
+        return value
+
+    return own
+
+
+def _holds_raw(type_: object) -> bool:
+    return msgspec.Raw in _kinds(type_)
 
 
 def _interned(texts: dict[str, str]) -> dict[str, str]:

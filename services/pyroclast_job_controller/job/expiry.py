@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import structlog
 
-from pyroclast.api.records import Job
-from pyroclast.api.types import JOBS, Key
+from pyroclast.api.records import Job, JobFlow
+from pyroclast.api.types import JOB_FLOWS, JOBS, Key
+from pyroclast.kube.client import encode
 from pyroclast.kube.errors import Conflict, NotFound
 from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.lifecycle.flow.ends import end_is_told, flow_of
 from pyroclast.lifecycle.job import ttl
 from pyroclast_job_controller.shared import Shared
 
@@ -38,12 +41,27 @@ class ExpiryController:
         if due > self._now():
             self._queue.add_at(key, due)
             return
+        if not await self._end_is_told(job):
+            log.info("job.awaited", job=str(key), reason="its flow has not told yet how it ended")
+            self._queue.add_rate_limited(key)
+            return
         try:
             await self._client.delete(JOBS, key, uid=job.metadata.uid, propagation="Foreground")
         except (NotFound, Conflict):
             log.debug("job.gone", job=str(key))
             return
         log.info("job.expired", job=str(key), ttl_seconds=job.spec.ttl_seconds_after_finished)
+
+    async def _end_is_told(self, job: Job) -> bool:
+        """Whether `job` may go without its flow, whose controller may be down, taking it for one that never ended."""
+        key = flow_of(job)
+        if key is None:
+            return True
+        try:
+            answer = await self._client.get(JOB_FLOWS, key)
+        except NotFound:  # or the kind is not installed
+            return True
+        return end_is_told(msgspec.json.decode(encode(answer), type=JobFlow), job)
 
     def _changed(self, _: Job | None, new: Job | None) -> None:
         if new is not None and ttl.expires_at(new) is not None and self._shards.owns(new.key):

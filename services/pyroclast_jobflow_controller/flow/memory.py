@@ -9,6 +9,7 @@ from pyroclast.api.records import FlowSpec, Job, JobFlow
 from pyroclast.api.types import Key
 from pyroclast.kube.pacing import Pace
 from pyroclast.lifecycle.flow import graph
+from pyroclast.lifecycle.flow.cache import Cache
 from pyroclast.lifecycle.flow.facts import ProbeAnswer, Refused
 from pyroclast.lifecycle.flow.graph import Graph
 
@@ -31,6 +32,8 @@ class FlowMemory:
     exit_codes: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     """Of Jobs that ended: uid and exit code."""
     answers: dict[tuple[str, str], ProbeAnswer] = field(default_factory=dict)
+    cache: Cache = field(default_factory=Cache)
+    """Of the decision before; for this graph alone."""
     written: str = ""
     """The resourceVersion of our last write of the status: its echo needs no look."""
 
@@ -66,7 +69,7 @@ class Memories:
             self._by_key[flow.key] = memory
         elif memory.spec is not flow.spec:
             if memory.spec != flow.spec:
-                memory.graph = graph.build(flow.spec)
+                memory.graph, memory.cache = graph.build(flow.spec), Cache()
             memory.spec = flow.spec
         return memory
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyroclast.api.enums import JobPhase
+from pyroclast.api.enums import FlowPhase, JobPhase
 from pyroclast.api.records import Job, JobFlow, JobTemplate
 from pyroclast.api.types import Key
 from pyroclast.kube.sharded_queue import ShardedQueue
@@ -65,9 +65,22 @@ class FlowWatch:
                 continue  # the flow knows
             if new is None and memory is not None and _ended_for(memory, job):
                 memory.ghosts[job.metadata.name] = job
-            entries = len(memory.graph.nodes) if memory is not None else 0
-            hurry = 1 if new is None or new.status.state.phase.is_finished else _UNHURRIED
-            self._queue.add_after(key, _SETTLING + entries * _PER_ENTRY * hurry)
+            self._queue.add_after(key, self._delay(key, memory, is_urgent=new is None or new.status.state.phase.is_finished))
+
+    def _delay(self, key: Key, memory: FlowMemory | None, *, is_urgent: bool) -> float:
+        """Seconds until a flow is looked at after a change of a Job.
+
+        A change by which nothing can start is only told in the status, so it waits until that may be written again.
+        """
+        if memory is None:
+            return _SETTLING
+        nodes = len(memory.graph.nodes)
+        if is_urgent:
+            return _SETTLING + nodes * _PER_ENTRY
+        delay = _SETTLING + nodes * _PER_ENTRY * _UNHURRIED
+        flow = self._caches.flows.get(key)
+        is_running = flow is not None and flow.status.state.phase is FlowPhase.RUNNING
+        return max(delay, memory.pace.wait()) if is_running and not memory.graph.follows_progress else delay
 
 
 def _is_echo(memory: FlowMemory, job: Job) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -57,6 +57,7 @@ class World:
         self.objects: dict[tuple[ResourceType, Key], dict[str, Any]] = {}
         self.pods: dict[str, list[dict[str, Any]]] = {}
         self.created: list[str] = []
+        self.on_job: Callable[[str], None] = lambda _: None
         self.status_writes = 0
         self.events = Events()
         self.settings = JobFlowSettings(probe_period="2s")
@@ -146,6 +147,7 @@ class World:
         body["metadata"] |= {"uid": f"u{next(self._uids)}", "creationTimestamp": format_time(now()), "generation": 1}
         if kind is JOBS:
             self.created.append(key.name)
+            self.on_job(key.name)
         return self._store(kind, key, body)
 
     def _found(self, kind: ResourceType, key: Key) -> dict[str, Any]:

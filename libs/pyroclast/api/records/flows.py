@@ -18,6 +18,7 @@ __all__ = [
     "FlowDependsOn",
     "FlowEntry",
     "FlowJobCondition",
+    "FlowJobPods",
     "FlowJobStatus",
     "FlowLoop",
     "FlowRetry",
@@ -152,6 +153,15 @@ class RunningHistory(Wire, frozen=True, kw_only=True, omit_defaults=True):
     state: str = ""
 
 
+class FlowJobPods(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Pods of a Job that ever started and failed, over all tries; `present` and `present_failed` are those that it counts now."""
+
+    started: int = 0
+    failed: int = 0
+    present: int = 0
+    present_failed: int = 0
+
+
 class FlowJobStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The history of one Job; `pod_failure_ratio` has two decimals."""
 
@@ -162,6 +172,7 @@ class FlowJobStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
     restart_count: int = 0
     running_histories: tuple[RunningHistory, ...] = ()
     pod_failure_ratio: str = ""
+    pods: FlowJobPods | None = None
     retries: int = 0
     exit_code: int | None = None
 

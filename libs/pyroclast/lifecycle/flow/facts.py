@@ -10,6 +10,7 @@ import msgspec
 
 from pyroclast.api.enums import FlowReason
 from pyroclast.api.records import FlowEntry, FlowStatus, HttpGetProbe, Job, JobFlow, TcpSocketProbe
+from pyroclast.lifecycle.flow.cache import Cache
 from pyroclast.lifecycle.flow.graph import Graph
 
 __all__ = [
@@ -70,6 +71,7 @@ class FlowFacts:
         answers: of probes, by entry and target.
         refused: what came of trying to make Jobs, by name.
         exit_codes: of Jobs that ended, by name; None: looked for, not found.
+        cache: of the decision before, renewed by this one.
     """
 
     flow: JobFlow
@@ -82,6 +84,7 @@ class FlowFacts:
     answers: Mapping[tuple[str, str], ProbeAnswer] = field(default_factory=dict)
     refused: Mapping[str, Refused] = field(default_factory=dict)
     exit_codes: Mapping[str, int | None] = field(default_factory=dict)
+    cache: Cache = field(default_factory=Cache)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,13 +37,15 @@ class Graph:
     """All entries by name, in the order of the flow.
 
     `order` has each entry after all that it waits for and all that choose it; entries of cycles, and those behind them, are in
-    `cyclic` instead. `tolerated` are the entries whose failure another entry asks for.
+    `cyclic` instead. `tolerated` are the entries whose failure another entry asks for. `follows_progress`: what a Job does before
+    it ends may let another start.
     """
 
     nodes: Mapping[str, Node]
     order: tuple[str, ...]
     cyclic: frozenset[str]
     tolerated: frozenset[str]
+    follows_progress: bool = False
 
 
 def build(spec: FlowSpec) -> Graph:
@@ -58,7 +60,12 @@ def build(spec: FlowSpec) -> Graph:
     nodes = {name: _node(entry, position, choosers.get(name, ())) for name, (position, entry) in entries.items()}
     order = _order(nodes)
     tolerated = frozenset(target for node in nodes.values() for target in node.asked)
-    return Graph(nodes, order, frozenset(nodes.keys() - set(order)), tolerated)
+    progress = any(_follows_progress(node.entry) for node in nodes.values())
+    return Graph(nodes, order, frozenset(nodes.keys() - set(order)), tolerated, progress)
+
+
+def _follows_progress(entry: FlowEntry) -> bool:
+    return entry.condition is not None or (entry.depends_on is not None and entry.depends_on.probe is not None)
 
 
 def chosen_by(entry: FlowEntry) -> Iterable[str]:

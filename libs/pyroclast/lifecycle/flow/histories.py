@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from pyroclast.api.enums import JobPhase
-from pyroclast.api.records import FlowJobStatus, Job, RunningHistory
+from pyroclast.api.records import FlowJobPods, FlowJobStatus, Job, RunningHistory
 from pyroclast.lifecycle.flow.names import retries_of
 from pyroclast.lifecycle.times import duration_seconds, format_time, parse_time
 from pyroclast.resources.durations import DurationError
@@ -28,6 +28,7 @@ def followed(job: Job, before: FlowJobStatus | None, now: float, exit_codes: Map
     if before is not None and is_same_try and phase.is_finished and before.state == phase and before.end_timestamp:
         found = exit_codes.get(job.metadata.name)
         return before if found is None else msgspec.structs.replace(before, exit_code=found)  # nothing else happens to it
+    pods = _pods(job, before)
     return FlowJobStatus(
         name=job.metadata.name,
         state=phase.value,
@@ -35,17 +36,37 @@ def followed(job: Job, before: FlowJobStatus | None, now: float, exit_codes: Map
         end_timestamp=_end(job),
         restart_count=status.retry_count,
         running_histories=_histories(job, before.running_histories if before is not None else (), now, is_same_try=is_same_try),
-        pod_failure_ratio=failure_ratio(job),
+        pod_failure_ratio=failure_ratio(pods),
+        pods=pods,
         retries=max(retries_of(job), before.retries if before is not None else 0),
         exit_code=_exit_code(job, before, exit_codes),
     )
 
 
-def failure_ratio(job: Job) -> str:
+def failure_ratio(pods: FlowJobPods | None) -> str:
     """Failed pods by pods that ever started, with two decimals; empty as long as none has."""
+    return f"{pods.failed / pods.started:.2f}" if pods is not None and pods.started else ""
+
+
+def _pods(job: Job, before: FlowJobStatus | None) -> FlowJobPods | None:
+    """The pods that started and failed over all tries and restarts, as far as they were seen.
+
+    A Job counts the pods that it has: what a restart or a retry removes is kept here. Failed pods that are gone were removed, and
+    what stands in their place has started since.
+    """
     status = job.status
-    started = status.running + status.succeeded + status.failed
-    return f"{status.failed / started:.2f}" if started else ""
+    present, failed = status.running + status.succeeded + status.failed + status.unknown, status.failed
+    was = before.pods if before is not None and before.pods is not None else FlowJobPods()
+    if before is not None and (before.retries < retries_of(job) or before.start_timestamp != job.metadata.creation_timestamp):
+        was = msgspec.structs.replace(was, present=0, present_failed=0)  # of another Job, which is gone
+    removed = max(0, was.present_failed - failed)
+    pods = FlowJobPods(
+        started=was.started + max(0, present - (was.present - removed)),
+        failed=was.failed + max(0, failed - was.present_failed),
+        present=present,
+        present_failed=failed,
+    )
+    return pods if pods.started else None
 
 
 def _end(job: Job) -> str | None:

@@ -17,23 +17,27 @@ class Tally:
     """What the phase of a flow follows from.
 
     `known`: whether any Job was made; `moving`: whether one has run, ended well, or is to be tried again; `failed`: whether an
-    entry has failed for good and nobody asks for that; `done`: whether all entries are.
+    entry has failed for good and nobody asks for that; `only_terminated`: none of these is Failed, and another Job runs or has
+    completed; `done`: whether all entries are.
     """
 
     entries: int
     known: bool
     moving: bool
     failed: bool
+    only_terminated: bool
     done: bool
 
 
 def tally(graph: Graph, states: States) -> Tally:
     """Count the entries."""
+    fatal = [state.phase for name, state in states.items() if is_fatal(graph, name, state)]
     return Tally(
         entries=len(graph.nodes),
         known=any(state.units for state in states.values() if state.stage is not Stage.WAITING),
         moving=any(_moves(state) for state in states.values()),
-        failed=any(is_fatal(graph, name, state) for name, state in states.items()),
+        failed=bool(fatal),
+        only_terminated=JobPhase.FAILED not in fatal and any(_goes_well(state) for state in states.values()),
         done=all(state.is_decided for state in states.values()),
     )
 
@@ -52,8 +56,8 @@ def next_phase(phase: FlowPhase, counted: Tally) -> FlowPhase:
         case FlowPhase.NEW | FlowPhase.PENDING:
             if counted.entries == 0:
                 return FlowPhase.PENDING
-            if counted.moving and not counted.failed:
-                return FlowPhase.RUNNING
+            if counted.moving and (not counted.failed or counted.only_terminated):
+                return FlowPhase.RUNNING  # a terminated Job lets it fail one step later
             if counted.failed:
                 return FlowPhase.FAILED
             return FlowPhase.PENDING if counted.known else phase
@@ -63,6 +67,10 @@ def next_phase(phase: FlowPhase, counted: Tally) -> FlowPhase:
             return FlowPhase.SUCCEED if counted.done else FlowPhase.RUNNING
         case FlowPhase.SUCCEED | FlowPhase.FAILED | FlowPhase.TERMINATING:
             return phase
+
+
+def _goes_well(state: EntryState) -> bool:
+    return any(unit.phase in (JobPhase.RUNNING, JobPhase.COMPLETED) for unit in state.units)
 
 
 def _moves(state: EntryState) -> bool:

@@ -15,6 +15,7 @@ from pyroclast.api.records import (
     FlowStatus,
     Job,
 )
+from pyroclast.lifecycle.flow.cache import Told
 from pyroclast.lifecycle.flow.facts import FlowFacts
 from pyroclast.lifecycle.flow.histories import followed
 from pyroclast.lifecycle.flow.names import job_name
@@ -36,6 +37,7 @@ _LISTS: Final[Mapping[str, str]] = {
 }
 _OTHERS: Final = "unknown_jobs"
 _NAMES: Final = ("pending_jobs", "running_jobs", "failed_jobs", "completed_jobs", "terminated_jobs", _OTHERS)
+_ENDS: Final = frozenset(phase.value for phase in JobPhase if phase.is_finished)
 _EXPLAINED: Final = (JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED)
 """Phases whose cause users look for in the flow."""
 
@@ -50,16 +52,17 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
     jobs = {**facts.labelled, **facts.jobs}
     order = {unit.name: number for number, unit in enumerate(_units(states))}
     names = sorted(jobs.keys() | known.keys(), key=lambda name: (order.get(name, len(order)), name))
-    told = tuple(_job_status(facts, name, jobs.get(name), known.get(name)) for name in names)
-    ended = {each.name: each for each in told if each.name not in jobs and JobPhase(each.state or "").is_finished}
+    present = {name: _told(facts, job, known.get(name)) for name, job in jobs.items()}
+    facts.cache.told = present
+    told = tuple(present[name].status if name in present else known[name] for name in names)
     lists: dict[str, list[str]] = {name: [] for name in _NAMES}
     conditions: dict[str, FlowJobCondition] = {}
     for each in told:
-        job = jobs.get(each.name)
-        if job is None and each.name not in ended:
+        if each.name not in present and each.state not in _ENDS:
             continue
         lists[_LISTS.get(each.state, _OTHERS)].append(each.name)
-        conditions[each.name] = _of_job(job, each) if job is not None else _of_removed(old.conditions.get(each.name), each)
+        of_job = present.get(each.name)
+        conditions[each.name] = of_job.condition if of_job else _of_removed(old.conditions.get(each.name), each)
     flow = facts.flow.metadata.name
     for name, state in states.items():
         _tell_entry(conditions, job_name(flow, name), state, obstacles)
@@ -114,10 +117,12 @@ def _units(states: States) -> Iterator[Unit]:
         yield from state.units
 
 
-def _job_status(facts: FlowFacts, name: str, job: Job | None, known: FlowJobStatus | None) -> FlowJobStatus:
-    if job is not None:
-        return followed(job, known, facts.now, facts.exit_codes)
-    return known if known is not None else FlowJobStatus(name=name)
+def _told(facts: FlowFacts, job: Job, known: FlowJobStatus | None) -> Told:
+    told = facts.cache.told_of(job, known, facts.exit_codes)
+    if told is not None:
+        return told
+    status = followed(job, known, facts.now, facts.exit_codes)
+    return Told(job, status, _of_job(job, status))
 
 
 def _of_job(job: Job, told: FlowJobStatus) -> FlowJobCondition:

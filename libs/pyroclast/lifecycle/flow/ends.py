@@ -1,0 +1,32 @@
+"""Whether a flow has taken note of how one of its Jobs ended: until then the Job is the only trace of it."""
+
+from __future__ import annotations
+
+from pyroclast.api.enums import FlowPhase
+from pyroclast.api.records import Job, JobFlow
+from pyroclast.api.types import JOB_FLOWS, Key
+from pyroclast.lifecycle.flow.names import is_owned, retries_of
+
+__all__ = ["end_is_told", "flow_of"]
+
+
+def flow_of(job: Job) -> Key | None:
+    """The flow that controls `job`."""
+    owner = job.metadata.controller
+    if owner is None or owner.kind != JOB_FLOWS.kind or owner.api_version != JOB_FLOWS.api_version:
+        return None
+    return Key(job.metadata.namespace, owner.name)
+
+
+def end_is_told(flow: JobFlow | None, job: Job) -> bool:
+    """Whether the status of `flow`, which controlled `job` once, says how this finished Job ended, or will never have to.
+
+    A flow that is gone, was made anew under its name, is being deleted or has ended asks for no Job any more.
+    """
+    if flow is None or not is_owned(flow, job) or flow.metadata.is_terminating:
+        return True
+    if flow.status.state.phase in (FlowPhase.SUCCEED, FlowPhase.FAILED, FlowPhase.TERMINATING):
+        return True
+    phase, tries = job.status.state.phase, retries_of(job)
+    told = (each for each in flow.status.job_status_list if each.name == job.metadata.name)
+    return any(each.state == phase and each.retries >= tries for each in told)

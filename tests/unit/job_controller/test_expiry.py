@@ -1,0 +1,54 @@
+"""Jobs with `ttlSecondsAfterFinished` that belong to a flow go when the flow, whose controller may be down, knows their end."""
+
+import asyncio
+
+from pyroclast.api.types import JOB_FLOWS, JOBS, Key
+from pyroclast.kube.client import PatchKind
+
+from .cluster import NS
+from .memory_cluster import MemoryCluster, in_virtual_time
+
+
+def make_flow(cluster: MemoryCluster) -> str:
+    body = {"apiVersion": JOB_FLOWS.api_version, "kind": "JobFlow", "metadata": {"name": "f", "namespace": NS}, "spec": {}}
+    return str(cluster.server.create(JOB_FLOWS, body)["metadata"]["uid"])
+
+
+def tell(cluster: MemoryCluster, **status: object) -> None:
+    cluster.server.patch(JOB_FLOWS, Key(NS, "f"), {"status": status}, PatchKind.MERGE, "status")
+
+
+async def finish(cluster: MemoryCluster, owner: str) -> None:
+    """A Job of the flow that has completed."""
+    cluster.job("f-a", ttlSecondsAfterFinished=1)
+    owners = [{"apiVersion": JOB_FLOWS.api_version, "kind": "JobFlow", "name": "f", "uid": owner, "controller": True}]
+    cluster.server.patch(JOBS, Key(NS, "f-a"), {"metadata": {"ownerReferences": owners}}, PatchKind.MERGE)
+    await cluster.until(lambda: cluster.admit() or cluster.pods())
+    cluster.run_pods()
+    cluster.run_pods("Succeeded")
+    await cluster.until(lambda: cluster.phase("f-a") == "Completed")
+
+
+def is_there(cluster: MemoryCluster) -> bool:
+    job = cluster.server.of(JOBS).get(Key(NS, "f-a"))
+    return job is not None and "deletionTimestamp" not in job["metadata"]
+
+
+def test_a_job_stays_until_its_flow_tells_how_it_ended():
+    async def scenario(cluster: MemoryCluster) -> None:
+        await finish(cluster, make_flow(cluster))
+        tell(cluster, jobStatusList=[{"name": "f-a", "state": "Running"}])
+        await asyncio.sleep(60)
+        assert is_there(cluster)
+        tell(cluster, jobStatusList=[{"name": "f-a", "state": "Completed"}])
+        await cluster.until(lambda: not is_there(cluster), within=10)
+
+    in_virtual_time(scenario)
+
+
+def test_a_job_of_a_flow_that_is_gone_goes_at_once():
+    async def scenario(cluster: MemoryCluster) -> None:
+        await finish(cluster, "another")
+        await cluster.until(lambda: not is_there(cluster), within=5)
+
+    in_virtual_time(scenario)
