@@ -244,6 +244,12 @@ def test_what_only_depends_on_skipped_entries_is_skipped_and_counts_as_done() ->
     assert phase_of(decided(flow(*entries, phase="Running"), {"a": "Completed", "d": "Completed"})) == "Succeed"
 
 
+def test_an_entry_that_is_passed_over_is_told_but_not_one_that_a_failure_keeps_from_starting() -> None:
+    chosen = [A, entry("b", **{"if": {"target": "a", "phase": ["Failed"]}})]
+    assert [notice.reason for notice in decided(flow(*chosen, phase="Running"), {"a": "Completed"}).notices] == ["Skipped"]
+    assert not decided(flow(A, B, phase="Running"), {"a": "Failed"}).notices
+
+
 def test_what_was_skipped_stays_skipped() -> None:
     status = {"conditions": {"f-b": {"phase": "Skipped", "reason": "ConditionFalse"}}}
     entries = [A, entry("b", **{"if": {"target": "a", "phase": ["Running"]}, "else": ["c"]}), entry("c")]

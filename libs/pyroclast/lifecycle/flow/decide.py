@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pyroclast.api.enums import FlowPhase, RetainPolicy
+from pyroclast.api.enums import FlowPhase, FlowReason, RetainPolicy
 from pyroclast.api.keys import FLOW_FINALIZER
 from pyroclast.api.records import FlowState, FlowStatus
 from pyroclast.lifecycle.flow.choices import is_missing, wants_exit_codes
@@ -104,12 +104,14 @@ def _exit_codes(facts: FlowFacts, states: States) -> tuple[str, ...]:
 
 
 def _notices(facts: FlowFacts, states: States, status: FlowStatus) -> list[Notice]:
-    """What users are told besides the status: entries that are skipped from now on."""
+    """What users are told besides the status: entries that are passed over from now on, though nothing has failed."""
     before: Mapping[str, object] = facts.flow.status.conditions
     flow = facts.flow.metadata.name
     skipped = [
         f"{name}: {state.message}"
         for name, state in states.items()
-        if state.stage is Stage.SKIPPED and getattr(before.get(f"{flow}-{name}"), "phase", "") != "Skipped"
+        if state.stage is Stage.SKIPPED
+        and state.reason is not FlowReason.TARGET_FAILED
+        and getattr(before.get(f"{flow}-{name}"), "phase", "") != "Skipped"
     ]
     return [Notice("Normal", "Skipped", f"skipped {text}") for text in skipped] if status is not facts.flow.status else []
