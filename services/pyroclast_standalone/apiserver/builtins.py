@@ -45,6 +45,7 @@ class Builtin:
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[Subresource, ...] = ()
     storage: str = ""
+    created_by_put: bool = False
 
     @property
     def singular(self) -> str:
@@ -82,6 +83,7 @@ def _of(group: str, entries: Iterable[Mapping[str, str]]) -> list[Builtin]:
                 verbs=_CREATE if "create" in words else _SINGLY if plural == "namespaces" else ALL_VERBS,
                 subresources=tuple(sorted(subresources, key=lambda each: each.name)),
                 storage="events" if plural == "events" else "",
+                created_by_put="put" in words,
             )
         )
     return found

@@ -36,19 +36,6 @@ Change = Callable[["dict[str, Any] | None"], "dict[str, Any]"]
 
 _RETRIES: Final = 5  # of a change without precondition that others keep overtaking
 _NAME_RETRIES: Final = 8
-_CREATED_BY_PUT: Final = {
-    "leases.coordination.k8s.io",
-    "events",
-    "events.events.k8s.io",
-    "endpoints",
-    "limitranges",
-    "services",
-    "runtimeclasses.node.k8s.io",
-    "roles.rbac.authorization.k8s.io",
-    "rolebindings.rbac.authorization.k8s.io",
-    "clusterroles.rbac.authorization.k8s.io",
-    "clusterrolebindings.rbac.authorization.k8s.io",
-}
 
 
 _SCALE: Final = ("autoscaling", "v1", "Scale")
@@ -162,7 +149,7 @@ class Writer:
         namespace = _namespace(context, resource, metadata)
         _name_matches(context, metadata)
         key = _key(resource, namespace, context.info.name)
-        if key not in resource.collection.items and not subresource and resource.qualified in _CREATED_BY_PUT:
+        if key not in resource.collection.items and not subresource and resource.strategy.created_by_put:
             _revision(metadata)
             check_uid(context, resource, metadata, {"uid": ""})
             return await self.create_document(context, resource, document)

@@ -40,7 +40,7 @@ class BuiltinStrategy(Strategy):
         self.namespaced = resource.namespaced
         self.singular = resource.singular
         self.short_names, self.categories = resource.short_names, resource.categories
-        self.verbs = resource.verbs
+        self.verbs, self.created_by_put = resource.verbs, resource.created_by_put
         self.subresources = resource.subresources
         self.fields = rules.fields
         self.has_generation = rules.generation

@@ -70,10 +70,6 @@ def _check_node(document: dict[str, Any]) -> list[FieldError]:
     return [*_check_taints(spec.get("taints") or [], "metadata.taints"), *_check_resources(status)]
 
 
-def _check_node_status(new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
-    return _check_node(new)
-
-
 def _check_node_change(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
     spec, before = new["spec"], old["spec"]
     return [
@@ -131,7 +127,7 @@ NODE: Final = Rules(
     default=_default_node,
     check=_check_node,
     check_update=_check_node_change,
-    check_status=_check_node_status,
+    check_status=lambda new, _old: _check_node(new),
     keeps_status=True,
     fields={"spec.unschedulable": _unschedulable},
     cells=_node_cells,

@@ -9,6 +9,7 @@ from pyroclast.resources import quantity
 from pyroclast.rules.podspecs.claims import check_claim_spec
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required
 
+from .checks import immutable, optional_choice
 from .pod_defaults import default_claim_spec
 from .rules import Rules
 
@@ -88,4 +89,17 @@ PERSISTENT_VOLUME: Final = Rules(
 )
 
 
-STORAGE_CLASS: Final = Rules()
+def _check_class(document: dict[str, Any]) -> list[FieldError]:
+    return [
+        *([] if document.get("provisioner") else [required("provisioner")]),
+        *optional_choice(document, "reclaimPolicy", ("Delete", "Retain"), ""),
+        *optional_choice(document, "volumeBindingMode", ("Immediate", "WaitForFirstConsumer"), ""),
+    ]
+
+
+def _update_class(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    fixed = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+    return [*_check_class(new), *(error for field in fixed for error in immutable(new, old, field, field))]
+
+
+STORAGE_CLASS: Final = Rules(check=_check_class, check_update=_update_class)

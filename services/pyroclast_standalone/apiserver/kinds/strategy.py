@@ -32,6 +32,7 @@ class Strategy(ABC):
         has_status: Whether `/status` exists: the main endpoint leaves `status` alone, `/status` everything else.
         needs_version: Whether a PUT without resourceVersion is refused.
         deletes_to_object: Whether an immediate delete answers the object rather than a Status.
+        created_by_put: Whether a PUT creates what is not there.
         deprecation: What every answer warns of.
     """
 
@@ -52,6 +53,7 @@ class Strategy(ABC):
     has_status: bool = False
     needs_version: bool = False
     deletes_to_object: bool = False
+    created_by_put: bool = False
     deprecation: str = ""
 
     @property

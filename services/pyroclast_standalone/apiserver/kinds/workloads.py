@@ -14,6 +14,7 @@ from pyroclast.rules.podspecs import SERVER
 from pyroclast.rules.podspecs.labels import check_label_selector
 from pyroclast.rules.podspecs.spec import check_pod_spec
 from pyroclast_standalone.apiserver.documents.errors import FieldError, forbidden, invalid, required, unsupported
+from pyroclast_standalone.apiserver.documents.metadata import check_labels
 from pyroclast_standalone.apiserver.documents.selectors import from_label_selector
 
 from .checks import immutable
@@ -113,7 +114,7 @@ def _select_pods_of_job(document: dict[str, Any]) -> None:
 
 
 def _check_pods(template: Mapping[str, Any], path: str, policies: tuple[str, ...]) -> list[FieldError]:
-    errors: list[FieldError] = []
+    errors = check_labels(template["metadata"].get("labels"), f"{path}.labels")
     check_pod_spec(template["spec"], f"{path}.spec", errors, SERVER)
     policy = template["spec"].get("restartPolicy", "")
     if policy in policies:
@@ -123,11 +124,16 @@ def _check_pods(template: Mapping[str, Any], path: str, policies: tuple[str, ...
     return [*errors, required(f"{path}.spec.restartPolicy", 'valid values: "OnFailure", "Never"')]
 
 
+def _check_replicas(spec: Mapping[str, Any]) -> list[FieldError]:
+    replicas = spec.get("replicas") or 0
+    return [invalid("spec.replicas", replicas, "must be greater than or equal to 0")] if replicas < 0 else []
+
+
 def _check_set(word: str) -> Check:
     def check(document: dict[str, Any]) -> list[FieldError]:
         spec = document["spec"]
         selector, labels = spec.get("selector"), spec["template"]["metadata"].get("labels")
-        errors: list[FieldError] = [] if selector is not None else [required("spec.selector")]
+        errors = _check_replicas(spec) + ([] if selector is not None else [required("spec.selector")])
         check_label_selector(selector or {}, "spec.selector", errors)
         if selector is not None and not any(selector.values()):
             errors.append(invalid("spec.selector", selector, f"empty selector is invalid for {word}"))
@@ -142,7 +148,7 @@ def _check_set(word: str) -> Check:
 def _check_controller(document: dict[str, Any]) -> list[FieldError]:
     spec = document["spec"]
     selector, template = spec.get("selector") or {}, spec.get("template")
-    errors = [] if selector else [required("spec.selector")]
+    errors = _check_replicas(spec) + ([] if selector else [required("spec.selector")])
     if template is None:
         return [*errors, required("spec.template")]
     labels = template["metadata"].get("labels") or {}
