@@ -18,23 +18,18 @@ _PODS: Final = "pods"
 
 
 @cache
-def _table() -> Mapping[str, Mapping[str, Any]]:
+def _table() -> Mapping[str, Sequence[tuple[Sequence[str], Any]]]:
+    """By kind, where and what; the template of pods is a place without a value."""
     text = resources.files(__package__).joinpath("data", "defaults.yaml").read_text()
-    table: Mapping[str, Mapping[str, Any]] = yaml.load(text, Loader=yaml.CSafeLoader)
-    return table
-
-
-@cache
-def _defaults(kind: str) -> Sequence[tuple[Sequence[str], Any]]:
-    """Where, and what; the template of pods is a place without a value."""
-    return [
-        (value.split("."), None) if path == _PODS else (path.split("."), value) for path, value in _table().get(kind, {}).items()
-    ]
+    return {
+        kind: [(value.split("."), None) if path == _PODS else (path.split("."), value) for path, value in entries.items()]
+        for kind, entries in yaml.load(text, Loader=yaml.CSafeLoader).items()
+    }
 
 
 def fill_in(document: dict[str, Any], group: str, kind: str) -> None:
     """Give an object the defaults of its kind, in place."""
-    for steps, value in _defaults(f"{group}/{kind}" if group else kind):
+    for steps, value in _table().get(f"{group}/{kind}" if group else kind, ()):
         _set(document, steps, value)
 
 
