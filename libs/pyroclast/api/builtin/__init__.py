@@ -19,6 +19,7 @@ __all__ = [
     "STRUCTURAL_FILE",
     "definition_of",
     "definitions",
+    "enumerations",
     "label_selector_schema",
     "pod_template_schema",
     "pvc_spec_schema",
@@ -47,6 +48,15 @@ def definitions() -> Mapping[str, Any]:
     extensions are kept. The value is shared: do not change it.
     """
     return _load(DEFINITIONS_FILE)
+
+
+@cache
+def enumerations() -> Mapping[str, Any]:
+    """The values that a field of a definition may have (`io.k8s.api.core.v1.PodSpec.restartPolicy`), as `/openapi/v3` tells them.
+
+    Items of a list are named by `[]` behind the field, values of a map by `{}`.
+    """
+    return _load("enumerations.json.xz")
 
 
 @cache

@@ -24,6 +24,7 @@ _PATCHES: Final = (
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 )
+_ENUMERATED: Final = (("", ""), ("[]", "items"), ("{}", "additionalProperties"))
 _ACTIONS: Final = {"create": "post", "update": "put"}
 _METHODS: Final = {"get": "get", "list": "list", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
 
@@ -174,6 +175,10 @@ def document(group: str, version: str, served: Iterable[Served]) -> Object:
         if name in schemas or name not in definitions:
             continue
         schemas[name] = _adapted(definitions[name])
+        for field, schema in schemas[name].get("properties", {}).items():
+            for end, place in _ENUMERATED:
+                if values := builtin.enumerations().get(f"{name}.{field}{end}"):
+                    (schema[place] if place else schema)["enum"] = values
         pending.extend(_references(schemas[name]))
     return {
         "openapi": "3.0.0",
