@@ -3,6 +3,7 @@
 import json
 import re
 
+from pyroclast.api import builtin
 from pyroclast_standalone.apiserver.documents.openapi import Served, document
 from tests.unit.apiserver_documents import cases
 
@@ -76,3 +77,14 @@ def test_built_in_schemas_have_what_merging_needs():
     assert containers["x-kubernetes-patch-merge-key"] == "name"
     assert containers["x-kubernetes-patch-strategy"] == "merge"
     assert schemas["io.k8s.api.core.v1.Pod"]["x-kubernetes-group-version-kind"] == [{"group": "", "kind": "Pod", "version": "v1"}]
+
+
+def test_values_of_enumerations_are_told_of_fields_that_there_are():
+    pods = Served("", "v1", "Pod", "pods", namespaced=True, verbs=("list",))
+    schemas = document("", "v1", [pods])["components"]["schemas"]
+    assert schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["restartPolicy"]["enum"] == ["Always", "Never", "OnFailure"]
+    definitions = builtin.definitions()
+    for name in builtin.enumerations():
+        definition, _, field = name.rstrip("[]{}").rpartition(".")
+        assert field in definitions.get(definition, {}).get("properties", {field: {}})
+        assert "enum" not in definitions.get(definition, {}).get("properties", {}).get(field, {})
