@@ -65,13 +65,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     workers.leave(session.config, session.config.stash.get(AUDIT, None))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist takes the groups up
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a program that is not there; order the rest, and say what must run in one process."""
+    """Leave out what needs a program that is not there, and order the rest."""
     items.sort(key=workers.rank_of)
     real = config.getoption("--control-plane") == "real"
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(workers.group_of(item)))
         fixtures = getattr(item, "fixturenames", ())
         if not {"cluster", "bare"} & set(fixtures):
             continue

@@ -51,7 +51,8 @@ class Asked:
 
     def add(self, event: dict[str, Any], *, was_ready: bool) -> None:
         """A 403 for another reason (a namespace that ends, a full quota) is no matter of rights: the authorizer allowed it."""
-        if was_ready and event["annotations"]["authorization.k8s.io/decision"] == "forbid":
+        is_complete = event["stage"] == "ResponseComplete"
+        if is_complete and was_ready and event["annotations"]["authorization.k8s.io/decision"] == "forbid":
             self.denied.add((event["verb"], event["requestURI"].partition("?")[0]))
         if reference := event.get("objectRef"):
             resource = "/".join(filter(None, [reference["resource"], reference.get("subresource")]))

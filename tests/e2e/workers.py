@@ -1,7 +1,6 @@
-"""Several processes that share the end-to-end tests: what runs together, and how one judges what all of them did.
+"""Several processes that share the end-to-end tests: which modules begin first, and how one judges what all of them did.
 
-Each worker has control planes of its own. A test goes to whichever worker is free; those that share a fixture of their module go
-to one.
+Each worker has control planes of its own, and runs the tests of a module from the first to the last.
 """
 
 from __future__ import annotations
@@ -15,32 +14,19 @@ import pytest
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import wait_until
 
-__all__ = ["OTHERS_SECONDS", "audits_of_others", "group_of", "leave", "rank_of"]
+__all__ = ["OTHERS_SECONDS", "audits_of_others", "leave", "rank_of"]
 
-LONGEST = ("test_recorded", "test_reservation", "test_flows", "test_frameworks")
+LONGEST = ("test_recorded", "test_reservation", "test_half_hour", "test_flows", "test_faults", "test_kubectl", "test_frameworks")
 """Modules that keep a worker busy for long, which therefore begin first."""
-
-PROCESSES = {"test_flows", "test_frameworks"}
-"""Modules with control planes whose pods are processes, which listen on the same addresses of this machine."""
 
 OTHERS_SECONDS = 900.0
 """How long others may still be at work when a worker has nothing else to do."""
 
 
-def group_of(item: pytest.Function) -> str:
-    """The name of what runs in one worker, in order."""
-    if _is_last(item):
-        return "last"
-    module = item.path.stem
-    if not any(found.scope == "module" for each in item._fixtureinfo.name2fixturedefs.values() for found in each):
-        return item.nodeid
-    return "processes" if module in PROCESSES else module
-
-
 def rank_of(item: pytest.Item) -> tuple[bool, int]:
     """Where a test stands in the order: the longest modules first, what judges the whole run last."""
     module = item.path.stem
-    return _is_last(item), LONGEST.index(module) if module in LONGEST else len(LONGEST)
+    return item.get_closest_marker("last") is not None, LONGEST.index(module) if module in LONGEST else len(LONGEST)
 
 
 def leave(config: pytest.Config, audit: Audit | None) -> None:
@@ -59,10 +45,6 @@ def audits_of_others(config: pytest.Config) -> list[Audit]:
     files = [_left_by(config, worker) for worker in sorted(others)]
     wait_until(lambda: all(file.exists() for file in files), "the other workers to end", seconds=OTHERS_SECONDS)
     return [Audit(Path(left["log"]), left["starts"]) for left in (json.loads(file.read_text()) for file in files) if left]
-
-
-def _is_last(item: pytest.Item) -> bool:
-    return item.get_closest_marker("last") is not None
 
 
 def _left_by(config: pytest.Config, worker: str) -> Path:
