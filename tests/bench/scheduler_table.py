@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -47,6 +48,9 @@ def with_plugin(name: str) -> Configuration:
 
 
 NETWORK = with_plugin("network-topology-aware")
+
+
+MEMORIES: WeakKeyDictionary[Cache, dict[str, object]] = WeakKeyDictionary()  # what plugins keep from cycle to cycle
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,12 @@ def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = 
     """One cycle as the service runs it; with `keep` what it decides is taken up."""
     commits: list[Commit] = []
     outcome = run_cycle(
-        cache.snapshot(), configuration, actions=ACTIONS, plugins=PLUGINS, ports=Ports(time.time(), commits.append), uid="bench"
+        cache.snapshot(),
+        configuration,
+        actions=ACTIONS,
+        plugins=PLUGINS,
+        ports=Ports(time.time(), commits.append, memory=MEMORIES.setdefault(cache, {})),
+        uid="bench",
     )
     if keep:
         for commit in commits:

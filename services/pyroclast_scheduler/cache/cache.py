@@ -33,6 +33,7 @@ __all__ = ["Cache"]
 _LEFT_OUT = "left out: "
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+_PART = 50  # jobs whose facts are worked out in one go, some milliseconds
 _ROUND = 300  # schedule periods until every waiting job was looked at again, whatever changed
 
 
@@ -367,6 +368,11 @@ class Cache:
 
     # -- snapshot ----------------------------------------------------------------------------------------------------
 
+    def prepare(self) -> int:
+        """Do a small part of what the next snapshot has to do; how many jobs are left of that."""
+        self._refresh(at_most=_PART)
+        return self._jobs.stale
+
     def snapshot(self) -> Snapshot:
         """A copy for one session, with the jobs that it must look at.
 
@@ -411,8 +417,8 @@ class Cache:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _refresh(self) -> None:
-        for job in self._jobs.refresh(self.queues, self._priority):
+    def _refresh(self, *, at_most: int | None = None) -> None:
+        for job in self._jobs.refresh(self.queues, self._priority, at_most=at_most):
             self._waiting.discard(job)
 
     def _changed(self) -> None:

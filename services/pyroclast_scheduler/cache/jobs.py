@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import Dimensions
@@ -119,11 +120,23 @@ class JobTable:
 
     # -- snapshot ----------------------------------------------------------------------------------------------------
 
-    def refresh(self, queues: Mapping[str, object], priority: Callable[[str], int]) -> Iterable[str]:
+    @property
+    def stale(self) -> int:
+        """How many jobs changed since their facts were worked out."""
+        return len(self._stale)
+
+    def refresh(
+        self, queues: Mapping[str, object], priority: Callable[[str], int], *, at_most: int | None = None
+    ) -> Iterable[str]:
         """Work out the facts of jobs that changed, and say which. `queues`: those that exist; `priority`: of a class by name."""
         if not self._stale:
             return ()
-        stale, self._stale = self._stale, {}
+        if at_most is None or len(self._stale) <= at_most:
+            stale, self._stale = self._stale, {}
+        else:
+            stale = dict.fromkeys(islice(self._stale, at_most))
+            for key in stale:
+                del self._stale[key]
         self._shared = None
         for key in stale:
             entry = self.entries.get(key)

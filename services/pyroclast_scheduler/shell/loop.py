@@ -29,6 +29,7 @@ from pyroclast_scheduler.session.outcome import Commit, Note, Outcome
 from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource
 from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.shell.binder import Binder
+from pyroclast_scheduler.shell.breath import Breath
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.extender import HttpExtender
 from pyroclast_scheduler.shell.gangs import GangKeeper
@@ -40,6 +41,7 @@ __all__ = ["Loop"]
 
 log = structlog.get_logger()
 
+_PARTS: Final = 1000  # into which what a snapshot works out is divided at most
 _COALESCE_SECONDS: Final = 0.002  # a burst of events is waited out …
 _LONGEST_COALESCE_SECONDS: Final = 0.010  # … but not longer than this
 _STALLED_SECONDS: Final = 120.0  # the longest cycles of the largest clusters take a part of this
@@ -185,6 +187,11 @@ class Loop:
         if period != self._last_period:
             self._last_period = period
             self._cache.recheck()
+        breath = Breath()
+        for _ in range(_PARTS):  # what comes meanwhile must not keep the session waiting for ever
+            if not self._cache.prepare():
+                break
+            await breath.pause()
         snapshot: Snapshot = self._cache.snapshot()
         self._metrics.open_session.observe((time.perf_counter() - start) * 1000)
         ports = Ports(

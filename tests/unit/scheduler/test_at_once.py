@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.placement.ahead import Ahead
 from pyroclast_scheduler.session import placing, search
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
@@ -103,6 +104,31 @@ def test_pods_in_one_go_go_where_they_would_go_one_after_another(case):
         want_outcome, want, _ = cycle(filled(case))
     assert found == want
     assert [each.message for each in outcome.notes] == [each.message for each in want_outcome.notes]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=20),
+)
+def test_pods_that_were_looked_ahead_for_go_where_they_would_go_otherwise(nodes, jobs):
+    """Many small jobs of few shapes, some of which do not fit and are undone."""
+
+    def decided():
+        cache = Cache()
+        cache.queue_changed(None, objects.queue(["q"]))
+        for i, cpu in enumerate(nodes):
+            cache.node_changed(None, objects.node([f"n{i}", cpu, "64Gi", {"pods": 9}]))
+        for j, (cpu, size, minimum) in enumerate(jobs):
+            cache.group_changed(None, objects.pod_group([f"j{j:02}", "q", min(size, minimum)]))
+            for i in range(size):
+                cache.pod_changed(None, objects.pod([f"j{j:02}-p-{i}", f"j{j:02}", "-", cpu, "1Gi"]))
+        outcome, found, _ = cycle(cache)
+        return found, [each.message for each in outcome.notes]
+
+    ahead = decided()
+    with mock.patch.object(Ahead, "next", lambda self, count, at: self._rows[:0]):
+        assert ahead == decided()
 
 
 class World:

@@ -53,3 +53,14 @@ def test_any_other_object_wakes_everybody():
     world = World()
     world.cache.object_changed(None, msgspec.convert({"metadata": {"name": "large", "uid": "h"}}, records.HyperNode))
     assert world.awake() == ["g"]
+
+
+def test_many_jobs_that_changed_are_worked_out_in_parts():
+    cache = Cache()
+    cache.queue_changed(None, objects.queue(["q"]))
+    for i in range(120):
+        cache.group_changed(None, objects.pod_group([f"g{i}", "q", 1]))
+    assert [cache.prepare(), cache.prepare()] == [70, 20]
+    cache.group_changed(None, objects.pod_group(["late", "q", 1]))
+    assert len(cache.snapshot().jobs) == 121
+    assert cache.prepare() == 0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
+from pyroclast.api import records
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.dimensions import PODS, Ints, amounts_of
+from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
@@ -22,6 +24,7 @@ from pyroclast_scheduler.session.statement import Move
 
 __all__ = ["Usage"]
 
+_MEMORY: Final = "usage"
 _WINDOW: Final = "10m"  # the one over which the original averages
 _STALE_SECONDS: Final = 300.0
 _DEFAULT_INTERVAL: Final = 30.0
@@ -84,6 +87,38 @@ class _Thresholds:
         return [Refusal(self._cpu, _CPU_FULL, Code.UNRESOLVABLE), Refusal(self._memory, _MEMORY_FULL, Code.UNRESOLVABLE)]
 
 
+class _Book:
+    """What is worked out again only where something changed; kept from session to session."""
+
+    def __init__(self) -> None:
+        self._nodes: Sequence[records.Node | None] = ()
+        self._capacity: Floats = np.zeros((2, 0))
+        self._shown: dict[str, JobFacts] = {}
+
+    def capacity(self, nodes: Sequence[records.Node | None]) -> Floats:
+        """Cpu and memory of each node, (2, nodes). Not to be changed."""
+        if len(nodes) != len(self._nodes):
+            self._nodes, self._capacity = (None,) * len(nodes), np.zeros((2, len(nodes)))
+        for row, (before, node) in enumerate(zip(self._nodes, nodes, strict=True)):
+            if node is not before:
+                has = {} if node is None else amounts_of(node.status.capacity)
+                self._capacity[:, row] = has.get("cpu", 0), has.get("memory", 0)
+        self._nodes = nodes
+        return self._capacity
+
+    def unseen(self, jobs: Mapping[str, JobFacts], since: float) -> list[TaskFacts]:
+        """The pods that measurements cannot show yet: a job whose pods they show is not looked at again before it changes."""
+        before, self._shown = self._shown, {}
+        found: list[TaskFacts] = []
+        for key, facts in jobs.items():
+            waiting = [] if before.get(key) is facts else [task for task in facts.tasks if _is_unseen(task, since)]
+            if waiting:
+                found += waiting
+            else:
+                self._shown[key] = facts
+        return found
+
+
 class _Nodes:
     """Measurements, and what pods add that these do not show yet. Arrays (2, nodes): cpu, memory."""
 
@@ -95,24 +130,21 @@ class _Nodes:
         size = len(session.names)
         self.measured: Floats = np.zeros((2, size))
         self.is_fresh: Bools = np.zeros(size, dtype=np.bool_)
-        self._capacity: Floats = np.zeros((2, size))
+        book: _Book = session.ports.memory.setdefault(_MEMORY, _Book())
+        self._capacity = book.capacity(session.snapshot.nodes)
         self._coming: Floats = np.zeros((2, size))
         self._counted: dict[str, tuple[int, Floats]] = {}
         measured = session.ports.usage.usage()
-        for row, (name, node) in enumerate(zip(session.names, session.snapshot.nodes, strict=True)):
-            if node is not None:
-                has = amounts_of(node.status.capacity)
-                self._capacity[:, row] = has.get("cpu", 0), has.get("memory", 0)
-            found = measured.get(name)
-            if found is not None:
+        for name, found in measured.items():
+            row = session.snapshot.rows.get(name)
+            if row is not None:
                 self.measured[:, row] = found.cpu.get(_WINDOW, 0.0), found.memory.get(_WINDOW, 0.0)
                 self.is_fresh[row] = session.ports.now - found.measured <= _STALE_SECONDS
         interval = _interval(session.configuration.metrics.get("interval", ""))
-        for job in session.all_jobs().values():
-            for task in job.facts.tasks:
-                at = session.snapshot.rows.get(task.node)
-                if at is not None and _is_unseen(task, session.ports.now - interval):
-                    self._count(task, at)
+        for task in book.unseen(session.snapshot.all_jobs, session.ports.now - interval):
+            at = session.snapshot.rows.get(task.node)
+            if at is not None:
+                self._count([task], np.array([at], dtype=np.intp))
 
     def scores(self, plan: Plan, load: Load) -> Floats:
         """How free nodes are, 0 to 1, for the first, second, … pod of a shape; 0 for those not measured lately."""
@@ -129,24 +161,27 @@ class _Nodes:
 
     def moved(self, move: Move, sign: int) -> None:
         """Count pods that get a place, and no longer those that go."""
-        is_coming = (move.status is not TaskStatus.RELEASING) == (sign > 0)
-        for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
-            if is_coming:
-                self._count(task.facts, row)
-            else:
-                self._forget(task.uid)
+        for task in move.tasks:
+            self._forget(task.uid)
+        if (move.status is not TaskStatus.RELEASING) == (sign > 0):
+            self._count([task.facts for task in move.tasks], move.rows)
 
     def _used(self, coming: Floats, rows: Rows) -> Floats:
         capacity = self._capacity[:, rows]
         used: Floats = np.clip(self.measured[:, rows] / 100 + coming / np.maximum(capacity, 1), 0, 1)
         return np.where(capacity > 0, used, 0.0)
 
-    def _count(self, task: TaskFacts, row: int) -> None:
-        self._forget(task.uid)
-        rows = np.array([row], dtype=np.intp)
-        amounts = self._estimator.amounts(task.shape, self._parts @ self._used(self._coming[:, rows], rows))[:, 0]
-        self._coming[:, row] += amounts
-        self._counted[task.uid] = (row, amounts)
+    def _count(self, tasks: Sequence[TaskFacts], rows: Rows) -> None:
+        """Count pods of one shape, one after another where several go to one node: each finds it fuller than the one before."""
+        left = np.arange(len(tasks))
+        while len(left):
+            _, first = np.unique(rows[left], return_index=True)
+            turn, left = left[first], np.delete(left, first)
+            there = rows[turn]
+            amounts = self._estimator.amounts(tasks[0].shape, self._parts @ self._used(self._coming[:, there], there))
+            self._coming[:, there] += amounts
+            for i, at in enumerate(turn.tolist()):
+                self._counted[tasks[at].uid] = (int(there[i]), amounts[:, i])
 
     def _forget(self, uid: str) -> None:
         found = self._counted.pop(uid, None)
