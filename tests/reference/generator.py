@@ -34,6 +34,8 @@ ACTIONS = [
     ["reclaim"],
     ["enqueue", "allocate", "reclaim"],
     ["enqueue", "allocate", "backfill", "reclaim", "preempt"],
+    ["gangpreempt"],
+    ["gangreclaim"],
 ]
 
 
@@ -102,7 +104,8 @@ class _Maker:
         choice = [
             actions
             for actions in ACTIONS
-            if self.theme in {"any", *actions} and (self.theme == "any" or "enqueue" not in actions)
+            if (self.theme == "any" or any(self.theme in action for action in actions))
+            and (self.theme == "any" or "enqueue" not in actions)
         ]
         return {"actions": self.random.choice(choice), "tiers": listed}
 

@@ -326,6 +326,7 @@ def extender(name: str, case: Mapping[str, Any]) -> Iterator[Result]:
 def _too_large() -> list[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))  # closing with the rest unread would reset the connection
             self.send_response(200)
             self.end_headers()
             with contextlib.suppress(ConnectionError):

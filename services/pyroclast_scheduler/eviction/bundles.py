@@ -12,7 +12,6 @@ import numpy as np
 from pyroclast_scheduler.eviction.victims import compare_queues
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.statuses import READY
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.points import Candidate
 from pyroclast_scheduler.session.session import Session
@@ -83,9 +82,7 @@ def ordered(session: Session, job: Job, bundles: Sequence[Bundle], need: Ints, *
             if by_queue:
                 return by_queue
         elif not is_reclaim and left.job is not right.job:
-            mine, theirs = session.job_order(left.job), session.job_order(right.job)
-            if mine != theirs:
-                return -1 if mine > theirs else 1
+            return -1 if session.job_key(left.job) > session.job_key(right.job) else 1
         keys = [(-worth[id(each)], each.job.facts.uid, each.tasks[0].uid, len(each.tasks)) for each in (left, right)]
         return -1 if keys[0] < keys[1] else int(keys[0] > keys[1])
 
@@ -117,7 +114,7 @@ def _worth(bundle: Bundle, need: Ints, requests: Callable[[Sequence[Task]], Ints
     if not bundle.is_whole:
         return float("inf")
     asked = need > 0
-    lost = requests([task for task in bundle.job.tasks if task.status in READY] or bundle.tasks)
+    lost = requests(bundle.job.tasks)
     gained = np.minimum(requests(bundle.tasks), need)
     cost = float((lost[asked] / need[asked]).sum())
     return float((gained[asked] / need[asked]).sum()) / cost if cost else float("inf")

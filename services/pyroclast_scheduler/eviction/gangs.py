@@ -13,7 +13,7 @@ import numpy as np
 
 from pyroclast_scheduler.eviction.bundles import Bundle, allowed, ordered, split
 from pyroclast_scheduler.eviction.victims import Residents
-from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
@@ -97,6 +97,8 @@ class _Search:
         self.sheets: Sheets = {uid: sheets[uid] for uid in order[: 1 if self.was_ready else None]}
         requests = [session.dimensions.vector(task.facts.shape.request) for tasks in self.sheets.values() for task in tasks]
         self.need: Ints = np.sum(requests, axis=0) if requests else np.zeros(len(session.dimensions), dtype=np.int64)
+        self.counted = self.need > 0  # what the job does not ask for may be lacking; cpu and memory always count
+        self.counted[[CPU, MEMORY]] = True
 
     def plan(self, most: int) -> _Plan | None:
         """Evictions that make room in one of the first `most` domains, with the promises; None where there are none."""
@@ -124,7 +126,8 @@ class _Search:
         for bundle in bundles:
             taken.append(bundle)
             freed = [session.dimensions.vector(task.facts.shape.request) for each in taken for task in each.tasks]
-            if (self.need > room + np.sum(freed, axis=0)).any():
+            lacking = self.need > room + np.sum(freed, axis=0)
+            if lacking[self.counted].any():
                 continue
             plan = self._simulate(domain, taken)
             if plan is not None:

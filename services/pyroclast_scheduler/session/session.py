@@ -106,6 +106,7 @@ class Session(Rules):
         self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, stamps) if hyper_nodes else HyperNodes(len(self.names))
         self._plans: dict[int, Plan] = {}
         self._term_counts: TermCounts | None = None
+        self._uncounted: list[tuple[Move, int]] = []  # what happened before anybody asked who is where
         self._is_timed = False
         self._is_restless = False
         self._closers: list[tuple[str, Callable[[], None]]] = []
@@ -197,6 +198,9 @@ class Session(Rules):
             spaces = self.objects(records.Namespace).values()
             self.features.terms.use({space.metadata.name: space.metadata.labels for space in spaces})
             self._term_counts = TermCounts(self.features.terms, self.snapshot.residents)
+            for move, sign in self._uncounted:
+                _count_terms(self._term_counts, move, sign)
+            self._uncounted.clear()
         return self._term_counts
 
     # -- doing ---------------------------------------------------------------------------------------------------------
@@ -214,9 +218,10 @@ class Session(Rules):
             change, queue = sign * move.change, move.job.facts.queue
             move.job.allocated = move.job.allocated + change
             self.queue_changes[queue] = self.queue_changes.get(queue, 0.0) + change
-        if self._term_counts is not None:
-            leaves = move.status is TaskStatus.RELEASING
-            self._term_counts.moved([task.facts for task in move.tasks], move.rows.tolist(), -sign if leaves else sign)
+        if self._term_counts is None:
+            self._uncounted.append((move, sign))
+        else:
+            _count_terms(self._term_counts, move, sign)
         for tell in self._moved:
             tell(move, sign)
 
@@ -275,3 +280,8 @@ class Session(Rules):
     def node_record(self, row: int) -> records.Node | None:
         """The node of `row`."""
         return self.snapshot.nodes[row]
+
+
+def _count_terms(counts: TermCounts, move: Move, sign: int) -> None:
+    leaves = move.status is TaskStatus.RELEASING
+    counts.moved([task.facts for task in move.tasks], move.rows.tolist(), -sign if leaves else sign)

@@ -240,3 +240,16 @@ class Capacity:
     def is_checked(self, name, own, level):
         victims, reclaimers = self.ancestor(name, level), self.ancestor(own, level)
         return victims is not None and victims != reclaimers
+
+    def unified_evictable(self, job, candidates, is_reclaim):
+        """For whole gangs of other queues: what their queue has beyond what it deserves."""
+        if not is_reclaim:
+            return candidates
+        found, has = [], {}
+        for task in candidates if self.is_ready else []:
+            name = self.session.job_of(task).queue
+            mine = has.get(name, self.allocated(name))
+            if less_equal(self.guarantees[name], minus(mine, task.request)) and self.is_over(name, mine, task):
+                has[name] = minus(mine, task.request)
+                found.append(task)
+        return found

@@ -9,3 +9,6 @@ class Conformance:
         return [task for task in candidates if task.namespace != "kube-system"]
 
     reclaimable = preemptable
+
+    def unified_evictable(self, job, candidates, is_reclaim):
+        return self.preemptable(None, candidates)

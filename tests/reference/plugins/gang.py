@@ -64,3 +64,6 @@ class Gang:
         return found
 
     reclaimable = preemptable
+
+    def unified_evictable(self, job, candidates, is_reclaim):
+        return candidates

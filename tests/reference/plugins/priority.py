@@ -27,3 +27,6 @@ class Priority:
             if task.priority < preemptor.priority if job is own else job.priority < own.priority:
                 found.append(task)
         return found
+
+    def unified_evictable(self, job, candidates, is_reclaim):
+        return [task for task in candidates if is_reclaim or self.session.job_of(task).priority < job.priority]

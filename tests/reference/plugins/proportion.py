@@ -57,6 +57,9 @@ class Proportion:
     def preemptive(self, queue, tasks):
         wanted = plus(*(task.request for task in tasks))
         after = plus(self.sums[queue.name].allocated, wanted)
+        gaps = [after[name] - self.deserved[queue.name].get(name, 0) for name in wanted]
+        if any(0 < abs(gap) < 1 for gap in gaps):  # fractions only come near what floating numbers reach
+            self.session.is_doubtful = True
         return queue.is_open and not exceeding(after, self.deserved[queue.name], wanted)
 
     def reclaimable(self, preemptor, candidates):

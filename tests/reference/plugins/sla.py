@@ -9,8 +9,8 @@ class Sla:
 
     def limit(self, job):
         """Seconds, None: none."""
-        text = job.annotations.get("volcano.sh/sla-waiting-time") or job.annotations.get("sla-waiting-time") or self.default
-        return seconds(text) if isinstance(text, str) else None
+        text = job.annotations.get("volcano.sh/sla-waiting-time") or job.annotations.get("sla-waiting-time")
+        return positive(text) or positive(self.default)
 
     def job_order(self, left, right):
         one, two = self.limit(left), self.limit(right)
@@ -24,3 +24,10 @@ class Sla:
         return 1 if limit is not None and -job.created >= limit else 0
 
     job_pipelined = job_enqueueable
+
+
+def positive(text):
+    """Seconds; None for what is no duration, or none that is more than nothing."""
+    if not isinstance(text, str) or text.startswith("-"):
+        return None
+    return seconds(text) or None

@@ -1,0 +1,182 @@
+"""Gangpreempt and gangreclaim: whole gangs make room for whole gangs. Only jobs without a topology."""
+
+from fractions import Fraction
+from functools import cmp_to_key
+
+from tests.reference.amounts import less_equal, plus
+from tests.reference.model import BOUND, HAVING_A_NODE, PENDING, RELEASING, RUNNING, SUCCEEDED
+from tests.reference.session import Heap
+
+from .allocate import best, feasible
+
+
+class Bundle:
+    """Tasks of one job that go together; `is_whole`: their gang breaks."""
+
+    def __init__(self, job, tasks, is_whole):
+        self.job, self.tasks, self.is_whole = job, tasks, is_whole
+
+
+def gangpreempt(session):
+    execute(session, is_reclaim=False)
+
+
+def gangreclaim(session):
+    execute(session, is_reclaim=True)
+
+
+def execute(session, *, is_reclaim):
+    queues, starving = Heap(session.queue_before), {}
+    for job in session.jobs.values():
+        if job.is_pending or session.job_invalid(job):
+            continue
+        if job.queue not in starving:
+            starving[job.queue] = Heap(session.job_before)
+            queues.push(session.queues[job.queue])
+        if session.job_starving(job):
+            starving[job.queue].push(job)
+    while queues:
+        queue = queues.pop()
+        if is_reclaim and session.overused(queue):
+            continue
+        while starving[queue.name]:
+            mark = len(session.journal)
+            search(session, queue, starving[queue.name].pop(), is_reclaim=is_reclaim)
+            session.commit(mark)
+
+
+def search(session, queue, job, *, is_reclaim):
+    waiting = Heap(session.task_before)
+    for task in job.tasks:
+        if task.status == PENDING and not task.is_gated and not task.is_best_effort:
+            waiting.push(task)
+    tasks = []
+    while waiting:
+        tasks.append(waiting.pop())
+    if not tasks or (is_reclaim and not session.everybody("preemptive", queue, tasks)):
+        return
+    need = plus(*(task.request for task in tasks))
+    room = plus(*(session.idle(node) for node in session.nodes))
+    room = plus(room, *(task.request for node in session.nodes for task in session.on(node) if task.status == RELEASING))
+    taken = []
+    for bundle in bundles(session, job, need, is_reclaim=is_reclaim):
+        taken.append(bundle)
+        freed = plus(*(task.request for each in taken for task in each.tasks))
+        if less_equal(need, plus(room, freed)) and simulate(session, queue, job, tasks, taken):
+            for each in taken[:-1]:  # what turns out not to be needed stays
+                rest = [other for other in taken if other is not each]
+                if simulate(session, queue, job, tasks, rest):
+                    taken = rest
+            simulate(session, queue, job, tasks, taken, keep=True)
+            return
+
+
+def simulate(session, queue, job, tasks, taken, *, keep=False) -> bool:
+    """Whether all tasks of the job find a place once the bundles are gone."""
+    mark = len(session.journal)
+    for bundle in taken:
+        for task in bundle.tasks:
+            session.evict(task)
+    is_done = True
+    for task in tasks:
+        nodes = feasible(session, task, session.nodes) if session.everybody("allocatable", queue, task) else []
+        if not nodes:
+            is_done = False
+            break
+        session.pipeline(task, best(session, task, nodes))
+    is_done = is_done and session.vote("job_pipelined", job)
+    if not (is_done and keep):
+        session.undo_to(mark)
+    return is_done
+
+
+def bundles(session, job, need, *, is_reclaim):
+    found = []
+    for owner in session.jobs.values():
+        tasks = [task for task in owner.tasks if is_candidate(session, job, owner, task, is_reclaim=is_reclaim)]
+        found += split(owner, tasks) if tasks else []
+    found = ordered(session, job, found, need, is_reclaim=is_reclaim)
+    allowed = agreed(session, job, [task for each in found for task in each.tasks], is_reclaim=is_reclaim)
+    kept = []
+    for each in found:
+        left = [task for task in each.tasks if task in allowed]
+        if left and (not each.is_whole or left == each.tasks):
+            kept.append(Bundle(each.job, left, each.is_whole))
+    return ordered(session, job, kept, need, is_reclaim=is_reclaim)
+
+
+def is_candidate(session, job, owner, task, *, is_reclaim):
+    if task.status not in ({RUNNING} if is_reclaim else {BOUND, RUNNING}) or not task.preemptable:
+        return False
+    if owner.annotations.get("volcano.sh/preemptable", "true") != "true":
+        return False
+    if is_reclaim:
+        return owner.queue != job.queue and session.queues[owner.queue].is_reclaimable
+    return owner is not job and owner.queue == job.queue and job.priority > owner.priority
+
+
+def split(job, tasks):
+    """What the gang can spare, and the rest, which goes as a whole."""
+    tasks = sorted(tasks, key=lambda task: (task.priority, task.uid))
+    surplus = job.ready - job.minimum
+    if surplus < 0:
+        return [Bundle(job, tasks, is_whole=False)]
+    spare = {}
+    if job.minimum >= sum(job.roles.values()):
+        for role, least in job.roles.items():
+            bare = sum(task.status == PENDING and task.role == role and task.is_best_effort for task in job.tasks)
+            spare[role] = job.count(*HAVING_A_NODE, SUCCEEDED, role=role) + bare - least
+    safe, whole = [], []
+    for task in tasks:
+        if surplus > 0 and spare.get(task.role, 1) > 0:
+            safe.append(task)
+            surplus -= 1
+            if task.role in spare:
+                spare[task.role] -= 1
+        else:
+            whole.append(task)
+    return [Bundle(job, each, is_whole) for each, is_whole in ((safe, False), (whole, True)) if each]
+
+
+def worth(bundle, need):
+    """How much it gives of what is needed, against what is lost by it; None: nothing is lost."""
+    if not bundle.is_whole:
+        return None
+    local = plus(*(task.request for task in bundle.tasks))
+    lost = plus(*(task.request for task in bundle.job.tasks))
+    wanted = {name: amount for name, amount in need.items() if amount > 0}
+    gain = sum(min(local.get(name, 0), amount) / Fraction(amount) for name, amount in wanted.items())
+    price = sum(lost.get(name, 0) / Fraction(amount) for name, amount in wanted.items())
+    return None if price == 0 else gain / price
+
+
+def ordered(session, job, found, need, *, is_reclaim):
+    own = session.queues[job.queue]
+
+    def compare(left, right):
+        if left.is_whole != right.is_whole:
+            return left.is_whole - right.is_whole
+        if is_reclaim and left.job.queue != right.job.queue:
+            one, two = session.queues[left.job.queue], session.queues[right.job.queue]
+            answer = session.compare("victim_queue_order", one, two, own)
+            return answer or (-1 if session.queue_before(two, one) else 1)
+        if not is_reclaim and left.job is not right.job:
+            return -1 if session.job_before(right.job, left.job) else 1
+        a, b = worth(left, need), worth(right, need)
+        if a != b:
+            return -1 if a is None or (b is not None and a > b) else 1
+        keys = [(each.job.uid, each.tasks[0].uid, len(each.tasks)) for each in (left, right)]
+        return (keys[0] > keys[1]) - (keys[0] < keys[1])
+
+    return sorted(found, key=cmp_to_key(compare))
+
+
+def agreed(session, job, candidates, *, is_reclaim):
+    for tier in session.tiers_of("unified_evictable"):
+        chosen = candidates
+        for ask in tier:
+            answer = ask(job, candidates, is_reclaim)
+            chosen = [task for task in chosen if task in answer]
+        if chosen:
+            return chosen
+    return []
