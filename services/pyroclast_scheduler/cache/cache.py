@@ -19,13 +19,13 @@ from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable, oversubscription
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
 from pyroclast_scheduler.cache.waiting import Waiting
-from pyroclast_scheduler.model.dimensions import Dimensions
+from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts, task_of
+from pyroclast_scheduler.model.tasks import TaskFacts, group_of, task_of
 from pyroclast_scheduler.model.waits import Rest
 
 __all__ = ["Cache"]
@@ -37,13 +37,17 @@ _ROUND = 300  # schedule periods until every waiting job was looked at again, wh
 
 
 class Cache:
-    """Keeps the picture. `now`: seconds, for the deadlines of assumptions."""
+    """Keeps the picture. `now`: seconds, for the deadlines of assumptions.
+
+    `is_shared`: other schedulers work with the same queues, and the PodGroups of their pods are theirs.
+    """
 
     def __init__(
         self,
         scheduler_names: Collection[str] = ("volcano",),
         *,
         default_queue: str = "default",
+        is_shared: bool = False,
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.dimensions = Dimensions()
@@ -53,7 +57,9 @@ class Cache:
         self.priorities: dict[str, records.PriorityClass] = {}
         self.assumptions = Assumptions()
         self._faults: dict[str, Fault] = {}
-        self._jobs = JobTable(self.dimensions, default_queue=default_queue)
+        self._names = frozenset(scheduler_names)
+        self._is_shared = is_shared
+        self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=self._names if is_shared else ())
         self._waiting = Waiting()
         self._gone: set[str] = set()
         self._held: dict[str, str] = {}
@@ -61,7 +67,6 @@ class Cache:
         self.objects = ObjectTable()
         self._shapes = ShapeBook()
         self._features = NodeFeatures()
-        self._names = frozenset(scheduler_names)
         self._now = now
         self._wake: Callable[[], None] = lambda: None
         self._is_changed = True
@@ -94,6 +99,8 @@ class Cache:
             self._drop(uid)
             self._faults.pop(f"pod {old.key}", None)
             self._changed()
+        if self._is_shared:
+            self._count_stranger(old, new)
         if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
             self._changed()
 
@@ -314,6 +321,15 @@ class Cache:
                 found[key] = reason
         return found
 
+    def placed(self) -> dict[str, Amounts]:
+        """What the jobs of each queue have, of queues that have jobs."""
+        self._refresh()
+        return self._jobs.placed()
+
+    def landing(self) -> set[str]:
+        """The nodes to which binds are on their way."""
+        return self.assumptions.nodes(Kind.BOUND)
+
     def tasks_of(self, job: str) -> list[TaskFacts]:
         """The tasks of PodGroup `job`."""
         entry = self._jobs.entries.get(job)
@@ -432,6 +448,13 @@ class Cache:
             self._faults[what] = Fault(kind, meta.namespace, meta.name, meta.uid, reason)
         else:
             self._faults.pop(what, None)
+
+    def _count_stranger(self, old: records.Pod | None, new: records.Pod | None) -> None:
+        """Keep the pods known that wait for another scheduler: whose PodGroup it is depends on them."""
+        for pod, is_there in ((old, False), (new, True)):
+            job = "" if pod is None else group_of(pod.metadata)
+            if pod is not None and job and pod.spec.scheduler_name not in self._names:
+                self._jobs.stranger(job, pod.metadata.uid, is_there=is_there and not pod.spec.node_name)
 
     def _set_pod(self, pod: records.Pod) -> bool:
         """Take up a pod; whether anything changed that a session looks at."""

@@ -66,7 +66,9 @@ def explain(session: Session, job: Job, task: Task, plan: Plan, *, within: Bools
     refusals = session.job_refusals(job)
     refusals += plan.refusals()
     refusals += session.coupled_refusals(task, plan) or ()
-    return count_refusals(session.usable if within is None else session.usable & within, refusals)
+    return count_refusals(session.usable if within is None else session.usable & within, refusals).beside(
+        0 if session.foreign is None else int((session.foreign if within is None else session.foreign & within).sum())
+    )
 
 
 def ranked(session: Session, job: Job, task: Task, plan: Plan, nodes: Bools) -> list[int]:

@@ -21,6 +21,7 @@ from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.faults import Fault
 from pyroclast_scheduler.cycle import find_culprit, run_cycle, timestamp
+from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.closing import left_out_status
@@ -85,6 +86,7 @@ class Loop:
         self._changed = asyncio.Event()
         self._warned: frozenset[str] = frozenset()
         self.shard: Callable[[], Shard | None] = lambda: None
+        self.elsewhere: Callable[[], Mapping[str, Amounts]] = dict
         self._placements: asyncio.Queue[Commit] = asyncio.Queue()
         self._unready: set[str] = set()
         self._told: frozenset[Fault] = frozenset()
@@ -192,6 +194,7 @@ class Loop:
             commit=lambda commit: _later(loop, self._placements.put_nowait, commit),
             observe=self._metrics.observe,
             shard=self.shard(),
+            elsewhere=self.elsewhere(),
             period=period,
             memory=self._memory,
             extender=self._extender,
