@@ -21,6 +21,7 @@ from pyroclast.runtime.service import Service
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.ring import ring_of
+from pyroclast_scheduler.replay.taking import Ours, taken
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell import debug
@@ -58,8 +59,10 @@ async def main(service: Service) -> None:
     file.load()
     client = await service.client()
     recorder = service.record_events(client, settings.scheduler_name[0] if len(settings.scheduler_name) == 1 else "volcano")
-    name = settings.leader_elect_resource_name
-    complaints.tell(recorder, Reference(LEASES.api_version, LEASES.kind, settings.lease_namespace, name, ""))
+    complaints.tell(
+        recorder,
+        Reference(LEASES.api_version, LEASES.kind, settings.lease_namespace, settings.leader_elect_resource_name, ""),
+    )
     is_shared = settings.scheduler_sharding_mode != "none"
     cache = Cache(settings.scheduler_name, default_queue=settings.default_queue, is_shared=is_shared, now=time.monotonic)
     binder = Binder(client, cache, recorder, metrics)
@@ -86,7 +89,8 @@ async def main(service: Service) -> None:
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
-    service.pages["/debug/snapshot"] = partial(debug.page, cache)
+    ours = Ours(settings.scheduler_name, settings.default_queue, is_shared)
+    service.pages["/debug/snapshot"] = lambda: debug.page(cache, taken(cache, file.current, loop.circumstances(), ours))
     service.spawn("configuration", file.follow())
     await ensure_queues(client, settings.default_queue)
     taker, settings, keeper = _beside(service, client, cache, settings, loop=loop, writer=writer)
@@ -139,7 +143,7 @@ def _beside(
         return taker, settings, None
     is_hard = settings.scheduler_sharding_mode == "hard"
     keeper = ShardKeeper(client, cache, settings.scheduler_sharding_name, is_hard=is_hard)
-    loop.shard = keeper.shard
+    loop.shard, loop.shard_seen = keeper.shard, keeper.seen
     shards = Informer(client, NODE_SHARDS, records.NodeShard)
     shards.on_change(keeper.changed)
     service.watch(shards)

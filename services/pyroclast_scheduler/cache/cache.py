@@ -25,7 +25,7 @@ from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts, group_of, task_of
+from pyroclast_scheduler.model.tasks import TaskFacts, task_of
 from pyroclast_scheduler.model.waits import Rest
 
 __all__ = ["Cache"]
@@ -58,7 +58,6 @@ class Cache:
         self.assumptions = Assumptions()
         self._faults: dict[str, Fault] = {}
         self._names = frozenset(scheduler_names)
-        self._is_shared = is_shared
         self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=self._names if is_shared else ())
         self._waiting = Waiting()
         self._gone: set[str] = set()
@@ -83,6 +82,11 @@ class Cache:
             f"podgroup {key}": f"{_LEFT_OUT}{reason}" for key, reason in self._jobs.problems.items()
         }
 
+    @property
+    def parts(self) -> tuple[JobTable, dict[str, str], dict[str, str]]:
+        """The table of jobs, and the pods that are held and refused: for those who write all of it down."""
+        return self._jobs, self._held, self._refused
+
     def faults(self) -> frozenset[Fault]:
         """What is wrong with which pods, nodes and queues; of PodGroups `left_out` tells."""
         return frozenset(self._faults.values())
@@ -99,8 +103,7 @@ class Cache:
             self._drop(uid)
             self._faults.pop(f"pod {old.key}", None)
             self._changed()
-        if self._is_shared:
-            self._count_stranger(old, new)
+        self._jobs.count_strangers(old, new)
         if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
             self._changed()
 
@@ -326,10 +329,6 @@ class Cache:
         self._refresh()
         return self._jobs.placed()
 
-    def landing(self) -> set[str]:
-        """The nodes to which binds are on their way."""
-        return self.assumptions.nodes(Kind.BOUND)
-
     def tasks_of(self, job: str) -> list[TaskFacts]:
         """The tasks of PodGroup `job`."""
         entry = self._jobs.entries.get(job)
@@ -448,13 +447,6 @@ class Cache:
             self._faults[what] = Fault(kind, meta.namespace, meta.name, meta.uid, reason)
         else:
             self._faults.pop(what, None)
-
-    def _count_stranger(self, old: records.Pod | None, new: records.Pod | None) -> None:
-        """Keep the pods known that wait for another scheduler: whose PodGroup it is depends on them."""
-        for pod, is_there in ((old, False), (new, True)):
-            job = "" if pod is None else group_of(pod.metadata)
-            if pod is not None and job and pod.spec.scheduler_name not in self._names:
-                self._jobs.stranger(job, pod.metadata.uid, is_there=is_there and not pod.spec.node_name)
 
     def _set_pod(self, pod: records.Pod) -> bool:
         """Take up a pod; whether anything changed that a session looks at."""

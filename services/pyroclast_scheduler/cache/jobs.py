@@ -12,7 +12,7 @@ from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.sums import Contribution, QueueSums, QueueTotals, TaskSums
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
 __all__ = ["Entry", "JobTable"]
 
@@ -91,13 +91,20 @@ class JobTable:
         entry.tasks[task.uid] = task
         entry.sums.add(task)
 
-    def stranger(self, key: str, uid: str, *, is_there: bool) -> None:
-        """A pod of the job came that waits for another scheduler, or waits no more."""
-        known = self.entries.get(key)
-        if is_there and (known is None or uid not in known.strangers):
-            self.entry(key).strangers.add(uid)
-        elif not is_there and known is not None and uid in known.strangers:
-            self.entry(key).strangers.discard(uid)
+    def count_strangers(self, old: records.Pod | None, new: records.Pod | None) -> None:
+        """A pod came, changed, or went: keep those known that wait for another scheduler, as whose job it is depends on them."""
+        if not self._names:
+            return
+        for pod, is_there in ((old, False), (new, True)):
+            key = "" if pod is None else group_of(pod.metadata)
+            if pod is None or not key or pod.spec.scheduler_name in self._names:
+                continue
+            uid, known = pod.metadata.uid, self.entries.get(key)
+            is_known = known is not None and uid in known.strangers
+            if is_there and not pod.spec.node_name and not is_known:
+                self.entry(key).strangers.add(uid)
+            elif is_known and not (is_there and not pod.spec.node_name):
+                self.entry(key).strangers.discard(uid)
 
     def all_changed(self) -> None:
         """Work out all facts anew."""

@@ -54,6 +54,9 @@ def close(session: Session, *, timestamp: str) -> Outcome:
             if differs:
                 outcome.notes.append(Note(job.facts.key, "Normal", "Scheduled", "pod group is ready"))
             _tell_pods(session, job, outcome, summary="" if cause is None else str(cause))
+        if job.tally[TaskStatus.PIPELINED]:
+            pipelined = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]
+            outcome.promised.update((task.uid, session.names[task.row]) for task in pipelined)
         if job.facts.tasks and not job.is_ready:
             unready[job.facts.key] = job.facts.min_available - job.tally.ready
         is_incomplete = _is_incomplete(session, job)

@@ -86,6 +86,7 @@ class Loop:
         self._changed = asyncio.Event()
         self._warned: frozenset[str] = frozenset()
         self.shard: Callable[[], Shard | None] = lambda: None
+        self.shard_seen: Callable[[], Shard | None] = lambda: None
         self.elsewhere: Callable[[], Mapping[str, Amounts]] = dict
         self._placements: asyncio.Queue[Commit] = asyncio.Queue()
         self._unready: set[str] = set()
@@ -241,6 +242,20 @@ class Loop:
         warnings = frozenset(outcome.warnings)
         self.warned(sorted(warnings - self._warned))
         self._warned = warnings
+
+    def circumstances(self) -> Ports:
+        """What the next session would be given, as far as it only looks."""
+        period = int((time.monotonic() - self._begun) / self._period) if self._begun else 0
+        return Ports(
+            now=self._now(),
+            shard=self.shard_seen(),
+            period=period,
+            memory=self._memory,
+            usage=self._usage,
+            scheduler=self.scheduler,
+            reservations=self._reservations,
+            elsewhere=self.elsewhere(),
+        )
 
     def _reserve(self, reservations: Mapping[str, Reservation]) -> None:
         """Take up what nodes are kept for: the next session goes on from it, binds heed it, users see it."""

@@ -16,6 +16,7 @@ from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, KubeError, NotFound
 from pyroclast.lifecycle.times import format_time
+from pyroclast_scheduler.cache.assumptions import Kind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.shards import ShardTable
 from pyroclast_scheduler.model.dimensions import Amounts
@@ -60,12 +61,16 @@ class ShardKeeper:
         if own is None and not self._is_missed:
             log.error("shard.missing", name=self._table.name, nodes=len(self._table.nodes))
         self._is_missed = own is None
-        used = self._table.claimed()
-        status = self._table.status(self._cache.landing())
+        status = self._table.status(self._cache.assumptions.nodes(Kind.BOUND))
         if own is not None and status and self._wish.empty():
             version = own.metadata.resource_version
             self._told = (version, frozenset(status["nodesInUse"]))
             self._wish.put_nowait((version, {**status, "lastUpdateTime": format_time(self._now())}))
+        return self.seen()
+
+    def seen(self) -> Shard:
+        """The nodes that a session may use, for those who only look on."""
+        used, own = self._table.claimed(), self._table.own
         if own is not None and own.metadata.resource_version == self._told[0]:  # what is being given back is no longer ours
             used &= self._told[1]
         return Shard(used, self._is_hard)
