@@ -94,7 +94,7 @@ async def main(service: Service) -> None:
     service.spawn("configuration", file.follow())
     await ensure_queues(client, settings.default_queue)
     taker, settings, keeper = _beside(service, client, cache, settings, loop=loop, writer=writer)
-    watch(service, taker, cache, settings, client)
+    watch(service, taker, cache, settings, client, watched=metrics.watched)
     watches = PluginWatches(service, cache, client, plugins)
     await watches.discover()
     watches.ensure(file.current)

@@ -148,6 +148,8 @@ class _Attempt:
         best = dry_run.best(job, task, plan, lambda row: self.residents.on(row, self.keep))
         if best is None:
             return False
+        session.measures.attempts += 1
+        session.measures.victims = len(best.victims)
         for owner, victim in best.victims:
             statement.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
         statement.pipeline(job, plan, [task], np.array([best.row], dtype=np.intp), evicted_others=True)

@@ -146,8 +146,8 @@ class Cache:
                 return
             same = before is not None and before.metadata.uid == new.metadata.uid
             entry = self._jobs.entry(key)
-            if not same:
-                entry.believed = None
+            entry.believed = entry.believed if same else None
+            if before is not None and not same:
                 self._gone.add(key)
             entry.group = new
             if before is not None and same and same_but_status(before, new):

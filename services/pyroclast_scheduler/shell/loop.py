@@ -34,7 +34,7 @@ from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.extender import HttpExtender
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
-from pyroclast_scheduler.shell.subjects import QueueSeries
+from pyroclast_scheduler.shell.subjects import CardSeries, QueueSeries
 from pyroclast_scheduler.shell.writer import Writer
 
 __all__ = ["Loop"]
@@ -78,6 +78,7 @@ class Loop:
         self._keeper = keeper
         self._metrics = metrics
         self._queue_series = QueueSeries(metrics.registry)
+        self._card_series = CardSeries(metrics.registry)
         self._recorder = recorder
         self._usage = usage
         self._period = period
@@ -189,7 +190,9 @@ class Loop:
             self._last_period = period
             self._cache.recheck()
         snapshot: Snapshot = self._cache.snapshot()
-        self._metrics.open_session.observe((time.perf_counter() - start) * 1000)
+        gone = self._cache.gone()
+        self._binder.series.gone(gone)  # before anything of the same name is placed
+        snapshot_milliseconds = (time.perf_counter() - start) * 1000
         ports = Ports(
             now=self._now(),
             commit=lambda commit: _later(loop, self._placements.put_nowait, commit),
@@ -211,14 +214,15 @@ class Loop:
             if not await self._isolate(thread, ports, error):
                 raise
             return
+        self._metrics.opened(snapshot_milliseconds)
         await self._placements.join()
-        await self._take(outcome)
+        await self._take(outcome, gone)
         self._last_cycle = time.monotonic()
         self._metrics.cycle.observe((time.perf_counter() - start) * 1000)
         for job in self._keeper.take(outcome.incomplete, self._now()):
             await self._keeper.release(job)
 
-    async def _take(self, outcome: Outcome) -> None:
+    async def _take(self, outcome: Outcome, gone: Collection[str]) -> None:
         left_out = self._cache.left_out()
         for key, reason in left_out.items():
             message = f"{PendingReason.LEFT_OUT}: {reason}"
@@ -227,8 +231,7 @@ class Loop:
             said = None if group is None else left_out_status(group.status, message, timestamp(self._now()))
             if said is not None:
                 outcome.statuses[key] = said
-        gone = self._cache.gone()
-        outcome.seen |= left_out.keys() | gone
+        outcome.seen |= left_out.keys() | set(gone)
         for waiting in outcome.waiting:
             if waiting.nominated:
                 self._cache.nominate(waiting.task.uid, waiting.nominated)
@@ -237,7 +240,7 @@ class Loop:
         if outcome.reservations is not None:
             self._reserve(dict(outcome.reservations))
         self._count_unready(outcome)
-        self._measure(outcome, gone)
+        self._measure(outcome)
         self._tell_faults()
         warnings = frozenset(outcome.warnings)
         self.warned(sorted(warnings - self._warned))
@@ -281,16 +284,16 @@ class Loop:
                 self._metrics.unready_tasks.remove(name)
         self._metrics.unready_jobs.set(len(self._unready))
 
-    def _measure(self, outcome: Outcome, gone: Collection[str]) -> None:
+    def _measure(self, outcome: Outcome) -> None:
         """Show what the session measured, and drop the series of what is no longer there."""
         measures, series = outcome.measures, self._binder.series
-        series.gone(gone)
         for key in outcome.seen:
             group = self._cache.group(key)
             if group is not None:
                 series.seen(group)
         series.shares(measures.shares)
         self._queue_series.take(measures, self._cache.dimensions.names, self._cache.queues)
+        self._card_series.take(measures.cards, self._cache.nodes.is_known)
         self._metrics.attempts.labels("unschedulable").inc(len(outcome.waiting))
         self._metrics.preemptions.inc(measures.attempts)
         if measures.victims is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 import structlog
@@ -25,6 +25,9 @@ __all__ = ["PluginWatches", "watch"]
 log = structlog.get_logger()
 
 
+_Watched = Callable[[records.Pod | None, records.Pod | None], None]
+
+
 class Taker(Protocol):
     """Takes up what is divided among schedulers: each method an object as it was and as it is, None where there is none."""
 
@@ -34,7 +37,9 @@ class Taker(Protocol):
     def pod_changed(self, old: records.Pod | None, new: records.Pod | None) -> None: ...
 
 
-def watch(service: Service, taker: Taker, cache: Cache, settings: SchedulerSettings, client: Client) -> None:
+def watch(
+    service: Service, taker: Taker, cache: Cache, settings: SchedulerSettings, client: Client, *, watched: _Watched
+) -> None:
     """Feed the cache through `taker`. Pods come last, so that they find their nodes and groups."""
     wanted = _labels(settings.node_selector)
     nodes = Informer(client, NODES, records.Node)
@@ -44,6 +49,7 @@ def watch(service: Service, taker: Taker, cache: Cache, settings: SchedulerSetti
     groups = Informer(client, POD_GROUPS, records.PodGroup)
     groups.on_change(taker.group_changed)
     pods = Informer(client, PODS, records.Pod)
+    pods.on_change(lambda old, new: _told(old, new, settings.scheduler_name, watched))
     pods.on_change(taker.pod_changed)
     for informer in (nodes, queues, groups, pods):
         service.watch(informer)
@@ -85,6 +91,11 @@ class PluginWatches:
                 informer: Informer[Record] = Informer(self._client, watch.kind, watch.record)
                 informer.on_change(self._cache.node_object_changed if watch.is_of_node else self._cache.object_changed)
                 self._service.watch(informer)
+
+
+def _told(old: records.Pod | None, new: records.Pod | None, names: Collection[str], watched: _Watched) -> None:
+    if new is not None and new.spec.scheduler_name in names:
+        watched(old, new)
 
 
 def _labels(selectors: tuple[str, ...]) -> frozenset[tuple[str, str]]:
