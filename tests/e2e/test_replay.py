@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -16,7 +14,7 @@ import pytest
 
 from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.test_first_light import job
-from tests.e2e.test_several_schedulers import scheduler
+from tests.e2e.test_several_schedulers import scheduler, standing_aside
 
 LEASE_SECONDS = 20
 
@@ -50,9 +48,7 @@ def test_the_scheduler_does_what_its_snapshot_says(cluster: Cluster, namespace: 
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/standing", "--timeout=60s")
     configuration = tmp_path / "scheduler.conf"
     configuration.write_text((cluster.data / "scheduler.conf").read_text())
-    standing = cluster.pids["scheduler"]
-    os.kill(standing, signal.SIGSTOP)
-    try:
+    with standing_aside(cluster):
         for name, minimum in (("fits", 4), ("large", 500)):
             groups(cluster, namespace, name, minimum)
         cluster.kubectl("create", "-f", "-", stdin=held_lease("replay"))
@@ -71,9 +67,7 @@ def test_the_scheduler_does_what_its_snapshot_says(cluster: Cluster, namespace: 
             later = replayed(cluster, fetched(address))
             assert not [pod for pod in later["binds"] if pod.startswith(f"{namespace}/")]
             assert later["reasons"][f"{namespace}/large"] == conditions(cluster, namespace, "large")
-    finally:
-        os.kill(standing, signal.SIGCONT)
-        cluster.kubectl("delete", "lease", "replay", "-n", "pyroclast-system")
+    cluster.kubectl("delete", "lease", "replay", "-n", "pyroclast-system")
 
 
 def groups(cluster: Cluster, namespace: str, name: str, minimum: int) -> None:
