@@ -40,14 +40,13 @@ class World:
         self.moment = 0
 
     def cycle(self):
-        """One cycle and what follows from it; the evictions, and the pods that were promised places, by node."""
+        """One cycle and what follows from it; the evictions, the promises, and what was free beside the binds."""
         commits = []
         self.moment += 1
         ports = Ports(objects.NOW + self.moment, commits.append, period=self.moment)
         outcome = run_cycle(
             self.cache.snapshot(), self.settings, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="s"
         )
-        free = self.free()
         tasks = self.cache.tasks
         promised = [(tasks[uid].name, node) for uid, node in outcome.promised.items()]
         evicted = [(each.task.name, each.task.node) for commit in commits for each in commit.evictions]
@@ -61,6 +60,7 @@ class World:
             for binds in commit.binds:
                 for uid, node in binds.placed:
                     self.change(tasks[uid].name, node)
+        free = self.free()
         for name, _ in evicted:
             row = self.pods.pop(name)
             self.cache.pod_changed(objects.pod(row), None)
