@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from pyroclast.api import records
-from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES, ResourceType
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
@@ -31,7 +30,6 @@ from pyroclast_scheduler.model.waits import Rest
 __all__ = ["Cache"]
 
 _LEFT_OUT = "left out: "
-_WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 _ROUND = 300  # schedule periods until every waiting job was looked at again, whatever changed
 
@@ -317,12 +315,7 @@ class Cache:
 
     def left_out(self) -> dict[str, str]:
         """Why PodGroups that wait are in no snapshot, by key."""
-        found: dict[str, str] = {}
-        for key, reason in self._jobs.problems.items():
-            group = self.group(key)
-            if group is not None and group.status.phase in _WAITING_PHASES:
-                found[key] = reason
-        return found
+        return self._jobs.left_out()
 
     def placed(self) -> dict[str, Amounts]:
         """What the jobs of each queue have, of queues that have jobs."""

@@ -9,12 +9,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pyroclast.api import records
+from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.sums import Contribution, QueueSums, QueueTotals, TaskSums
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
 __all__ = ["Entry", "JobTable"]
+
+_WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 
 
 @dataclass(slots=True)
@@ -165,6 +168,12 @@ class JobTable:
                 entry.counted = facts.contribution
                 self._totals.setdefault(facts.queue, QueueTotals()).add(facts.contribution)
         return stale
+
+    def left_out(self) -> dict[str, str]:
+        """Why jobs that wait are in no snapshot, by key."""
+        groups = {key: self.entries[key].current for key in self.problems if key in self.entries}
+        waiting = {key for key, group in groups.items() if group is not None and group.status.phase in _WAITING_PHASES}
+        return {key: reason for key, reason in self.problems.items() if key in waiting}
 
     @property
     def awake(self) -> list[JobFacts]:
