@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 import msgspec
@@ -14,8 +14,9 @@ from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import NodeUsage
 
-__all__ = ["FORM", "Circumstances", "NotReplayable", "State", "read"]
+__all__ = ["FORM", "Circumstances", "NotReplayable", "State", "encoded", "read"]
 
+_ENCODER: Final = msgspec.json.Encoder()
 FORM: Final = 1
 """Rises when a state of before could no longer be decided as it was."""
 
@@ -73,6 +74,16 @@ class State:
     strangers: Mapping[str, tuple[str, ...]]
     problems: Mapping[str, str]
     form: int = FORM
+
+
+def encoded(state: State) -> bytes:
+    """The state as JSON, object by object, so that a large one does not keep other threads from the interpreter."""
+    parts = []
+    for each in fields(state):
+        value = getattr(state, each.name)
+        body = b"[" + b",".join(map(_ENCODER.encode, value)) + b"]" if isinstance(value, tuple) else _ENCODER.encode(value)
+        parts.append(_ENCODER.encode(each.name) + b":" + body)
+    return b"{" + b",".join(parts) + b"}"
 
 
 def read(body: bytes) -> State:

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import orjson
 
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.replay.state import State
+from pyroclast_scheduler.replay.state import State, encoded
 
 __all__ = ["page"]
 
@@ -26,8 +25,8 @@ async def page(cache: Cache, state: State) -> tuple[str, bytes]:
 
 
 def _body(snapshot: Snapshot, problems: Mapping[str, str], state: State) -> bytes:
-    picture = _picture(snapshot, problems) | {"replay": msgspec.to_builtins(state)}
-    return orjson.dumps(picture, option=orjson.OPT_INDENT_2)
+    picture = orjson.dumps(_picture(snapshot, problems), option=orjson.OPT_INDENT_2)
+    return picture.removesuffix(b"\n}") + b',\n  "replay": ' + encoded(state) + b"\n}\n"
 
 
 def _picture(snapshot: Snapshot, problems: Mapping[str, str]) -> dict[str, Any]:

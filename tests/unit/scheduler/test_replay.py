@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,10 +13,11 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.replay.giving import Decision, decided, restored
-from pyroclast_scheduler.replay.state import NotReplayable, read
+from pyroclast_scheduler.replay.state import NotReplayable, encoded, read
 from pyroclast_scheduler.replay.taking import Ours, taken
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
+from pyroclast_scheduler.shell import debug
 from tests.scenarios import __main__ as scenarios
 from tests.scenarios import objects, runner
 
@@ -26,7 +26,7 @@ CASES = sorted((Path(scenarios.__file__).parent / "cases").glob("*.yaml"))
 
 def written(cache, chosen, ports):
     state = taken(cache, chosen, ports, Ours())
-    return msgspec.json.encode({"replay": msgspec.to_builtins(state)})
+    return b'{"replay": ' + encoded(state) + b"}"
 
 
 def live(cache, chosen, ports):
@@ -184,6 +184,15 @@ def test_what_is_remembered_and_cannot_be_written_is_refused():
     body = written(small(), CONFIGURATION, Ports(objects.NOW, memory={"mine": object()}))
     with pytest.raises(NotReplayable, match="remember as mine"):
         decided(read(body))
+
+
+async def test_the_page_shows_people_what_is_there_and_holds_what_decides_it():
+    cache = small()
+    kind, body = await debug.page(cache, taken(cache, CONFIGURATION, Ports(objects.NOW), Ours()))
+    picture = json.loads(body)
+    assert kind == "application/json"
+    assert picture["jobs"]["t/g"]["tasks"] == {"Pending": 1}
+    assert decided(read(body)).binds == {"t/g-0": "n"}
 
 
 def test_the_command_prints_the_decision(tmp_path, capsysbinary):
