@@ -1,4 +1,4 @@
-"""`python -m pyroclast_scheduler`: the scheduler as a service."""
+"""`python -m pyroclast_scheduler`: the scheduler as a service; with `replay FILE` it decides a snapshot again."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from pyroclast.runtime.service import run_service
 from pyroclast.runtime.settings import parse
+from pyroclast_scheduler.replay.command import replay
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.wiring import main as work
 
@@ -21,9 +22,12 @@ _SWITCH_SECONDS = 0.001  # how long the deciding thread may keep the event loop 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped; the exit status."""
+    """Run until stopped, or decide a snapshot again; the exit status."""
+    given = sys.argv[1:] if argv is None else list(argv)
+    if given[:1] == ["replay"]:
+        return replay(given[1:])
     sys.setswitchinterval(_SWITCH_SECONDS)
-    return run_service(NAME, parse(SchedulerSettings, sys.argv[1:] if argv is None else argv, NAME), work)
+    return run_service(NAME, parse(SchedulerSettings, given, NAME), work)
 
 
 if __name__ == "__main__":

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Mapping
 from functools import partial
 from typing import cast
 
 import structlog
 
 from pyroclast.api import records
-from pyroclast.api.records.meta import Record
-from pyroclast.api.types import LEASES, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, ResourceType
+from pyroclast.api.types import LEASES, NODE_SHARDS
 from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError, NotFound
 from pyroclast.kube.events import Reference
 from pyroclast.kube.informer import Informer
+from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.objects import Watch
+from pyroclast_scheduler.model.ring import ring_of
+from pyroclast_scheduler.replay.taking import Ours, taken
 from pyroclast_scheduler.session import configuration
-from pyroclast_scheduler.session.session import PluginFactory
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell import debug
 from pyroclast_scheduler.shell.binder import Binder
@@ -34,8 +33,10 @@ from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
 from pyroclast_scheduler.shell.verifier import Verifier
+from pyroclast_scheduler.shell.watches import PluginWatches, watch
 from pyroclast_scheduler.shell.writer import Writer
 
 __all__ = ["main"]
@@ -58,9 +59,12 @@ async def main(service: Service) -> None:
     file.load()
     client = await service.client()
     recorder = service.record_events(client, settings.scheduler_name[0] if len(settings.scheduler_name) == 1 else "volcano")
-    name = settings.leader_elect_resource_name
-    complaints.tell(recorder, Reference(LEASES.api_version, LEASES.kind, settings.lease_namespace, name, ""))
-    cache = Cache(settings.scheduler_name, default_queue=settings.default_queue, now=time.monotonic)
+    complaints.tell(
+        recorder,
+        Reference(LEASES.api_version, LEASES.kind, settings.lease_namespace, settings.leader_elect_resource_name, ""),
+    )
+    is_shared = settings.scheduler_sharding_mode != "none"
+    cache = Cache(settings.scheduler_name, default_queue=settings.default_queue, is_shared=is_shared, now=time.monotonic)
     binder = Binder(client, cache, recorder, metrics)
     evictor = Evictor(client, cache, recorder, metrics)
     verifier = Verifier(client, cache, now=time.monotonic)
@@ -85,11 +89,13 @@ async def main(service: Service) -> None:
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
-    service.pages["/debug/snapshot"] = partial(debug.page, cache)
+    ours = Ours(settings.scheduler_name, settings.default_queue, is_shared)
+    service.pages["/debug/snapshot"] = lambda: debug.page(cache, taken(cache, file.current, loop.circumstances(), ours))
     service.spawn("configuration", file.follow())
     await ensure_queues(client, settings.default_queue)
-    _watch(service, cache, settings, client)
-    watches = _PluginWatches(service, cache, client, plugins)
+    taker, settings, keeper = _beside(service, client, cache, settings, loop=loop, writer=writer)
+    watch(service, taker, cache, settings, client, watched=metrics.watched)
+    watches = PluginWatches(service, cache, client, plugins)
     await watches.discover()
     watches.ensure(file.current)
 
@@ -109,70 +115,36 @@ async def main(service: Service) -> None:
             group.create_task(loop.run())
             group.create_task(verifier.run())
             group.create_task(usage.run())
+            if keeper is not None:
+                group.create_task(keeper.run())
 
     service.spawn("leader", lead(client, settings, decide, recorder))
 
 
-def _watch(service: Service, cache: Cache, settings: SchedulerSettings, client: Client) -> None:
-    """Feed the cache. Pods come last, so that they find their nodes and groups."""
-    wanted = _labels(settings.node_selector)
-    nodes = Informer(client, NODES, records.Node)
-    nodes.on_change(lambda old, new: cache.node_changed(_kept(old, wanted), _kept(new, wanted)))
-    queues = Informer(client, QUEUES, records.Queue)
-    queues.on_change(cache.queue_changed)
-    groups = Informer(client, POD_GROUPS, records.PodGroup)
-    groups.on_change(cache.group_changed)
-    pods = Informer(client, PODS, records.Pod)
-    pods.on_change(cache.pod_changed)
-    for informer in (nodes, queues, groups, pods):
-        service.watch(informer)
-    if settings.priority_class:
-        classes = Informer(client, PRIORITY_CLASSES, records.PriorityClass)
-        classes.on_change(cache.priority_changed)
-        service.watch(classes)
+def _beside(
+    service: Service, client: Client, cache: Cache, settings: SchedulerSettings, *, loop: Loop, writer: Writer
+) -> tuple[Cache | RingMember, SchedulerSettings, ShardKeeper | None]:
+    """Work beside other schedulers, if there are any: what takes up what is watched, our own Lease, and our NodeShard.
 
-
-class _PluginWatches:
-    """Watches what the configured plugins ask for, each kind once; what was asked for once stays watched."""
-
-    def __init__(self, service: Service, cache: Cache, client: Client, plugins: Mapping[str, PluginFactory]) -> None:
-        self._service = service
-        self._cache = cache
-        self._client = client
-        self._plugins = plugins
-        self._watched: set[Watch] = set()
-        self._unknown: set[ResourceType] = set()
-
-    async def discover(self) -> None:
-        """Find out which of the optional kinds the server does not know: asked once, at the start."""
-        offered = {watch for plugin in self._plugins.values() for watch in getattr(plugin, "watches", ()) if watch.is_optional}
-        for kind in {watch.kind for watch in offered}:
-            try:
-                await self._client.list_page(kind, "", {"limit": "1"})
-            except NotFound:
-                self._unknown.add(kind)
-                log.info("kind.not_served", kind=kind.qualified)
-            except KubeError as error:  # it may be served; the watch says what is wrong
-                log.warning("kind.not_asked", kind=kind.qualified, error=str(error))
-
-    def ensure(self, settings: configuration.Configuration) -> None:
-        """Begin to watch what plugins of `settings` need and nobody needed before."""
-        names = [entry.name for tier in settings.tiers for entry in tier if entry.name in self._plugins]
-        for watch in (each for name in names for each in getattr(self._plugins[name], "watches", ())):
-            if watch not in self._watched and watch.kind not in self._unknown:
-                self._watched.add(watch)
-                informer: Informer[Record] = Informer(self._client, watch.kind, watch.record)
-                informer.on_change(self._cache.node_object_changed if watch.is_of_node else self._cache.object_changed)
-                self._service.watch(informer)
-
-
-def _labels(selectors: tuple[str, ...]) -> frozenset[tuple[str, str]]:
-    """The labels of `--node-selector`, each label:value."""
-    return frozenset((label.strip(), value.strip()) for label, _, value in (each.partition(":") for each in selectors))
-
-
-def _kept(node: records.Node | None, wanted: frozenset[tuple[str, str]]) -> records.Node | None:
-    """`node` if it has any of the labels that are wanted, or none are."""
-    if node is None or not wanted or wanted & node.metadata.labels.items():
-        return node
-    return None
+    Raises:
+        StartFailure: the ring that the environment describes makes no sense.
+    """
+    taker: Cache | RingMember = cache
+    try:
+        ring = ring_of(os.environ)
+    except ValueError as error:
+        raise StartFailure(str(error), status=2) from error
+    if ring is not None:
+        taker = RingMember(ring, cache, settings.scheduler_name, default_queue=settings.default_queue)
+        loop.elsewhere, writer.writes = taker.elsewhere, taker.writes
+        lease = f"{settings.leader_elect_resource_name}-{ring.index}"  # all members work at the same time
+        settings = settings.model_copy(update={"leader_elect_resource_name": lease})
+    if settings.scheduler_sharding_mode == "none":
+        return taker, settings, None
+    is_hard = settings.scheduler_sharding_mode == "hard"
+    keeper = ShardKeeper(client, cache, settings.scheduler_sharding_name, is_hard=is_hard)
+    loop.shard, loop.shard_seen = keeper.shard, keeper.seen
+    shards = Informer(client, NODE_SHARDS, records.NodeShard)
+    shards.on_change(keeper.changed)
+    service.watch(shards)
+    return taker, settings, keeper

@@ -1,6 +1,7 @@
 """Devices, classes of them and claims on them in a scenario.
 
-devices: {node: [name of driver DRIVER, ...]}, or {node: [{name, driver, attributes, capacity}]}
+devices: {node: [name of driver DRIVER, ...]}, or {node: [{name, driver, attributes, uses, more}]}, where `uses` are amounts of
+the shared counters of an entry {driver, counters}, and `more` further fields of the device
 deviceClasses: {name: expression}; deviceClaims: {name: {class, count, mode, selector, same, of}}
 claim of a pod: one device of class NAME; or the name of one of deviceClaims
 """
@@ -27,13 +28,19 @@ def of(tables: Mapping[str, Any]) -> Iterator[Record]:
     """The records of all that the tables name, and of the claims that pods describe in words."""
     for node, devices in (tables.get("devices") or {}).items():
         by_driver: dict[str, list[dict[str, Any]]] = {}
-        for each in devices:
+        for each in (each for each in devices if isinstance(each, str) or "name" in each):
             name, driver = (each.split()[0], each.split()[-1]) if isinstance(each, str) else (each["name"], each["driver"])
-            attributes = {} if isinstance(each, str) else each.get("attributes", {})
-            by_driver.setdefault(driver, []).append({"name": name, "attributes": attributes})
+            options = {} if isinstance(each, str) else each
+            device = {"name": name, "attributes": options.get("attributes", {}), **options.get("more", {})}
+            if "uses" in options:
+                device["consumesCounters"] = [{"counterSet": "all", "counters": values(options["uses"])}]
+            by_driver.setdefault(driver, []).append(device)
+        shared = {each["driver"]: each["counters"] for each in devices if "counters" in each and not isinstance(each, str)}
         for driver, found in by_driver.items():
             pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
             spec = {"driver": driver, "pool": pool, "nodeName": node, "devices": found}
+            if driver in shared:
+                spec["sharedCounters"] = [{"name": "all", "counters": values(shared[driver])}]
             yield msgspec.convert({"metadata": {"name": f"{node}-{driver}"}, "spec": spec}, records.ResourceSlice)
     for name, expression in (tables.get("deviceClasses") or {}).items():
         yield device_class(name, expression)
@@ -46,6 +53,10 @@ def of(tables: Mapping[str, Any]) -> Iterator[Record]:
             yield claim(f"{row[0]}-claim", {"class": wanted})
             if "classSelector" in tables:
                 yield device_class(wanted, EXPRESSIONS[tables["classSelector"]])
+
+
+def values(amounts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: {"value": str(amount)} for name, amount in amounts.items()}
 
 
 def device_class(name: str, expression: str) -> records.DeviceClass:

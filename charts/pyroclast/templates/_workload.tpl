@@ -1,8 +1,9 @@
 {{/*
-Deployment and Service of a program, from a dict:
+Deployment (or StatefulSet, of members that divide the work) and Service of a program, from a dict:
   root, name (of the ServiceAccount and the Deployment), module (that is run), app (label), key (prefix of its values)
   container (its name), args, mounts, volumes (lists), annotations (a dict)
   port (of what it serves besides metrics, 0 for nothing), servicePort; metricsPort (0 when they are switched off)
+  members (how many divide the work, 0 or 1 where none do)
   pause (seconds between the decision that a pod ends and its SIGTERM, in which callers learn of it; 0 for none)
 with as many replicas as asked for, kept apart and from going together.
 */}}
@@ -10,9 +11,10 @@ with as many replicas as asked for, kept apart and from going together.
 {{- $root := .root }}
 {{- $custom := $root.Values.custom }}
 {{- $key := .key }}
-{{- $replicas := int (get $custom (printf "%s_replicas" $key)) }}
+{{- $members := int .members }}
+{{- $replicas := max $members (int (get $custom (printf "%s_replicas" $key))) }}
 apiVersion: apps/v1
-kind: Deployment
+kind: {{ ternary "StatefulSet" "Deployment" (gt $members 1) }}
 metadata:
   name: {{ .name }}
   namespace: {{ $root.Release.Namespace }}
@@ -24,6 +26,10 @@ metadata:
     {{- end }}
 spec:
   replicas: {{ $replicas }}
+  {{- if gt $members 1 }}
+  serviceName: {{ .name }}-service
+  podManagementPolicy: Parallel
+  {{- end }}
   selector:
     matchLabels:
       app: {{ .app }}
@@ -54,7 +60,7 @@ spec:
           matchLabels:
             app: {{ .app }}
             app.kubernetes.io/instance: {{ $root.Release.Name }}
-        matchLabelKeys: [pod-template-hash]
+        matchLabelKeys: [{{ ternary "controller-revision-hash" "pod-template-hash" (gt $members 1) }}]
       {{- end }}
       {{- with $root.Values.basic.image_pull_secret }}
       imagePullSecrets:
@@ -91,6 +97,16 @@ spec:
               fieldPath: status.podIP
         - name: HELM_RELEASE_NAME
           value: {{ $root.Release.Name }}
+        {{- if gt $members 1 }}
+        - name: MULTI_SCHEDULER_ENABLE
+          value: "true"
+        - name: SCHEDULER_NUM
+          value: {{ $members | quote }}
+        - name: SCHEDULER_POD_NAME
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.name
+        {{- end }}
         {{- with concat (default list $custom.default_env) (default list (get $custom (printf "%s_env" $key))) }}
         {{- toYaml . | nindent 8 }}
         {{- end }}

@@ -11,7 +11,7 @@ import numpy as np
 
 from pyroclast_scheduler.eviction.dryrun import DryRun
 from pyroclast_scheduler.eviction.lost import Lost
-from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
 from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
@@ -148,6 +148,8 @@ class _Attempt:
         best = dry_run.best(job, task, plan, lambda row: self.residents.on(row, self.keep))
         if best is None:
             return False
+        session.measures.attempts += 1
+        session.measures.victims = len(best.victims)
         for owner, victim in best.victims:
             statement.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
         statement.pipeline(job, plan, [task], np.array([best.row], dtype=np.intp), evicted_others=True)
@@ -162,15 +164,31 @@ class _Attempt:
         def is_placeable() -> bool:
             return bool(session.allocatable(queue, plan, 1, task)) and fits(session, self.job, task, plan, row)
 
-        is_room_made = False
+        def evict(chosen: Sequence[Candidate]) -> bool:
+            for owner, victim in chosen:
+                trial.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
+            return is_placeable()
+
+        def is_enough(chosen: Sequence[Candidate]) -> bool:
+            if not has_enough(session, plan, row, chosen):  # tells most of what cannot be at once
+                return False
+            is_done = evict(chosen)
+            trial.discard()
+            return is_done
+
+        gone: list[Candidate] = []
         ordered = deque(first_to_go(session, victims, queue))
         while ordered and not is_placeable():
-            owner, victim = ordered.popleft()
-            is_room_made |= not victim.facts.shape.is_best_effort
-            trial.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
+            gone.append(ordered.popleft())
+            evict(gone[-1:])
         if not is_placeable():
             trial.discard()
             return False
+        if len(gone) > 1:
+            trial.discard()
+            gone = needed(gone, is_enough)
+            evict(gone)
+        is_room_made = any(not victim.facts.shape.is_best_effort for _, victim in gone)
         trial.pipeline(self.job, plan, [task], np.array([row], dtype=np.intp), evicted_others=is_room_made)
         statement.merge(trial)
         return True

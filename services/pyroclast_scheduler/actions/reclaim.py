@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from pyroclast_scheduler.eviction.lost import Lost
-from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -88,13 +89,11 @@ def _reclaim_for_task(  # noqa: PLR0917
             lost.add(kind, row)
             continue
         attempt = session.statement()
-        ordered = deque(first_to_go(session, victims, session.queues[job.facts.queue]))
-        while ordered and not has_enough(session, plan, row, ()):
-            owner, victim = ordered.popleft()
+        ordered = first_to_go(session, victims, session.queues[job.facts.queue])
+        is_enough = partial(has_enough, session, plan, row)
+        count = next(count for count in range(len(ordered) + 1) if is_enough(ordered[:count]))
+        for owner, victim in needed(ordered[:count], is_enough):
             attempt.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
-        if not has_enough(session, plan, row, ()):
-            attempt.discard()
-            continue
         attempt.pipeline(job, plan, [task], np.array([row], dtype=np.intp), evicted_others=bool(attempt.moves))
         statement.merge(attempt)
         return

@@ -48,6 +48,10 @@ class Assumptions:
         """What is assumed of pod `uid`."""
         return self._by_uid.get(uid)
 
+    def nodes(self, kind: Kind) -> set[str]:
+        """The nodes of which something of that kind is assumed."""
+        return {each.node for each in self._by_uid.values() if each.kind is kind}
+
     def add(self, uid: str, kind: Kind, node: str, now: float) -> None:
         """Begin to assume."""
         self._by_uid[uid] = Assumption(kind, node, now + DEADLINE_SECONDS)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from pyroclast.api import records
-from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES, ResourceType
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
@@ -19,7 +18,7 @@ from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable, oversubscription
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
 from pyroclast_scheduler.cache.waiting import Waiting
-from pyroclast_scheduler.model.dimensions import Dimensions
+from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
@@ -31,20 +30,23 @@ from pyroclast_scheduler.model.waits import Rest
 __all__ = ["Cache"]
 
 _LEFT_OUT = "left out: "
-_WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 _PART = 50  # jobs whose facts are worked out in one go, some milliseconds
 _ROUND = 300  # schedule periods until every waiting job was looked at again, whatever changed
 
 
 class Cache:
-    """Keeps the picture. `now`: seconds, for the deadlines of assumptions."""
+    """Keeps the picture. `now`: seconds, for the deadlines of assumptions.
+
+    `is_shared`: other schedulers work with the same queues, and the PodGroups of their pods are theirs.
+    """
 
     def __init__(
         self,
         scheduler_names: Collection[str] = ("volcano",),
         *,
         default_queue: str = "default",
+        is_shared: bool = False,
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.dimensions = Dimensions()
@@ -54,7 +56,8 @@ class Cache:
         self.priorities: dict[str, records.PriorityClass] = {}
         self.assumptions = Assumptions()
         self._faults: dict[str, Fault] = {}
-        self._jobs = JobTable(self.dimensions, default_queue=default_queue)
+        self._names = frozenset(scheduler_names)
+        self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=self._names if is_shared else ())
         self._waiting = Waiting()
         self._gone: set[str] = set()
         self._held: dict[str, str] = {}
@@ -62,7 +65,6 @@ class Cache:
         self.objects = ObjectTable()
         self._shapes = ShapeBook()
         self._features = NodeFeatures()
-        self._names = frozenset(scheduler_names)
         self._now = now
         self._wake: Callable[[], None] = lambda: None
         self._is_changed = True
@@ -78,6 +80,11 @@ class Cache:
         return {what: fault.reason for what, fault in self._faults.items()} | {
             f"podgroup {key}": f"{_LEFT_OUT}{reason}" for key, reason in self._jobs.problems.items()
         }
+
+    @property
+    def parts(self) -> tuple[JobTable, dict[str, str], dict[str, str]]:
+        """The table of jobs, and the pods that are held and refused: for those who write all of it down."""
+        return self._jobs, self._held, self._refused
 
     def faults(self) -> frozenset[Fault]:
         """What is wrong with which pods, nodes and queues; of PodGroups `left_out` tells."""
@@ -95,6 +102,7 @@ class Cache:
             self._drop(uid)
             self._faults.pop(f"pod {old.key}", None)
             self._changed()
+        self._jobs.count_strangers(old, new)
         if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
             self._changed()
 
@@ -137,8 +145,8 @@ class Cache:
                 return
             same = before is not None and before.metadata.uid == new.metadata.uid
             entry = self._jobs.entry(key)
-            if not same:
-                entry.believed = None
+            entry.believed = entry.believed if same else None
+            if before is not None and not same:
                 self._gone.add(key)
             entry.group = new
             if before is not None and same and same_but_status(before, new):
@@ -308,12 +316,12 @@ class Cache:
 
     def left_out(self) -> dict[str, str]:
         """Why PodGroups that wait are in no snapshot, by key."""
-        found: dict[str, str] = {}
-        for key, reason in self._jobs.problems.items():
-            group = self.group(key)
-            if group is not None and group.status.phase in _WAITING_PHASES:
-                found[key] = reason
-        return found
+        return self._jobs.left_out()
+
+    def placed(self) -> dict[str, Amounts]:
+        """What the jobs of each queue have, of queues that have jobs."""
+        self._refresh()
+        return self._jobs.placed()
 
     def tasks_of(self, job: str) -> list[TaskFacts]:
         """The tasks of PodGroup `job`."""

@@ -5,24 +5,27 @@ A job rests when the last session that looked at it found nothing more to do or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.dimensions import Dimensions
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.sums import Contribution, QueueSums, QueueTotals, TaskSums
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
 __all__ = ["Entry", "JobTable"]
+
+_WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 
 
 @dataclass(slots=True)
 class Entry:
     """A job in the making: it may have pods before it has a PodGroup. `believed` is a status that is being written.
 
-    `counted`: what it adds to its queue's sums at present.
+    `counted`: what it adds to its queue's sums at present. `strangers`: its pods that wait for another scheduler, by UID.
     """
 
     group: records.PodGroup | None = None
@@ -30,6 +33,7 @@ class Entry:
     tasks: dict[str, TaskFacts] = field(default_factory=dict)
     sums: TaskSums = field(default_factory=TaskSums)
     counted: Contribution | None = None
+    strangers: set[str] = field(default_factory=set)
 
     @property
     def current(self) -> records.PodGroup | None:
@@ -40,13 +44,17 @@ class Entry:
 
 
 class JobTable:
-    """Keeps entries by key. `problems` are told by key of the PodGroup; they stand until the job changes."""
+    """Keeps entries by key. `problems` are told by key of the PodGroup; they stand until the job changes.
 
-    def __init__(self, dimensions: Dimensions, *, default_queue: str) -> None:
+    `names`: those of our scheduler where others work beside it, whose jobs count and are not looked at; empty where it is alone.
+    """
+
+    def __init__(self, dimensions: Dimensions, *, default_queue: str, names: Collection[str] = ()) -> None:
         self.entries: dict[str, Entry] = {}
         self.problems: dict[str, str] = {}
         self._dimensions = dimensions
         self._default_queue = default_queue
+        self._names = names
         self._facts: dict[str, JobFacts] = {}
         self._awake: dict[str, JobFacts] = {}
         self._totals: dict[str, QueueTotals] = {}
@@ -87,6 +95,21 @@ class JobTable:
         entry.tasks[task.uid] = task
         entry.sums.add(task)
 
+    def count_strangers(self, old: records.Pod | None, new: records.Pod | None) -> None:
+        """A pod came, changed, or went: keep those known that wait for another scheduler, as whose job it is depends on them."""
+        if not self._names:
+            return
+        for pod, is_there in ((old, False), (new, True)):
+            key = "" if pod is None else group_of(pod.metadata)
+            if pod is None or not key or pod.spec.scheduler_name in self._names:
+                continue
+            uid, known = pod.metadata.uid, self.entries.get(key)
+            is_known = known is not None and uid in known.strangers
+            if is_there and not pod.spec.node_name and not is_known:
+                self.entry(key).strangers.add(uid)
+            elif is_known and not (is_there and not pod.spec.node_name):
+                self.entry(key).strangers.discard(uid)
+
     def all_changed(self) -> None:
         """Work out all facts anew."""
         self._stale.update(dict.fromkeys(self.entries))
@@ -115,7 +138,7 @@ class JobTable:
         """Let the next session look at these jobs again."""
         for key in keys:
             facts = self._facts.get(key)
-            if facts is not None:
+            if facts is not None and self._is_ours(self.entries[key]):
                 self._awake[key] = facts
 
     # -- snapshot ----------------------------------------------------------------------------------------------------
@@ -143,7 +166,7 @@ class JobTable:
             if entry is None:
                 continue
             self._forget(key)
-            if entry.group is None and not entry.tasks:
+            if entry.group is None and not entry.tasks and not entry.strangers:
                 del self.entries[key]
                 continue
             try:
@@ -152,10 +175,18 @@ class JobTable:
                 self.problems[key] = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
                 continue
             if facts is not None:
-                self._facts[key] = self._awake[key] = facts
+                self._facts[key] = facts
+                if self._is_ours(entry):
+                    self._awake[key] = facts
                 entry.counted = facts.contribution
                 self._totals.setdefault(facts.queue, QueueTotals()).add(facts.contribution)
         return stale
+
+    def left_out(self) -> dict[str, str]:
+        """Why jobs that wait are in no snapshot, by key."""
+        groups = {key: self.entries[key].current for key in self.problems if key in self.entries}
+        waiting = {key for key, group in groups.items() if group is not None and group.status.phase in _WAITING_PHASES}
+        return {key: reason for key, reason in self.problems.items() if key in waiting}
 
     @property
     def awake(self) -> list[JobFacts]:
@@ -172,9 +203,19 @@ class JobTable:
         """The sums of queues that have jobs."""
         return {name: totals.vectors(self._dimensions) for name, totals in self._totals.items()}
 
+    def placed(self) -> dict[str, Amounts]:
+        """What the jobs of each queue have, without what they have none of."""
+        return {name: {each: has for each, has in totals.allocated.items() if has} for name, totals in self._totals.items()}
+
     def facts(self, key: str) -> JobFacts | None:
         """The job of that key, as sessions see it."""
         return self._facts.get(key)
+
+    def _is_ours(self, entry: Entry) -> bool:
+        """Whether a job has a pod for us, or none at all so far; where we are alone, every job."""
+        if not self._names or not (entry.tasks or entry.strangers):
+            return True
+        return any(task.pod.spec.scheduler_name in self._names for task in entry.tasks.values())
 
     def _made(self, entry: Entry, queues: Mapping[str, object], priority: Callable[[str], int]) -> JobFacts | None:
         group = entry.current

@@ -74,6 +74,10 @@ class NodeTable:
         if row is not None:
             self.roomier.add(row)
 
+    def expect(self, name: str) -> None:
+        """Give a node its row, which is known from its pods alone so far."""
+        self._row(name)
+
     def remove_node(self, name: str) -> None:
         """Forget a node; while pods still say they are on it, its row stays as a placeholder."""
         row = self.rows.get(name)

@@ -17,7 +17,7 @@ from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session.points import Candidate
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Residents", "compare_queues", "first_to_go", "has_enough"]
+__all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "needed"]
 
 _PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 _NOWHERE: Final = np.zeros(0, dtype=np.intp)
@@ -99,6 +99,16 @@ def has_enough(session: Session, plan: Plan, row: int, victims: Sequence[Candida
         if plan.request[dimension] > room + sum(int(request[dimension]) for request in freed):
             return False
     return True
+
+
+def needed(victims: Sequence[Candidate], is_enough: Callable[[Sequence[Candidate]], bool]) -> list[Candidate]:
+    """Those of `victims` that must go, where all of them are enough: none of these could stay. The last ones are spared first."""
+    found = list(victims)
+    for victim in reversed(victims):
+        rest = [each for each in found if each is not victim]
+        if is_enough(rest):
+            found = rest
+    return found
 
 
 def _later(left: tuple[object, ...], right: tuple[object, ...]) -> int:

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.dimensions import Ints
 
-__all__ = ["ALL_UNAVAILABLE", "Code", "DomainLimit", "FitErrors", "Refusal", "count_refusals"]
+__all__ = ["ALL_UNAVAILABLE", "FOREIGN", "Code", "DomainLimit", "FitErrors", "Refusal", "count_refusals"]
 
 ALL_UNAVAILABLE: Final = "all nodes are unavailable"
+FOREIGN: Final = "node isn't in scheduler node shard"
 
 
 class Code(IntEnum):
@@ -66,6 +67,11 @@ class FitErrors:
     def inside(self, hyper_node: str) -> FitErrors:
         """The same, as said of the nodes of `hyper_node` alone; an empty name stands for all nodes."""
         return replace(self, hyper_node=hyper_node) if hyper_node else self
+
+    def beside(self, foreign: int) -> FitErrors:
+        """The same, with so many nodes of other schedulers' shards, which are not looked at."""
+        reasons = {**self.reasons, FOREIGN: foreign}
+        return replace(self, nodes=self.nodes + foreign, reasons=reasons) if foreign else self
 
     def __str__(self) -> str:
         base = self.text or f"0/{self.nodes} nodes are unavailable"

@@ -99,6 +99,11 @@ class QueueTotals:
         for total, part in zip(self.parts, contribution.parts, strict=True):
             _add(total, part, sign)
 
+    @property
+    def allocated(self) -> Amounts:
+        """What they have. Not to be changed."""
+        return self.parts[0]
+
     def vectors(self, dimensions: Dimensions) -> QueueSums:
         """As a session wants them."""
         allocated, pending, elastic, inqueue, whole = (dimensions.sums(part) for part in self.parts)

@@ -24,6 +24,7 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["cause_of"]
 
 _NO_NODE = Cause(PendingReason.NO_NODE_READY, lambda: "no node is ready")
+_NO_NODE_OF_SHARD = Cause(PendingReason.NO_NODE_READY, lambda: "no node of this scheduler's NodeShard is ready")
 _ROOM = ("Insufficient ", "node(s) pod number exceeded")  # how refusals begin that go when pods go
 
 
@@ -51,7 +52,7 @@ def cause_of(session: Session, job: Job) -> Cause | None:
             PendingReason.BIND_REFUSED, lambda: "the API server refused to bind pods of it a moment ago; it is tried again"
         )
     if not session.usable.any():
-        return _NO_NODE
+        return _no_node(session)
     if job.is_limited or session.overused(session.queues[job.facts.queue]):
         return _queue_is_full(session, job, open_ones[0])
     return _coming(job)
@@ -99,7 +100,7 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
     if errors.hyper_node or errors.text.startswith("no hypernode"):
         return Cause(PendingReason.TOPOLOGY_TOO_NARROW, lambda: f"not now: {str(errors)[:1].lower()}{str(errors)[1:]}")
     if not session.usable.any():
-        return _NO_NODE
+        return _no_node(session)
     if not len(allowed) and errors.reasons:
         return Cause(PendingReason.NO_NODE_ALLOWED, lambda: f"never: no node takes {task.facts.name}: {_reasons(errors)}")
     if not len(allowed) or not errors.reasons or not any(reason.startswith(_ROOM) for reason in errors.reasons):
@@ -111,6 +112,10 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
     if int(empty.sum()) < needed:
         return Cause(PendingReason.TOO_FEW_NODES, lambda: _too_few(session, plan, needed, int(empty.sum()), len(allowed)))
     return Cause(PendingReason.NODES_FULL, lambda: _full(session, job, plan, allowed, needed))
+
+
+def _no_node(session: Session) -> Cause:
+    return _NO_NODE if session.foreign is None or not session.foreign.any() else _NO_NODE_OF_SHARD
 
 
 def _reasons(errors: FitErrors) -> str:

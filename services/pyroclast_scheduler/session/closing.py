@@ -54,6 +54,9 @@ def close(session: Session, *, timestamp: str) -> Outcome:
             if differs:
                 outcome.notes.append(Note(job.facts.key, "Normal", "Scheduled", "pod group is ready"))
             _tell_pods(session, job, outcome, summary="" if cause is None else str(cause))
+        if job.tally[TaskStatus.PIPELINED]:
+            pipelined = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]
+            outcome.promised.update((task.uid, session.names[task.row]) for task in pipelined)
         if job.facts.tasks and not job.is_ready:
             unready[job.facts.key] = job.facts.min_available - job.tally.ready
         is_incomplete = _is_incomplete(session, job)
@@ -238,8 +241,11 @@ def _rest(session: Session, job: Job, *, has_promises: bool) -> Rest | None:
 def _queues(session: Session) -> dict[str, dict[str, int]]:
     """What each queue has allocated, its descendants' included, in stored units; others than cpu and memory where they occur."""
     totals: dict[str, Floats] = {name: np.zeros(len(session.dimensions)) for name in session.queues}
-    for own, sums in session.queue_sums.items():
-        allocated = sums.allocated + session.queue_changes.get(own, 0.0)
+    sums, elsewhere = session.queue_sums, session.ports.elsewhere
+    for own in sums.keys() | elsewhere.keys():
+        allocated = session.dimensions.sums(elsewhere.get(own, {})) + session.queue_changes.get(own, 0.0)
+        if own in sums:
+            allocated = allocated + sums[own].allocated
         seen: set[str] = set()
         name = own
         while name in totals and name not in seen:

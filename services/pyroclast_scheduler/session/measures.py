@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pyroclast_scheduler.model.columns import Floats
 
-__all__ = ["Measures"]
+__all__ = ["CardUse", "Measures"]
+
+
+class CardUse(NamedTuple):
+    """A card that pods share: its memory and who has how much of it (name, memory, hundredths of its cores)."""
+
+    card: str
+    memory: int
+    pods: tuple[tuple[str, int, int], ...]
 
 
 @dataclass(slots=True)
 class Measures:
     """`amounts`: by kind (allocated, deserved …), of each queue a vector over all dimensions; `numbers`: by kind (share,
     weight …), of each queue a number. `shares`: dominant shares of the jobs that were looked at. `attempts`: nodes on which
-    victims would have been enough; `victims`: how many the last of these would have had, None if there was none.
+    victims would have been enough; `victims`: how many the last of these would have had, None if there was none. `cards`: of the
+    nodes on which something changed, the cards that pods share.
     """
 
     amounts: dict[str, Mapping[str, Floats]] = field(default_factory=dict)
@@ -22,3 +32,4 @@ class Measures:
     shares: dict[str, float] = field(default_factory=dict)
     attempts: int = 0
     victims: int | None = None
+    cards: dict[str, tuple[CardUse, ...]] = field(default_factory=dict)

@@ -117,9 +117,10 @@ class Outcome:
     `seen`: the jobs that it looked at; of others it says nothing, so that what was said of them before stands. `rests`: which of
     them are not worth another look, until when.
     `statuses`: by PodGroup, the status that it should have and does not have yet. `bare`: PodGroups that are Pending and may not
-    say so, since an absent phase reads like that. `incomplete`: PodGroups that hold places without being ready, with tasks that
-    wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None where nobody reserves. `queues`: what
-    each queue has allocated.
+    say so, since an absent phase reads like that.
+    `promised`: by UID, the node that a pod gets once what goes there is gone. `incomplete`: PodGroups that hold places without
+    being ready, with tasks that wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None where nobody
+    reserves. `queues`: what each queue has allocated.
     """
 
     seen: set[str] = field(default_factory=set)
@@ -135,3 +136,4 @@ class Outcome:
     reservations: Mapping[str, Reservation] | None = None
     measures: Measures = field(default_factory=Measures)
     let_in: list[TaskFacts] = field(default_factory=list)
+    promised: dict[str, str] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.outcome import Commit
 
@@ -65,7 +66,8 @@ class Ports:
     count per cycle count these, since a session starts whenever something changed. `commit` takes decisions as soon as they are
     final. `memory`: what plugins keep from session to session, such as when they last did something; may be lost. `scheduler`:
     the name that pods ask for. `reservations`: as the last session left them; None: there was none yet. `observe` runs and
-    measures the opening and closing of a plugin, or an action.
+    measures the opening and closing of a plugin, or an action. `elsewhere`: by queue, what other members of a ring of schedulers
+    have placed.
     """
 
     now: float = 0.0
@@ -78,3 +80,4 @@ class Ports:
     memory: dict[str, Any] = field(default_factory=dict)
     scheduler: str = "volcano"
     reservations: Mapping[str, Reservation] | None = None
+    elsewhere: Mapping[str, Amounts] = field(default_factory=dict)

@@ -40,7 +40,9 @@ def find(session: Session, job: Job, task: Task, plan: Plan, count: int, *, with
         partial(session.best_node, task, plan) if session.has_best_node else None,
     )
     limits = [refusal.limit for refusal in refusals or () if refusal.limit is not None]
-    return placer.find(plan, count, session.log, allowed=allowed, preferred=session.preferred, voices=voices, limits=limits)
+    best = partial(placer.find, allowed=allowed, preferred=session.preferred, voices=voices, limits=limits)
+    batch: Batch | None = session.ports.observe("Scoring", "stage", partial(best, plan, count, session.log))
+    return batch
 
 
 def alike(session: Session, tasks: Sequence[Task]) -> int:
@@ -66,7 +68,9 @@ def explain(session: Session, job: Job, task: Task, plan: Plan, *, within: Bools
     refusals = session.job_refusals(job)
     refusals += plan.refusals()
     refusals += session.coupled_refusals(task, plan) or ()
-    return count_refusals(session.usable if within is None else session.usable & within, refusals)
+    return count_refusals(session.usable if within is None else session.usable & within, refusals).beside(
+        0 if session.foreign is None else int((session.foreign if within is None else session.foreign & within).sum())
+    )
 
 
 def ranked(session: Session, job: Job, task: Task, plan: Plan, nodes: Bools) -> list[int]:

@@ -85,10 +85,12 @@ class Session(Rules):
         self.let_in: list[TaskFacts] = []
         self.usable: Bools = snapshot.is_ready.copy()
         self.preferred: Bools | None = None
+        self.foreign: Bools | None = None
         if ports.shard is not None:
             own = np.fromiter((name in ports.shard.nodes for name in snapshot.names), dtype=np.bool_, count=len(snapshot.names))
             self.preferred = None if ports.shard.is_hard else own
             if ports.shard.is_hard:
+                self.foreign = self.usable & ~own
                 self.usable &= own
         self.features = snapshot.features
         self.features.update(snapshot.nodes, snapshot.stamps)

@@ -165,12 +165,15 @@ class Binder:
     async def _bind_prepared(self, bind: _Bind) -> None:
         """Do what has to be done before, wait for what others have to do, then bind; or undo it all."""
         done: list[Write] = []
+        start = time.perf_counter()
         try:
             async with self._writing:
                 for write in bind.writes:
                     await self._patch(write, write.patch)
                     done.append(write)
             await self._wait(bind)
+            self._metrics.stage.labels("PreBind").observe((time.perf_counter() - start) * 1000)
+            self._metrics.task.labels("PreBound").observe(max(0.0, time.time() - bind.task.created) * 1000)
         except _Hopeless as error:
             log.warning("pod.not_prepared", pod=bind.task.key, node=bind.node, reason=str(error))
             self._metrics.refusals.labels("NotPrepared").inc()

@@ -11,17 +11,22 @@ import orjson
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.replay.state import State, encoded
 
 __all__ = ["page"]
 
 
-async def page(cache: Cache) -> tuple[str, bytes]:
-    """Content type and body of `/debug/snapshot`; made in a thread of its own, since it grows with the cluster."""
-    return "application/json", await asyncio.to_thread(_body, cache.view(), cache.problems)
+async def page(cache: Cache, state: State) -> tuple[str, bytes]:
+    """Content type and body of `/debug/snapshot`; made in a thread of its own, since it grows with the cluster.
+
+    Under `replay` it holds all that `python -m pyroclast_scheduler replay` needs to decide it again.
+    """
+    return "application/json", await asyncio.to_thread(_body, cache.view(), cache.problems, state)
 
 
-def _body(snapshot: Snapshot, problems: Mapping[str, str]) -> bytes:
-    return orjson.dumps(_picture(snapshot, problems), option=orjson.OPT_INDENT_2)
+def _body(snapshot: Snapshot, problems: Mapping[str, str], state: State) -> bytes:
+    picture = orjson.dumps(_picture(snapshot, problems), option=orjson.OPT_INDENT_2)
+    return picture.removesuffix(b"\n}") + b',\n  "replay": ' + encoded(state) + b"\n}\n"
 
 
 def _picture(snapshot: Snapshot, problems: Mapping[str, str]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ __all__ = ["Evictor"]
 log = structlog.get_logger()
 
 WORKERS: Final = 8
+_TRANSACTIONS: Final = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim"})
 _SECONDS: Final = 30.0
 
 
@@ -37,7 +38,7 @@ class Evictor:
 
     def take(self, commit: Commit) -> None:
         """Assume that the pods go, and send them on their way."""
-        if commit.evictions:
+        if commit.evictions and commit.evictions[0].reason in _TRANSACTIONS:
             self._metrics.evictions.labels(commit.evictions[0].reason).inc()
         for eviction in commit.evictions:
             self._cache.releasing(eviction.task.uid)

@@ -21,6 +21,7 @@ from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.faults import Fault
 from pyroclast_scheduler.cycle import find_culprit, run_cycle, timestamp
+from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.closing import left_out_status
@@ -34,7 +35,7 @@ from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.extender import HttpExtender
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
-from pyroclast_scheduler.shell.subjects import QueueSeries
+from pyroclast_scheduler.shell.subjects import CardSeries, QueueSeries
 from pyroclast_scheduler.shell.writer import Writer
 
 __all__ = ["Loop"]
@@ -79,6 +80,7 @@ class Loop:
         self._keeper = keeper
         self._metrics = metrics
         self._queue_series = QueueSeries(metrics.registry)
+        self._card_series = CardSeries(metrics.registry)
         self._recorder = recorder
         self._usage = usage
         self._period = period
@@ -87,6 +89,8 @@ class Loop:
         self._changed = asyncio.Event()
         self._warned: frozenset[str] = frozenset()
         self.shard: Callable[[], Shard | None] = lambda: None
+        self.shard_seen: Callable[[], Shard | None] = lambda: None
+        self.elsewhere: Callable[[], Mapping[str, Amounts]] = dict
         self._placements: asyncio.Queue[Commit] = asyncio.Queue()
         self._unready: set[str] = set()
         self._told: frozenset[Fault] = frozenset()
@@ -193,12 +197,15 @@ class Loop:
                 break
             await breath.pause()
         snapshot: Snapshot = self._cache.snapshot()
-        self._metrics.open_session.observe((time.perf_counter() - start) * 1000)
+        gone = self._cache.gone()
+        self._binder.series.gone(gone)  # before anything of the same name is placed
+        snapshot_milliseconds = (time.perf_counter() - start) * 1000
         ports = Ports(
             now=self._now(),
             commit=lambda commit: _later(loop, self._placements.put_nowait, commit),
             observe=self._metrics.observe,
             shard=self.shard(),
+            elsewhere=self.elsewhere(),
             period=period,
             memory=self._memory,
             extender=self._extender,
@@ -214,14 +221,15 @@ class Loop:
             if not await self._isolate(thread, ports, error):
                 raise
             return
+        self._metrics.opened(snapshot_milliseconds)
         await self._placements.join()
-        await self._take(outcome)
+        await self._take(outcome, gone)
         self._last_cycle = time.monotonic()
         self._metrics.cycle.observe((time.perf_counter() - start) * 1000)
         for job in self._keeper.take(outcome.incomplete, self._now()):
             await self._keeper.release(job)
 
-    async def _take(self, outcome: Outcome) -> None:
+    async def _take(self, outcome: Outcome, gone: Collection[str]) -> None:
         left_out = self._cache.left_out()
         for key, reason in left_out.items():
             message = f"{PendingReason.LEFT_OUT}: {reason}"
@@ -230,8 +238,7 @@ class Loop:
             said = None if group is None else left_out_status(group.status, message, timestamp(self._now()))
             if said is not None:
                 outcome.statuses[key] = said
-        gone = self._cache.gone()
-        outcome.seen |= left_out.keys() | gone
+        outcome.seen |= left_out.keys() | set(gone)
         for waiting in outcome.waiting:
             if waiting.nominated:
                 self._cache.nominate(waiting.task.uid, waiting.nominated)
@@ -240,11 +247,25 @@ class Loop:
         if outcome.reservations is not None:
             self._reserve(dict(outcome.reservations))
         self._count_unready(outcome)
-        self._measure(outcome, gone)
+        self._measure(outcome)
         self._tell_faults()
         warnings = frozenset(outcome.warnings)
         self.warned(sorted(warnings - self._warned))
         self._warned = warnings
+
+    def circumstances(self) -> Ports:
+        """What the next session would be given, as far as it only looks."""
+        period = int((time.monotonic() - self._begun) / self._period) if self._begun else 0
+        return Ports(
+            now=self._now(),
+            shard=self.shard_seen(),
+            period=period,
+            memory=self._memory,
+            usage=self._usage,
+            scheduler=self.scheduler,
+            reservations=self._reservations,
+            elsewhere=self.elsewhere(),
+        )
 
     def _reserve(self, reservations: Mapping[str, Reservation]) -> None:
         """Take up what nodes are kept for: the next session goes on from it, binds heed it, users see it."""
@@ -270,16 +291,16 @@ class Loop:
                 self._metrics.unready_tasks.remove(name)
         self._metrics.unready_jobs.set(len(self._unready))
 
-    def _measure(self, outcome: Outcome, gone: Collection[str]) -> None:
+    def _measure(self, outcome: Outcome) -> None:
         """Show what the session measured, and drop the series of what is no longer there."""
         measures, series = outcome.measures, self._binder.series
-        series.gone(gone)
         for key in outcome.seen:
             group = self._cache.group(key)
             if group is not None:
                 series.seen(group)
         series.shares(measures.shares)
         self._queue_series.take(measures, self._cache.dimensions.names, self._cache.queues)
+        self._card_series.take(measures.cards, self._cache.nodes.is_known)
         self._metrics.attempts.labels("unschedulable").inc(len(outcome.waiting))
         self._metrics.preemptions.inc(measures.attempts)
         if measures.victims is not None:

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from pyroclast.api import records
 from pyroclast.runtime.exposition import ExactCounter
+from pyroclast_scheduler.model.tasks import seconds_of
 
 __all__ = ["SchedulerMetrics"]
 
@@ -31,6 +33,7 @@ class SchedulerMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
+        self._opening = 0.0
 
         def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
             return Histogram(f"volcano_{name}", text, labels, buckets=buckets, registry=registry)
@@ -93,3 +96,14 @@ class SchedulerMetrics:
                 self.action.labels(name).observe(milliseconds)
             else:
                 self.plugin.labels(name, point).observe(milliseconds)
+                self._opening += milliseconds if point == "OnSessionOpen" else 0.0
+
+    def opened(self, milliseconds: float) -> None:
+        """A session is over that began with a snapshot of so many `milliseconds`; opening its plugins took the rest."""
+        self.open_session.observe(milliseconds + self._opening)
+        self._opening = 0.0
+
+    def watched(self, old: records.Pod | None, new: records.Pod | None) -> None:
+        """A pod came, changed, or went."""
+        if old is None and new is not None and not new.spec.node_name:
+            self.task.labels("Watched").observe(max(0.0, time.time() - seconds_of(new.metadata.creation_timestamp)) * 1000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,10 +13,10 @@ from pyroclast.api.types import Key
 from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY
 from pyroclast_scheduler.model.tasks import seconds_of
-from pyroclast_scheduler.session.measures import Measures
+from pyroclast_scheduler.session.measures import CardUse, Measures
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 
-__all__ = ["JobSeries", "QueueSeries"]
+__all__ = ["CardSeries", "JobSeries", "QueueSeries"]
 
 _AMOUNTS: Final = ("allocated", "request", "deserved", "inqueue", "capacity", "real_capacity")
 _NUMBERS: Final = ("share", "weight", "overused")
@@ -65,6 +65,46 @@ class QueueSeries:
         if np.isfinite(value):
             gauge.labels(*labels).set(value)
             self._series.setdefault(labels[0], set()).add((gauge, labels))
+
+
+class CardSeries:
+    """Cards of GPUs that pods share, by node."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"volcano_vgpu_device_{name}", text, ("devID", "NodeName", *labels), registry=registry)
+
+        self._shared = gauge("shared_number", "Pods that share a card")
+        self._memory = gauge("allocated_memory", "Memory of a card that pods have")
+        self._cores = gauge("allocated_cores", "Hundredths of the cores of a card that pods have")
+        self._limit = gauge("memory_limit", "Memory of a card")
+        self._pod_memory = gauge("memory_allocation_for_a_certain_pod", "Memory of a card that a pod has", "podName")
+        self._pod_cores = gauge("core_allocation_for_a_certain_pod", "Hundredths of the cores that a pod has", "podName")
+        self._series: dict[str, set[tuple[Gauge, tuple[str, ...]]]] = {}
+
+    def take(self, cards: Mapping[str, Sequence[CardUse]], is_known: Callable[[str], bool]) -> None:
+        """Show what a session measured, by node; of nodes that are gone nothing."""
+        for node, found in cards.items():
+            now: dict[tuple[Gauge, tuple[str, ...]], float] = {}
+            for card in found:
+                own = (card.card, node)
+                now[self._shared, own] = len(card.pods)
+                now[self._memory, own] = sum(memory for _, memory, _ in card.pods)
+                now[self._cores, own] = sum(cores for _, _, cores in card.pods)
+                now[self._limit, own] = card.memory
+                for pod, memory, cores in card.pods:
+                    now[self._pod_memory, (*own, pod)] = memory
+                    now[self._pod_cores, (*own, pod)] = cores
+            self._drop(self._series.get(node, set()) - now.keys())
+            for (gauge, labels), value in now.items():
+                gauge.labels(*labels).set(value)
+            self._series[node] = set(now)
+        for node in [node for node in self._series if not is_known(node)]:
+            self._drop(self._series.pop(node))
+
+    def _drop(self, series: Collection[tuple[Gauge, tuple[str, ...]]]) -> None:
+        for gauge, labels in series:
+            gauge.remove(*labels)
 
 
 class JobSeries:

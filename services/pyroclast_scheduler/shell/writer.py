@@ -69,7 +69,10 @@ class _Write:
 
 
 class Writer:
-    """Takes outcomes; `run` must be running. All of it belongs to the event loop's thread."""
+    """Takes outcomes; `run` must be running. All of it belongs to the event loop's thread.
+
+    `writes`: whether we are the one of several schedulers that writes the status of a queue.
+    """
 
     def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, *, now: Callable[[], float] = time.time) -> None:
         self._client = client
@@ -90,6 +93,7 @@ class Writer:
         self._slots: dict[str, set[tuple[str, str]]] = {}
         self._work: asyncio.Queue[_Write] = asyncio.Queue()
         self._alarm = asyncio.Event()
+        self.writes: Callable[[str], bool] = lambda _queue: True
 
     async def take(self, outcome: Outcome) -> None:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
@@ -98,6 +102,8 @@ class Writer:
         await self._take_groups(outcome, now, preempting)
         await self._take_waiting(outcome, now)
         for name, amounts in outcome.queues.items():
+            if not self.writes(name):
+                continue
             queue = self._cache.queues.get(name)
             if queue is None or queue_patch(queue.record.status, amounts, queue.guarantee) is None:
                 self._queues.drop(name)

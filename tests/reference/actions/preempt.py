@@ -83,11 +83,29 @@ def preempt(session, job, task, from_whom) -> bool:
         if not less_equal(task.request, plus(session.future_idle(node), *(victim.request for victim in victims))):
             continue
         mark = len(session.journal)
-        ordered = session.first_to_go(victims, queue)
-        while ordered and not fits(node):
-            session.evict(ordered.pop(0))
-        if fits(node):
+        if make_room(session, session.first_to_go(victims, queue), lambda node=node: fits(node)):
             session.pipeline(task, node)
             return True
         session.undo_to(mark)
     return False
+
+
+def make_room(session, ordered, fits) -> bool:
+    """Evict `ordered`, the first one first, until it fits; then those stay, the last one first, without whom it fits too."""
+    mark, gone = len(session.journal), []
+    while ordered and not fits():
+        gone.append(ordered.pop(0))
+        session.evict(gone[-1])
+    if not fits():
+        return False
+    for spared in gone[::-1]:
+        session.undo_to(mark)
+        for each in gone:
+            if each is not spared:
+                session.evict(each)
+        if fits():
+            gone = [each for each in gone if each is not spared]
+    session.undo_to(mark)
+    for each in gone:
+        session.evict(each)
+    return True

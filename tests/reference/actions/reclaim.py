@@ -4,7 +4,7 @@ from tests.reference.amounts import less_equal, plus
 from tests.reference.model import RUNNING
 from tests.reference.session import UNRESOLVABLE, Heap
 
-from .preempt import waiting
+from .preempt import make_room, waiting
 
 
 def execute(session):
@@ -48,10 +48,7 @@ def reclaim_for_task(session, queue, job, task):
         if not less_equal(task.request, plus(session.future_idle(node), *(victim.request for victim in victims))):
             continue
         mark = len(session.journal)
-        ordered = session.first_to_go(victims, queue)
-        while ordered and not session.fits_future(task, node):
-            session.evict(ordered.pop(0))
-        if session.fits_future(task, node):
+        if make_room(session, session.first_to_go(victims, queue), lambda node=node: session.fits_future(task, node)):
             session.pipeline(task, node)
             return
         session.undo_to(mark)

@@ -37,6 +37,10 @@ FIGHTS = {
         ["custom.leader_elect_enable=false", "custom.controller_shards=2"],
         "who works on which shard is settled by election",
     ),
+    "members that stand by": (
+        ["custom.scheduler_members=2", "custom.scheduler_replicas=2"],
+        "members divide the work and none stands by",
+    ),
     "a scheduler configuration that is not there": (
         ["basic.scheduler_config_file=config/other.conf"],
         "no file of this chart; name one of config/volcano-admission.conf, config/volcano-scheduler-ci.conf",
@@ -146,6 +150,22 @@ def test_every_flag_is_set_by_one_value(helm, key):
     (container,) = of_kind(everything, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"]
     given = {argument.removeprefix("--").partition("=")[0] for argument in container["args"]}
     assert not given & set(values_schema.extra_flags(key))
+
+
+def test_members_of_a_ring_know_who_they_are(helm):
+    documents = rendered(helm, "custom.scheduler_members=3")
+    assert "pyroclast-scheduler" not in of_kind(documents, "Deployment")
+    spec = of_kind(documents, "StatefulSet")["pyroclast-scheduler"]["spec"]
+    assert spec["replicas"] == 3
+    variables = {each["name"]: each for each in spec["template"]["spec"]["containers"][0]["env"]}
+    assert variables["SCHEDULER_NUM"]["value"] == "3"
+    assert variables["SCHEDULER_POD_NAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
+
+
+@pytest.mark.parametrize("mode", ["", "none", "soft", "hard"])
+def test_only_who_keeps_to_a_shard_may_see_them(helm, mode):
+    rules = of_kind(rendered(helm, f"custom.scheduler_sharding_mode={mode}"), "ClusterRole")["pyroclast-scheduler"]["rules"]
+    assert any("nodeshards/status" in rule["resources"] for rule in rules) == (mode in {"soft", "hard"})
 
 
 def test_further_flags_and_variables_reach_their_program(helm):

@@ -63,7 +63,7 @@ LIMITS = [
     (r"custom\.scheduler_sharding_mode", {"enum": ["", "none", "hard", "soft", None]}),
     (r"custom\.topology_spread", {"enum": ["", "ScheduleAnyway", "DoNotSchedule"]}),
     (r"custom\.max_queue_depth", {"type": "integer", "minimum": 1}),
-    (r"custom\..*_shards", {"type": "integer", "minimum": 1, "maximum": 64}),
+    (r"custom\..*_(shards|members)", {"type": "integer", "minimum": 1, "maximum": 64}),
     (
         r"custom\..*_env",
         {

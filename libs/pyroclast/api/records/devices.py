@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pyroclast.api.records.meta import ObjectRecord, Wire
+from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
 __all__ = [
     "AllocatedDevice",
@@ -94,6 +94,8 @@ class AllocatedDevice(Wire, frozen=True, kw_only=True):
     pool: str = ""
     device: str = ""
     admin_access: bool = False
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
 
 
 class AllocationDevices(Wire, frozen=True, kw_only=True):
@@ -119,10 +121,20 @@ class ClaimConsumer(Wire, frozen=True, kw_only=True):
     uid: str = ""
 
 
+class DeviceStatus(Wire, frozen=True, kw_only=True):
+    """What the driver says of a device that a claim has."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
 class ResourceClaimStatus(Wire, frozen=True, kw_only=True):
     """What the claim has got, and for whom."""
 
     allocation: Allocation | None = None
+    devices: tuple[DeviceStatus, ...] = ()
     reserved_for: tuple[ClaimConsumer, ...] = ()
 
 
@@ -166,7 +178,9 @@ class Device(Wire, frozen=True, kw_only=True):
     node_selector: Mapping[str, Any] | None = None
     all_nodes: bool = False
     allow_multiple_allocations: bool = False
+    binds_to_node: bool = False
     binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
 
 
 class ResourceSliceSpec(Wire, frozen=True, kw_only=True):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
+from pyroclast.api import records
 from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.reasons import Code, Refusal
@@ -18,6 +20,7 @@ from pyroclast_scheduler.plugins.deviceshare.exclusive import Rule, matching, ru
 from pyroclast_scheduler.plugins.deviceshare.gpushare import GpuShare
 from pyroclast_scheduler.plugins.deviceshare.vgpu import Vgpu
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.measures import CardUse
 from pyroclast_scheduler.session.outcome import Preparation
 from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.session import Session
@@ -26,6 +29,7 @@ from pyroclast_scheduler.session.statement import Move
 __all__ = ["DeviceShare"]
 
 _MEMORY: Final = "deviceshare"
+_SHOWN: Final = "deviceshare shown"
 _NO_DEVICES: Final = "node has no such devices"
 _WITHOUT_EFFECT: Final = (
     "NodeLockEnable",
@@ -69,7 +73,20 @@ class DeviceShare:
             batch_node_order=devices.scorer(self._weight) if self._weight > 0 else None,
             pre_bind=devices.preparation,
             moved=devices.moved,
+            close=devices.measure if isinstance(self._kind, Vgpu) else None,
         )
+
+
+@dataclass(slots=True)
+class _Shown:
+    """Nodes with their residents as they were when they were measured last."""
+
+    nodes: dict[str, tuple[records.Node | None, Sequence[TaskFacts]]] = field(default_factory=dict)
+
+    @property
+    def is_derived(self) -> bool:
+        """What is lost of it is measured again."""
+        return True
 
 
 class _Devices:
@@ -147,6 +164,30 @@ class _Devices:
         annotations = self._kind.annotations(claim, self._session.names[row], self._session.ports.now)
         self._bound[task.uid] = annotations
         return Preparation(annotations=annotations)
+
+    def measure(self) -> None:
+        """Tell who shares which card, of nodes on which something changed since the last session."""
+        snapshot = self._session.snapshot
+        shown: _Shown = self._session.ports.memory.setdefault(_SHOWN, _Shown())
+        for name, row in snapshot.rows.items():
+            now = (snapshot.nodes[row], snapshot.residents[row])
+            before = shown.nodes.get(name, (None, None))
+            if now[0] is None or (now[0] is before[0] and now[1] is before[1]):
+                continue
+            shown.nodes[name] = now
+            names = {task.uid: task.name for task in snapshot.residents[row]}
+            self._session.measures.cards[name] = tuple(
+                CardUse(
+                    card.name,
+                    card.memory,
+                    tuple(
+                        (names[uid], sum(part.memory for part in parts), sum(part.cores for part in parts))
+                        for uid, parts in card.users.items()
+                        if uid in names
+                    ),
+                )
+                for card in self._of(row) or ()
+            )
 
     def _choose(self, task: TaskFacts, row: int) -> Claim:
         cards = self._of(row)

@@ -38,6 +38,8 @@ class _Held:
 class Book:
     """Lives in the memory of the scheduler. What is lost with it is worked out again from the pods."""
 
+    is_derived: Final = True
+
     def __init__(self) -> None:
         self._objects: list[records.Numatopology] = []
         self._names: Sequence[str] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyroclast.api import records
@@ -11,7 +11,7 @@ from pyroclast.resources import quantity
 from pyroclast.resources.quantity import QuantityError
 from pyroclast_scheduler.model.features import tolerates
 from pyroclast_scheduler.model.shapes import Toleration
-from pyroclast_scheduler.plugins.predicates.pools import DeviceId, Offer
+from pyroclast_scheduler.plugins.predicates.pools import CounterId, DeviceId, Offer
 from pyroclast_scheduler.plugins.predicates.selectors import BadSelector, Selectors
 
 __all__ = ["Market", "Picked", "Wish", "wishes_of"]
@@ -42,11 +42,16 @@ class Picked:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What decides who gets which device: those `taken`, the classes, and the results of expressions."""
+    """What decides who gets which device: those `taken`, the classes, and the results of expressions.
+
+    `uses`: by device, how much it takes of what it shares with others; `left`: how much there is of that and nobody has.
+    """
 
     taken: Mapping[DeviceId, int]
     classes: Mapping[str, records.DeviceClass]
     selectors: Selectors
+    uses: Mapping[DeviceId, Mapping[CounterId, int]] = field(default_factory=dict)
+    left: Mapping[CounterId, int] = field(default_factory=dict)
 
     def meet(self, wishes: Sequence[Wish], offers: Sequence[Offer]) -> list[Picked] | None:
         """Devices for all wishes, the first that do; None if there are none.
@@ -94,11 +99,22 @@ class _Search:
             if self._left < 0:
                 return None
             one = Picked(self._wishes[at].claim, name, free[i], wish)
-            if all(_agree(each, one, picked) for each in self._wishes[at].constraints):
+            if self._is_left(one, picked) and all(_agree(each, one, picked) for each in self._wishes[at].constraints):
                 found = self._choose(at, way, free[i + 1 :], count - 1, [*picked, one])
                 if found is not None:
                     return found
         return None
+
+    def _is_left(self, one: Picked, picked: Sequence[Picked]) -> bool:
+        """Whether what `one` takes of what devices share is still there, beside those picked before."""
+        needed = self._market.uses.get(one.offer.id)
+        if not needed or one.wish.is_for_admin:
+            return True
+        beside = [self._market.uses.get(each.offer.id, {}) for each in picked if not each.wish.is_for_admin]
+        return all(
+            amount + sum(each.get(counter, 0) for each in beside) <= self._market.left.get(counter, 0)
+            for counter, amount in needed.items()
+        )
 
     def _fitting(self, at: int, way: int) -> list[Offer]:
         if (at, way) not in self._known:

@@ -12,22 +12,24 @@ import numpy as np
 
 from pyroclast.api import records
 from pyroclast.api.types import RESOURCE_CLAIMS
+from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model.claims import device_claims
 from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.plugins.predicates.allocation import Market, Picked, Wish, wishes_of
-from pyroclast_scheduler.plugins.predicates.pools import DeviceId, Pools
+from pyroclast_scheduler.plugins.predicates.pools import CounterId, DeviceId, Pools, node_selector
 from pyroclast_scheduler.plugins.predicates.selectors import BadSelector, Selectors
-from pyroclast_scheduler.session.outcome import Preparation, Write
+from pyroclast_scheduler.session.outcome import Await, Preparation, Write
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
-__all__ = ["Devices"]
+__all__ = ["Devices", "are_ready"]
 
 _FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _MOST_CONSUMERS: Final = 256
+_READY_SECONDS: Final = 600.0  # as kube-scheduler's bindingTimeout
 _ELSEWHERE: Final = "resourceclaim not available on the node"
 _NONE_LEFT: Final = "cannot allocate all claims"
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
@@ -64,7 +66,15 @@ class Devices:
 
     @cached_property
     def _market(self) -> Market:
-        return Market(self._taken, self._classes, self._selectors)
+        return Market(self._taken, self._classes, self._selectors, self._pools.uses, self._left)
+
+    @cached_property
+    def _left(self) -> Counter[CounterId]:
+        left = Counter(self._pools.counters)
+        for device, count in self._taken.items():
+            if count:
+                left.subtract(self._pools.uses.get(device, {}))
+        return left
 
     def absent(self, task: TaskFacts) -> str | None:
         """Why the pod cannot run anywhere, whatever nodes have."""
@@ -138,16 +148,27 @@ class Devices:
         for each in picked:
             if not each.wish.is_for_admin:
                 self._taken[each.offer.id] += sign
+                for counter, amount in self._pools.uses.get(each.offer.id, {}).items():
+                    self._left[counter] -= sign * amount
             self._log.append(row if self._pools.is_own(each.offer, row) else -1)
 
     def pre_bind(self, task: Task) -> Preparation | None:
         """What has to be written for the claims of a pod that is to be bound."""
         writes: list[Write] = []
+        awaits: list[Await] = []
         for key in device_claims(task.facts.pod).values():
             claim = self._claims.get(key or "")
             if claim is not None and key is not None:
                 writes += self._writes(key, claim, task)
-        return Preparation(writes=tuple(writes)) if writes else None
+                if self._must_be_ready(key, claim):
+                    awaits.append(Await(records.ResourceClaim, key, are_ready, _READY_SECONDS))
+        return Preparation(writes=tuple(writes), awaits=tuple(awaits)) if writes or awaits else None
+
+    def _must_be_ready(self, key: str, claim: records.ResourceClaim) -> bool:
+        """Whether devices of the claim have to be made ready for a node before pods may go there."""
+        if claim.status.allocation is not None:
+            return are_ready(claim) is not True
+        return any(each.offer.device.binding_conditions for each in self._picked_for(key))
 
     def _writes(self, key: str, claim: records.ResourceClaim, task: Task) -> list[Write]:
         known: list[Mapping[str, Any]] = [msgspec.to_builtins(each) for each in claim.status.reserved_for]
@@ -160,9 +181,9 @@ class Devices:
         status: dict[str, Any] = {"reservedFor": consumers}
         undo: dict[str, Any] = {"reservedFor": [each for each in consumers if each["uid"] != task.uid]}
         if claim.status.allocation is None:
-            status["allocation"] = self._allocation(key, claim)
+            status["allocation"] = self._allocation(key, claim, task.row)
             if len(users) == 1:
-                undo["allocation"] = None
+                undo |= {"allocation": None, "devices": None}
         guard = {"uid": claim.metadata.uid}
         writes: list[Write] = []
         if key not in self._written:
@@ -177,13 +198,17 @@ class Devices:
         writes.append(Write(RESOURCE_CLAIMS, claim.key, patch, back, "status", records.ResourceClaim))
         return writes
 
-    def _allocation(self, key: str, claim: records.ResourceClaim) -> dict[str, Any]:
+    def _allocation(self, key: str, claim: records.ResourceClaim, row: int) -> dict[str, Any]:
         picked = self._picked_for(key)
         results: list[dict[str, Any]] = []
         configuration: list[dict[str, Any]] = []
         for each in picked:
             driver, pool, device = each.offer.id
-            result = {"request": each.request, "driver": driver, "pool": pool, "device": device}
+            result: dict[str, Any] = {"request": each.request, "driver": driver, "pool": pool, "device": device}
+            found = each.offer.device
+            if found.binding_conditions:
+                result["bindingConditions"] = list(found.binding_conditions)
+                result["bindingFailureConditions"] = list(found.binding_failure_conditions)
             results.append(result | ({"adminAccess": True} if each.wish.is_for_admin else {}))
         for name, wish in {each.request: each.wish for each in picked}.items():
             own = self._classes[wish.device_class_name].spec.config
@@ -191,6 +216,10 @@ class Devices:
         configuration += [{"source": "FromClaim", **each} for each in claim.spec.devices.config]
         allocation: dict[str, Any] = {"devices": {"results": results, "config": configuration}}
         selector = _common([each.offer.nodes for each in picked])
+        if any(each.offer.device.binding_conditions for each in picked):
+            allocation["allocationTimestamp"] = format_time(self._session.ports.now)
+            if any(each.offer.device.binds_to_node for each in picked):
+                selector = _common([selector, node_selector(self._session.names[row])])
         return allocation | ({} if selector is None else {"nodeSelector": selector})
 
     def _picked_for(self, key: str) -> list[Picked]:
@@ -235,6 +264,23 @@ class Devices:
                 faults[row] = str(error)
         self._room[signature] = len(self._log), room, faults
         return room, faults
+
+
+def are_ready(claim: records.ResourceClaim | None) -> bool | str:
+    """Whether all devices of a claim are ready for its node; why they never will be, if so."""
+    if claim is None:
+        return "the claim is gone"
+    allocation = claim.status.allocation
+    if allocation is None:
+        return False
+    said = {(each.driver, each.pool, each.device): each.conditions for each in claim.status.devices}
+    is_ready = True
+    for each in allocation.devices.results:
+        true = {found.type for found in said.get((each.driver, each.pool, each.device), ()) if found.status == "True"}
+        if failed := true.intersection(each.binding_failure_conditions):
+            return f"device {each.device} of claim {claim.metadata.name} cannot be made ready: {min(failed)}"
+        is_ready &= true.issuperset(each.binding_conditions)
+    return is_ready
 
 
 def _common(selectors: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:

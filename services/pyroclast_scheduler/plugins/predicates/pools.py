@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyroclast.api import records
+from pyroclast.resources import quantity
+from pyroclast.resources.quantity import QuantityError
 from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.features import NodeFeatures
 
-__all__ = ["DeviceId", "Offer", "Pools"]
+__all__ = ["CounterId", "DeviceId", "Offer", "Pools", "node_selector"]
 
 DeviceId = tuple[str, str, str]  # driver, pool, device
+CounterId = tuple[str, str, str, str]  # driver, pool, set of counters, counter
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +32,30 @@ class Offer:
 class Pools:
     """All devices that can be handed out: of each pool those of its newest generation, once all its slices are there.
 
-    Devices that are parts of others, or for several claims at once, are left out.
+    Devices for several claims at once are left out, and those that are parts of something that their pool does not tell of.
+    `counters`: how much there is of what devices share; `uses`: how much of that each device takes that shares any.
     """
 
     def __init__(self, slices: Sequence[records.ResourceSlice], rows: Mapping[str, int], features: NodeFeatures) -> None:
         self._own: dict[int, list[Offer]] = {}
         self._wide: list[tuple[Offer, Bools | None]] = []
-        for slice_ in _current(slices):
+        current = list(_current(slices))
+        self.counters: dict[CounterId, int] = {}
+        for slice_ in current:
+            self.counters |= _counters(slice_.spec, slice_.spec.shared_counters, "name")
+        self.uses: dict[DeviceId, dict[CounterId, int]] = {}
+        for slice_ in current:
             spec = slice_.spec
             for device in spec.devices:
-                if device.consumes_counters or device.allow_multiple_allocations or device.binding_conditions:
+                uses = _counters(spec, device.consumes_counters, "counterSet")
+                if device.allow_multiple_allocations or not uses.keys() <= self.counters.keys():
                     continue
+                if uses:
+                    self.uses[spec.driver, spec.pool.name, device.name] = uses
                 place = device if spec.per_device_node_selection else spec
                 identity = (spec.driver, spec.pool.name, device.name)
                 if place.node_name:
-                    field = {"key": "metadata.name", "operator": "In", "values": [place.node_name]}
-                    offer = Offer(identity, device, {"nodeSelectorTerms": [{"matchFields": [field]}]})
+                    offer = Offer(identity, device, node_selector(place.node_name))
                     self._own.setdefault(rows.get(place.node_name, -1), []).append(offer)
                 elif place.node_selector is not None:
                     terms = place.node_selector.get("nodeSelectorTerms") or ()
@@ -59,8 +72,34 @@ class Pools:
         return [*self._own.get(row, ()), *(offer for offer, mask in self._wide if mask is None or mask[row])]
 
     def is_own(self, offer: Offer, row: int) -> bool:
-        """Whether no other node reaches `offer`."""
-        return any(each is offer for each in self._own.get(row, ()))
+        """Whether no other node reaches `offer`, nor what shares counters with it."""
+        reached = self._own.get(row, ())
+        if offer.id not in self.uses:
+            return any(each is offer for each in reached)
+        return not self._wide and sum(each.id[:2] == offer.id[:2] for each in reached) == self._sizes[offer.id[:2]]
+
+    @cached_property
+    def _sizes(self) -> Counter[tuple[str, str]]:
+        """How many devices each pool has."""
+        return Counter(offer.id[:2] for offers in self._own.values() for offer in offers)
+
+
+def node_selector(name: str) -> Mapping[str, Any]:
+    """The selector of one node."""
+    return {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]}
+
+
+def _counters(spec: records.ResourceSliceSpec, sets: Sequence[Mapping[str, Any]], key: str) -> dict[CounterId, int]:
+    """The amounts of all counters of `sets`, each of which is named by `key`, in units of 10⁻⁹; none where one makes no sense."""
+    found: dict[CounterId, int] = {}
+    try:
+        for each in sets:
+            for name, entry in (each.get("counters") or {}).items():
+                place = (spec.driver, spec.pool.name, str(each.get(key)), str(name))
+                found[place] = found.get(place, 0) + quantity.parse(str(entry.get("value"))).nanos
+    except QuantityError:
+        return {(spec.driver, spec.pool.name, "", ""): 0} if key == "counterSet" else {}
+    return found
 
 
 def _current(slices: Sequence[records.ResourceSlice]) -> Iterator[records.ResourceSlice]:

@@ -1,0 +1,33 @@
+"""`python -m pyroclast_scheduler replay snapshot.json`: what a session decides over a `/debug/snapshot`, as JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from pyroclast_scheduler.replay.giving import decided
+from pyroclast_scheduler.replay.state import NotReplayable, read
+
+__all__ = ["replay"]
+
+_USAGE: Final = "usage: python -m pyroclast_scheduler replay FILE (what /debug/snapshot answered; - reads standard input)\n"
+
+
+def replay(arguments: Sequence[str]) -> int:
+    """Print the decision; the exit status: 0, or 2 with one line on standard error when that cannot be done."""
+    if len(arguments) != 1 or arguments[0] in {"-h", "--help"}:
+        (sys.stdout if arguments[:1] in (["-h"], ["--help"]) else sys.stderr).write(_USAGE)
+        return 0 if arguments[:1] in (["-h"], ["--help"]) else 2
+    try:
+        body = sys.stdin.buffer.read() if arguments[0] == "-" else Path(arguments[0]).read_bytes()
+        decision = decided(read(body))
+    except (OSError, NotReplayable) as error:
+        sys.stderr.write(f"{arguments[0]} cannot be replayed: {error}\n")
+        return 2
+    sys.stdout.buffer.write(orjson.dumps(asdict(decision), option=orjson.OPT_INDENT_2) + b"\n")
+    return 0

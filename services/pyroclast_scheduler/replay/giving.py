@@ -1,0 +1,171 @@
+"""Taking up a state that was written down, and deciding it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from pyroclast.api import records
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.assumptions import Kind
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.replay.state import Circumstances, NotReplayable, State
+from pyroclast_scheduler.session.outcome import Commit, Outcome
+from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
+
+__all__ = ["Decision", "decided", "restored"]
+
+_BEYOND: Final = {"extender": "asks services of others, whose answers are not in a snapshot"}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a session decides. Pods and PodGroups are named namespace/name.
+
+    `binds`: pods to nodes; `evictions`: pods to the action that wants them gone; `pipelined`: pods to the nodes that they get
+    once what goes there is gone. `waiting`: why pods wait; `phases` and `reasons`: of the PodGroups that the session looked at.
+    """
+
+    binds: dict[str, str] = field(default_factory=dict)
+    evictions: dict[str, str] = field(default_factory=dict)
+    pipelined: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, outcome: Outcome, commits: list[Commit], cache: Cache) -> Decision:
+        """What came out of a session over `cache`."""
+        name = {uid: task.key for uid, task in cache.tasks.items()}
+        placed = sorted((name[uid], node) for commit in commits for binds in commit.binds for uid, node in binds.placed)
+        groups = {key: group for key in sorted(outcome.seen) if (group := cache.group(key)) is not None}
+        statuses = [(key, outcome.statuses.get(key, group.status)) for key, group in groups.items()]
+        return cls(
+            dict(placed),
+            dict(sorted((each.task.key, each.reason) for commit in commits for each in commit.evictions)),
+            dict(sorted((name[uid], node) for uid, node in outcome.promised.items())),
+            dict(sorted((each.task.key, f"{each.reason}: {each.message}") for each in outcome.waiting)),
+            {key: str(status.phase) for key, status in statuses},
+            {
+                key: [f"{each.type} {each.reason}: {each.message}" for each in status.conditions if each.status == "True"]
+                for key, status in statuses
+            },
+        )
+
+
+class _Usage:
+    def __init__(self, usage: Mapping[str, NodeUsage]) -> None:
+        self._usage = usage
+
+    def usage(self) -> Mapping[str, NodeUsage]:
+        return self._usage
+
+
+def decided(state: State) -> Decision:
+    """What the next session decides.
+
+    Raises:
+        NotReplayable: it depends on something that is not in the state, or not in this installation.
+    """
+    actions, plugins = registry.actions(), registry.plugins()
+    settings = state.configuration
+    if unknown := [name for name in settings.actions if name not in actions]:
+        raise NotReplayable(f"action {unknown[0]} is not installed here")
+    for name in (entry.name for tier in settings.tiers for entry in tier):
+        if name in _BEYOND:
+            raise NotReplayable(f"plugin {name} {_BEYOND[name]}")
+        if name not in plugins and f"plugin {name}" in "\n".join(settings.warnings):
+            continue  # it was not there when the snapshot was taken either
+        if name not in plugins:
+            raise NotReplayable(f"plugin {name} is not installed here")
+    if state.circumstances.unwritten:
+        raise NotReplayable(f"what plugins remember as {', '.join(state.circumstances.unwritten)} is not in a snapshot")
+    cache = restored(state)
+    commits: list[Commit] = []
+    outcome = run_cycle(
+        cache.snapshot(),
+        settings,
+        actions=actions,
+        plugins=plugins,
+        ports=_ports(state.circumstances, commits),
+        uid="replay",
+    )
+    return Decision.of(outcome, commits, cache)
+
+
+def restored(state: State) -> Cache:
+    """A cache as it was, in which no job rests.
+
+    Raises:
+        NotReplayable: objects are of a kind that is not known here, or make no sense.
+    """
+    now = state.circumstances.now
+    cache = Cache(state.scheduler_names, default_queue=state.default_queue, is_shared=state.is_shared, now=lambda: now)
+    jobs, held, refused = cache.parts
+    for name in state.dimensions:
+        cache.dimensions.row(name)
+    _take_nodes(cache, state)
+    for queue in state.queues:
+        cache.queue_changed(None, queue)
+    for each in state.priorities:
+        cache.priority_changed(None, each)
+    _take_objects(cache, state)
+    for group in state.groups:
+        cache.group_changed(None, group)
+    for uid, (kind, node) in state.assumed.items():
+        cache.assumptions.add(uid, Kind(kind), node, now)
+    for pod in state.pods:
+        cache.pod_changed(None, pod)
+    held.update(state.held)
+    refused.update(state.refused)
+    for key, uids in state.strangers.items():
+        jobs.entry(key).strangers.update(uids)
+    cache.placed()  # works out what is wrong with jobs
+    if news := cache.problems.keys() - state.problems.keys():
+        what = min(news)
+        raise NotReplayable(f"{what} was taken when the snapshot was, and is not now: {cache.problems[what]}")
+    return cache
+
+
+def _take_nodes(cache: Cache, state: State) -> None:
+    """The nodes in the rows' order, by which equal ones are told apart."""
+    known = {node.metadata.name: node for node in state.nodes}
+    for name in state.rows:
+        if name in known:
+            cache.node_changed(None, known[name])
+        else:
+            cache.nodes.expect(name)
+
+
+def _take_objects(cache: Cache, state: State) -> None:
+    for kind, bodies in state.objects.items():
+        record = getattr(records, kind, None)
+        if record is None:
+            raise NotReplayable(f"objects of kind {kind} are not known here")
+        for body in bodies:
+            cache.object_changed(None, _converted(body, record))
+
+
+def _converted(body: Any, record: type[Any]) -> Any:  # noqa: ANN401 - JSON, and a record of that type
+    try:
+        return msgspec.convert(body, record, strict=False)
+    except msgspec.ValidationError as error:
+        raise NotReplayable(f"{record.__name__}: {error}") from error
+
+
+def _ports(given: Circumstances, commits: list[Commit]) -> Ports:
+    return Ports(
+        given.now,
+        commits.append,
+        shard=None if given.shard is None else Shard(frozenset(given.shard), given.is_hard),
+        period=given.period,
+        usage=_Usage(given.usage),
+        memory=dict(given.memory),
+        scheduler=given.scheduler,
+        reservations=given.reservations,
+        elsewhere=given.elsewhere,
+    )

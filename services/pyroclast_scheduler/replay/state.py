@@ -1,0 +1,107 @@
+"""What a session begins with, as it stands in a snapshot: objects as records, and what is assumed and remembered beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+import msgspec
+
+from pyroclast.api import records
+from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.session.ports import NodeUsage
+
+__all__ = ["FORM", "Circumstances", "NotReplayable", "State", "encoded", "read"]
+
+_ENCODER: Final = msgspec.json.Encoder()
+FORM: Final = 1
+"""Rises when a state of before could no longer be decided as it was."""
+
+
+class NotReplayable(ValueError):
+    """The snapshot cannot be decided again; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a session is given beside the cluster, see `Ports`. `memory`: what of it can be written down.
+
+    `is_hard`: of `shard`, the nodes that are our own; None where we are alone. `unwritten`: names of what is remembered and
+    cannot be written down.
+    """
+
+    now: float
+    period: int
+    scheduler: str
+    shard: tuple[str, ...] | None = None
+    is_hard: bool = False
+    usage: Mapping[str, NodeUsage] = field(default_factory=dict)
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    unwritten: tuple[str, ...] = ()
+    reservations: Mapping[str, Reservation] | None = None
+    elsewhere: Mapping[str, Amounts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`rows`: names of nodes in the order of the table; those that are not among `nodes` are known from their pods alone.
+
+    `pods` stand in the order in which they came, PodGroups with the status that is being written. `objects`: by name of the
+    record's type, what plugins asked for, our own writes on their way included. `assumed`: by UID, the kind of an assumption and
+    its node. `strangers`: by job, the pods that wait for another scheduler. `problems`: why objects are left out, which are not
+    here.
+    """
+
+    configuration: Configuration
+    circumstances: Circumstances
+    scheduler_names: tuple[str, ...]
+    default_queue: str
+    is_shared: bool
+    dimensions: tuple[str, ...]
+    rows: tuple[str, ...]
+    nodes: tuple[records.Node, ...]
+    queues: tuple[records.Queue, ...]
+    priorities: tuple[records.PriorityClass, ...]
+    groups: tuple[records.PodGroup, ...]
+    pods: tuple[records.Pod, ...]
+    objects: Mapping[str, tuple[Any, ...]]
+    assumed: Mapping[str, tuple[str, str]]
+    held: Mapping[str, str]
+    refused: Mapping[str, str]
+    strangers: Mapping[str, tuple[str, ...]]
+    problems: Mapping[str, str]
+    form: int = FORM
+
+
+def encoded(state: State) -> bytes:
+    """The state as JSON, object by object, so that a large one does not keep other threads from the interpreter."""
+    parts = []
+    for each in fields(state):
+        value = getattr(state, each.name)
+        body = b"[" + b",".join(map(_ENCODER.encode, value)) + b"]" if isinstance(value, tuple) else _ENCODER.encode(value)
+        parts.append(_ENCODER.encode(each.name) + b":" + body)
+    return b"{" + b",".join(parts) + b"}"
+
+
+def read(body: bytes) -> State:
+    """The state in the body of a snapshot.
+
+    Raises:
+        NotReplayable: it is none, lacks something, or is of another form.
+    """
+    try:
+        document = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise NotReplayable(f"not JSON: {error}") from error
+    found = document.get("replay") if isinstance(document, dict) else None
+    if not isinstance(found, dict):
+        raise NotReplayable("no snapshot of a scheduler: it has no part named replay")
+    if found.get("form") != FORM:
+        raise NotReplayable(f"of form {found.get('form')}, while this scheduler reads form {FORM}")
+    try:
+        return msgspec.convert(found, State, strict=False)
+    except msgspec.ValidationError as error:
+        raise NotReplayable(f"replay: {error}") from error

@@ -1,0 +1,83 @@
+"""Writing down what the next session would begin with. Belongs to the cache's thread; what comes out belongs to nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.replay.state import Circumstances, State
+from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.session.ports import Ports
+
+__all__ = ["Ours", "circumstances", "taken"]
+
+
+class Ours(NamedTuple):
+    """What a cache was made with, see there."""
+
+    scheduler_names: Sequence[str] = ("volcano",)
+    default_queue: str = "default"
+    is_shared: bool = False
+
+
+def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: Ours) -> State:
+    """The state of `cache`, to be decided by `configuration` with `ports`."""
+    cache.placed()  # brings the table of jobs up to date, what is wrong with them too
+    jobs, held, refused = cache.parts
+    table, entries = cache.nodes, jobs.entries
+    left_out = jobs.problems
+    view = cache.objects.view()
+    kept = (name for name in table.names if name and table.rows.get(name) is not None)
+    assumed = ((uid, cache.assumptions.get(uid)) for uid in cache.tasks)
+    return State(
+        configuration,
+        circumstances(ports),
+        tuple(ours.scheduler_names),
+        ours.default_queue,
+        ours.is_shared,
+        dimensions=tuple(cache.dimensions.names),
+        rows=tuple(kept),
+        nodes=tuple(node for node in table.records if node is not None),
+        queues=tuple(queue.record for queue in cache.queues.values()),
+        priorities=tuple(cache.priorities.values()),
+        groups=tuple(entry.current for key, entry in entries.items() if entry.current is not None and key not in left_out),
+        pods=tuple(task.pod for task in cache.tasks.values()),
+        objects={record.__name__: tuple(found.values()) for record, found in view.found.items()},
+        assumed={uid: (each.kind.value, each.node) for uid, each in assumed if each is not None},
+        held=dict(held),
+        refused=dict(refused),
+        strangers={key: tuple(sorted(entry.strangers)) for key, entry in entries.items() if entry.strangers},
+        problems=cache.problems,
+    )
+
+
+def circumstances(ports: Ports) -> Circumstances:
+    """What of `ports` can be written down."""
+    memory, unwritten = _written(ports.memory)
+    return Circumstances(
+        ports.now,
+        ports.period,
+        ports.scheduler,
+        None if ports.shard is None else tuple(sorted(ports.shard.nodes)),
+        is_hard=ports.shard is not None and ports.shard.is_hard,
+        usage=ports.usage.usage(),
+        memory=memory,
+        unwritten=unwritten,
+        reservations=ports.reservations,
+        elsewhere=ports.elsewhere,
+    )
+
+
+def _written(memory: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What plugins remember as copies, and the names of what is no plain value; what is only derived is left away."""
+    plain: dict[str, Any] = {}
+    others: list[str] = []
+    for name, value in memory.copy().items() if isinstance(memory, dict) else memory.items():
+        if isinstance(value, dict):
+            plain[name] = value.copy()
+        elif value is None or isinstance(value, str | int | float | list | tuple):
+            plain[name] = value
+        elif not getattr(value, "is_derived", False):
+            others.append(name)
+    return plain, tuple(others)

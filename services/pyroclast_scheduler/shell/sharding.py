@@ -1,0 +1,146 @@
+"""Working beside other schedulers: on the nodes of our NodeShard, or on what a hash ring gives us."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from pyroclast.api import records
+from pyroclast.api.records.meta import ObjectRecord
+from pyroclast.api.types import NODE_SHARDS, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import Conflict, KubeError, NotFound
+from pyroclast.lifecycle.times import format_time
+from pyroclast_scheduler.cache.assumptions import Kind
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.shards import ShardTable
+from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.ring import Ring, ring_key
+from pyroclast_scheduler.session.ports import Shard
+
+__all__ = ["RingMember", "ShardKeeper"]
+
+log = structlog.get_logger()
+
+R = TypeVar("R", bound=ObjectRecord)
+_SECONDS: Final = 10.0
+
+
+class ShardKeeper:
+    """Says which nodes a session may use, and writes that into the status of our NodeShard; `run` must be running.
+
+    A node is used once our status names it, and named until no session and no bind of ours uses it any more: so no node is
+    used by two schedulers that both keep to this.
+    """
+
+    def __init__(self, client: Client, cache: Cache, name: str, *, is_hard: bool, now: Callable[[], float] = time.time) -> None:
+        self._client = client
+        self._cache = cache
+        self._table = ShardTable(name)
+        self._is_hard = is_hard
+        self._now = now
+        self._wish: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue(1)
+        self._told: tuple[str, frozenset[str]] = ("", frozenset())
+        self._is_missed = False
+
+    def changed(self, old: records.NodeShard | None, new: records.NodeShard | None) -> None:
+        """A NodeShard came, changed, or went. Sessions learn of it when the next one begins."""
+        before = self._table.nodes, self._table.claimed()
+        self._table.changed(old, new)
+        if (self._table.nodes, self._table.claimed()) != before:
+            self._cache.stale()
+
+    def shard(self) -> Shard:
+        """The nodes for the session that begins now; none is running, so what the last one used can be given back."""
+        own = self._table.own
+        if own is None and not self._is_missed:
+            log.error("shard.missing", name=self._table.name, nodes=len(self._table.nodes))
+        self._is_missed = own is None
+        status = self._table.status(self._cache.assumptions.nodes(Kind.BOUND))
+        if own is not None and status and self._wish.empty():
+            version = own.metadata.resource_version
+            self._told = (version, frozenset(status["nodesInUse"]))
+            self._wish.put_nowait((version, {**status, "lastUpdateTime": format_time(self._now())}))
+        return self.seen()
+
+    def seen(self) -> Shard:
+        """The nodes that a session may use, for those who only look on."""
+        used, own = self._table.claimed(), self._table.own
+        if own is not None and own.metadata.resource_version == self._told[0]:  # what is being given back is no longer ours
+            used &= self._told[1]
+        return Shard(used, self._is_hard)
+
+    async def run(self) -> None:
+        """Write, until cancelled. What is outdated when it arrives is refused, and wished for anew by the next session."""
+        while True:
+            version, status = await self._wish.get()
+            body = {"metadata": {"resourceVersion": version}, "status": status}
+            key = Key("", self._table.name)
+            try:
+                await self._client.patch(
+                    NODE_SHARDS, key, body, PatchKind.MERGE, subresource="status", deadline=Deadline.after(_SECONDS)
+                )
+            except (Conflict, NotFound):
+                log.debug("shard.outdated", name=key.name)
+            except KubeError as error:
+                log.warning("shard.not_written", name=key.name, error=str(error))
+            else:
+                log.info("shard.used", name=key.name, nodes=len(status["nodesInUse"]))
+
+
+class RingMember:
+    """Our part of what a ring of schedulers divides; what the other members place is only counted, for the queues' statuses."""
+
+    def __init__(self, ring: Ring, cache: Cache, names: tuple[str, ...], *, default_queue: str) -> None:
+        self._ring = ring
+        self._cache = cache
+        self._names = frozenset(names)
+        self._elsewhere = Cache(names, default_queue=default_queue)
+
+    def node_changed(self, old: records.Node | None, new: records.Node | None) -> None:
+        """A node came, changed, or went."""
+        self._cache.node_changed(*(node if node and self._ring.is_mine(node.metadata.name) else None for node in (old, new)))
+
+    def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
+        """A queue came, changed, or went: every member knows them all."""
+        self._cache.queue_changed(old, new)
+        self._elsewhere.queue_changed(old, new)
+
+    def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
+        """A PodGroup came, changed, or went."""
+        self._divide(old, new, self._is_mine, self._cache.group_changed)
+        self._divide(old, new, lambda group: not self._is_mine(group), self._elsewhere.group_changed)
+
+    def pod_changed(self, old: records.Pod | None, new: records.Pod | None) -> None:
+        """A pod came, changed, or went. Those of others on our nodes take room there."""
+        self._divide(old, new, self._is_seen, self._cache.pod_changed)
+        self._divide(old, new, lambda pod: not self._is_mine(pod), self._elsewhere.pod_changed)
+
+    def elsewhere(self) -> Mapping[str, Amounts]:
+        """What the jobs of other members have, by queue."""
+        return self._elsewhere.placed()
+
+    def writes(self, queue: str) -> bool:
+        """Whether the status of a queue is ours to write: one member does, the numbers are those of all."""
+        return self._ring.is_mine(queue)
+
+    def _is_seen(self, pod: records.Pod) -> bool:
+        node = pod.spec.node_name
+        is_known = pod.spec.scheduler_name in self._names or bool(node)
+        return (is_known and self._is_mine(pod)) or (bool(node) and self._ring.is_mine(node))
+
+    def _is_mine(self, record: ObjectRecord) -> bool:
+        return self._ring.is_mine(ring_key(record.metadata))
+
+    def _divide(
+        self, old: R | None, new: R | None, takes: Callable[[R], bool], tell: Callable[[R | None, R | None], None]
+    ) -> None:
+        """Tell of a change as those see it who see only some of the objects."""
+        before, after = (each if each is not None and takes(each) else None for each in (old, new))
+        if before is not None or after is not None:
+            tell(before, after)

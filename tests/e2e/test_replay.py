@@ -1,0 +1,117 @@
+"""A snapshot of a scheduler that does not decide yet, decided by the command, and then what the scheduler does when it leads."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.test_first_light import job
+from tests.e2e.test_several_schedulers import scheduler, standing_aside
+
+LEASE_SECONDS = 20
+
+
+def held_lease(name: str) -> str:
+    """A Lease that nobody renews, of somebody who is gone."""
+    spec = {"holderIdentity": "gone", "leaseDurationSeconds": LEASE_SECONDS, "leaseTransitions": 0}
+    metadata = {"name": name, "namespace": "pyroclast-system"}
+    return json.dumps({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
+
+
+def replayed(cluster: Cluster, body: bytes) -> Any:
+    path = cluster.data / "snapshot.json"
+    path.write_bytes(body)
+    command = [sys.executable, "-m", "pyroclast_scheduler", "replay", str(path)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
+
+
+def fetched(address: str) -> bytes:
+    with urllib.request.urlopen(f"http://{address}/debug/snapshot", timeout=30) as answer:
+        found: bytes = answer.read()
+    return found
+
+
+@pytest.mark.timeout(240)
+def test_the_scheduler_does_what_its_snapshot_says(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("standing", command=["sleep", "600"], replicas=3))
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/standing", "--timeout=60s")
+    configuration = tmp_path / "scheduler.conf"
+    configuration.write_text((cluster.data / "scheduler.conf").read_text())
+    with standing_aside(cluster):
+        for name, minimum in (("fits", 4), ("large", 500)):
+            groups(cluster, namespace, name, minimum)
+        cluster.kubectl("create", "-f", "-", stdin=held_lease("replay"))
+        flags = (f"--scheduler-conf={configuration}", "--leader-elect-resource-name=replay", "--enable-metrics")
+        with scheduler(cluster, "replay", *flags, f"--listen-address={address}"):
+            wait_until(lambda: knows(address, f"{namespace}/fits", 4), "the standby to know the pods", seconds=LEASE_SECONDS - 5)
+            decision = replayed(cluster, fetched(address))
+            mine = {pod: node for pod, node in decision["binds"].items() if pod.startswith(f"{namespace}/")}
+            assert sorted(mine) == [f"{namespace}/fits-{i}" for i in range(4)]
+            wait_until(lambda: len(placed(cluster, namespace)) == 4, "the scheduler to bind them when it leads")
+            assert placed(cluster, namespace) == mine
+            wait_until(
+                lambda: "Unschedulable" in str(conditions(cluster, namespace, "large")), "the large gang to say why it waits"
+            )
+            assert conditions(cluster, namespace, "large") == decision["reasons"][f"{namespace}/large"]
+            later = replayed(cluster, fetched(address))
+            assert not [pod for pod in later["binds"] if pod.startswith(f"{namespace}/")]
+            assert later["reasons"][f"{namespace}/large"] == conditions(cluster, namespace, "large")
+    cluster.kubectl("delete", "lease", "replay", "-n", "pyroclast-system")
+
+
+def groups(cluster: Cluster, namespace: str, name: str, minimum: int) -> None:
+    """A PodGroup that is let in, with four pods."""
+    annotations = {"scheduling.k8s.io/group-name": name}
+    container = {"name": "c", "image": "busybox:1.37", "command": ["sleep", "600"], "resources": {"requests": {"cpu": "100m"}}}
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": minimum, "queue": "default"},
+        "status": {"phase": "Inqueue"},
+    }
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"{name}-{i}", "annotations": annotations},
+            "spec": {"schedulerName": "volcano", "restartPolicy": "Never", "containers": [container]},
+        }
+        for i in range(4)
+    ]
+    cluster.kubectl(
+        "create", "-n", namespace, "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [group, *pods]})
+    )
+
+
+def knows(address: str, job: str, pods: int) -> bool:
+    try:
+        found = json.loads(fetched(address))["jobs"]
+    except OSError:
+        return False
+    return sum(found.get(job, {}).get("tasks", {}).values()) == pods
+
+
+def placed(cluster: Cluster, namespace: str) -> dict[str, str]:
+    items = cluster.get("pods", "-n", namespace)["items"]
+    return {
+        f"{namespace}/{pod['metadata']['name']}": pod["spec"]["nodeName"]
+        for pod in items
+        if pod["spec"].get("nodeName") and pod["metadata"]["name"].startswith("fits")
+    }
+
+
+def conditions(cluster: Cluster, namespace: str, name: str) -> list[str]:
+    found = cluster.get("podgroup", name, "-n", namespace).get("status", {}).get("conditions", [])
+    return [f"{each['type']} {each['reason']}: {each['message']}" for each in found if each["status"] == "True"]

@@ -1,0 +1,105 @@
+"""Devices that must be made ready for a node before a pod goes there: what is written, and what is waited for."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pyroclast.api import records
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.plugins.predicates.devices import are_ready
+from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
+from pyroclast_scheduler.session.ports import Ports
+from tests.scenarios import claims, objects
+from tests.scenarios.runner import feed
+
+FABRIC = {"bindsToNode": True, "bindingConditions": ["attached"], "bindingFailureConditions": ["lost", "refused"]}
+SETTINGS = Configuration(("allocate",), ((PluginEntry("gang"), PluginEntry("predicates")),))
+
+
+def placed(tables: Any) -> Any:
+    """What has to be done before the only pod that is placed is bound."""
+    cache, commits = Cache(), []
+    base = {"nodes": [["na", 8, "8Gi"]], "queues": [["q", {}]], "podgroups": [["j", "q", 1]]}
+    feed(cache, {**base, **tables})
+    ports = Ports(objects.NOW, commits.append)
+    run_cycle(cache.snapshot(), SETTINGS, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="s")
+    ((preparation,),) = [found for commit in commits for binds in commit.binds for found in binds.preparations.values()]
+    return preparation
+
+
+def tables(**more: Any) -> dict[str, Any]:
+    return {
+        "devices": {"na": [{"name": "g", "driver": "d.com", "more": FABRIC}]},
+        "deviceClasses": {"gpu": 'device.driver == "d.com"'},
+        "deviceClaims": {"c": {"class": "gpu", **more}},
+        "pods": [["p", "j", "-", 1, "1Gi", {"claim": "c"}]],
+    }
+
+
+def test_the_allocation_names_the_conditions_and_the_node_and_the_bind_waits():
+    preparation = placed(tables())
+    status = preparation.writes[-1].patch["status"]
+    (result,) = status["allocation"]["devices"]["results"]
+    assert result["bindingConditions"] == ["attached"]
+    assert result["bindingFailureConditions"] == ["lost", "refused"]
+    (term,) = status["allocation"]["nodeSelector"]["nodeSelectorTerms"]
+    assert term["matchFields"] == [{"key": "metadata.name", "operator": "In", "values": ["na"]}]
+    assert status["allocation"]["allocationTimestamp"] == objects.timestamp(objects.NOW)
+    assert preparation.writes[-1].undo["status"] == {"reservedFor": [], "allocation": None, "devices": None}
+    (wait,) = preparation.awaits
+    assert (wait.record, wait.key, wait.patience) == (records.ResourceClaim, "t/c", 600)
+
+
+def test_other_devices_are_not_waited_for():
+    plain = tables() | {"devices": {"na": ["g of driver d.com"]}}
+    preparation = placed(plain)
+    assert preparation.awaits == ()
+    (result,) = preparation.writes[-1].patch["status"]["allocation"]["devices"]["results"]
+    assert set(result) == {"request", "driver", "pool", "device"}
+
+
+def claim(*said: tuple[str, str], allocated: bool = True) -> records.ResourceClaim:
+    found = msgspec.to_builtins(claims.claim("c", {"class": "gpu"}))
+    device = {"driver": "d.com", "pool": "na", "device": "g"}
+    conditions = {"bindingConditions": FABRIC["bindingConditions"], "bindingFailureConditions": ["lost", "refused"]}
+    if allocated:
+        found["status"] = {"allocation": {"devices": {"results": [{"request": "r", **device, **conditions}]}}}
+        found["status"]["devices"] = [{**device, "conditions": [{"type": kind, "status": status} for kind, status in said]}]
+    return msgspec.convert(found, records.ResourceClaim)
+
+
+LOST = "device g of claim c cannot be made ready: lost"
+
+
+@pytest.mark.parametrize(
+    ("found", "want"),
+    [
+        (None, "the claim is gone"),
+        (claim(allocated=False), False),
+        (claim(), False),
+        (claim(("attached", "False")), False),
+        (claim(("attached", "True")), True),
+        (claim(("attached", "True"), ("lost", "True")), LOST),
+        (claim(("lost", "True"), ("refused", "True")), LOST),
+        (claim(("attached", "True"), ("lost", "False")), True),
+    ],
+    ids=["gone", "no allocation", "nothing said", "not yet", "ready", "failed all the same", "failed twice", "not failed"],
+)
+def test_when_a_claim_is_ready(found, want):
+    assert are_ready(found) == want
+
+
+def test_a_claim_that_was_allocated_before_a_restart_is_waited_for():
+    found = claim()
+    cache, commits = Cache(), []
+    feed(cache, {"nodes": [["na", 8, "8Gi"]], "queues": [["q", {}]], "podgroups": [["j", "q", 1]]})
+    given = tables()
+    feed(cache, {key: given[key] for key in ("devices", "deviceClasses", "pods")})
+    cache.object_changed(None, found)
+    ports = Ports(objects.NOW, commits.append)
+    run_cycle(cache.snapshot(), SETTINGS, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="s")
+    ((preparation,),) = [each for commit in commits for binds in commit.binds for each in binds.preparations.values()]
+    assert [wait.key for wait in preparation.awaits] == ["t/c"]
