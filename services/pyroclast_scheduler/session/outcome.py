@@ -118,8 +118,8 @@ class Outcome:
     them are not worth another look, until when.
     `statuses`: by PodGroup, the status that it should have and does not have yet. `bare`: PodGroups that are Pending and may not
     say so, since an absent phase reads like that. `incomplete`: PodGroups that hold places without being ready, with tasks that
-    wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None where nobody reserves. `queues`: what
-    each queue has allocated.
+    wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None where nobody reserves. `released`: jobs
+    that had one when the session began. `queues`: what each queue has allocated.
     """
 
     seen: set[str] = field(default_factory=set)
@@ -133,5 +133,6 @@ class Outcome:
     unready: Mapping[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     reservations: Mapping[str, Reservation] | None = None
+    released: frozenset[str] = frozenset()
     measures: Measures = field(default_factory=Measures)
     let_in: list[TaskFacts] = field(default_factory=list)
