@@ -17,7 +17,8 @@ CLAIM = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"
 
 
 def job(name: str, command: str, replicas: int = 1, *, pod: dict[str, Any] | None = None, **spec: Any) -> str:
-    container = {"name": "c", "image": "busybox:1.37", "command": ["sh", "-c", command]}
+    container: dict[str, Any] = {"name": "c", "image": "busybox:1.37", "command": ["sh", "-c", command]}
+    container["resources"] = {"requests": {"cpu": "10m"}}  # pods that ask for nothing are placed one by one, each with its event
     template = {"spec": {**QUIET, **(pod or {}), "containers": [container]}}
     tasks = [{"name": "t", "replicas": replicas, "template": template}]
     return json.dumps({"apiVersion": JOB, "kind": "Job", "metadata": {"name": name}, "spec": {"tasks": tasks, **spec}})
