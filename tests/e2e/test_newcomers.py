@@ -149,8 +149,11 @@ def test_a_queue_below_another_is_warned_of(cluster: Cluster, namespace: str) ->
 
 @pytest.mark.parametrize("kind", ["deployment", "job", "cronjob", "pod"])
 def test_what_nothing_runs_here_is_warned_of(cluster: Cluster, namespace: str, kind: str) -> None:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {**QUIET, "containers": [{"name": "c", "image": "busybox:1.37"}]}}
-    batch = {"apiVersion": "batch/v1", "metadata": {"name": "x"}}
+    template: dict[str, Any] = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {**QUIET, "containers": [{"name": "c", "image": "busybox:1.37"}]},
+    }
+    batch: dict[str, Any] = {"apiVersion": "batch/v1", "metadata": {"name": "x"}}
     always = {**template, "spec": {**template["spec"], "restartPolicy": "Always"}}
     selector = {"matchLabels": {"a": "b"}}
     made: dict[str, dict[str, Any]] = {
@@ -188,7 +191,7 @@ def test_every_pod_of_a_gang_leads_to_the_event_of_its_placement(cluster: Cluste
 
     written = [
         (each["verb"], each["objectRef"].get("subresource"), each["objectRef"].get("name"))
-        for each in cluster.audit()
+        for each in cluster.audit.events()
         if each["user"]["username"].endswith(":pyroclast-scheduler")
         and each["objectRef"].get("resource") == "pods"
         and each["objectRef"].get("namespace") == namespace

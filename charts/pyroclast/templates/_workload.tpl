@@ -3,6 +3,7 @@ Deployment and Service of a program, from a dict:
   root, name (of the ServiceAccount and the Deployment), module (that is run), app (label), key (prefix of its values)
   container (its name), args, mounts, volumes (lists), annotations (a dict)
   port (of what it serves besides metrics, 0 for nothing), servicePort; metricsPort (0 when they are switched off)
+  scheme (HTTPS where health is served with the certificate that is given to the program; empty for HTTP)
   pause (seconds between the decision that a pod ends and its SIGTERM, in which callers learn of it; 0 for none)
 with as many replicas as asked for, kept apart and from going together.
 */}}
@@ -115,6 +116,9 @@ spec:
           httpGet:
             path: /livez
             port: healthz
+            {{- with .scheme }}
+            scheme: {{ . }}
+            {{- end }}
           initialDelaySeconds: 10
           periodSeconds: 10
           timeoutSeconds: 5
@@ -123,6 +127,9 @@ spec:
           httpGet:
             path: /readyz
             port: healthz
+            {{- with .scheme }}
+            scheme: {{ . }}
+            {{- end }}
           periodSeconds: 5
           timeoutSeconds: 5
         {{- with include "pyroclast.first" (list (get $custom (printf "%s_main_csc" $key)) $custom.default_csc) }}
