@@ -50,8 +50,9 @@ def create(cluster: Cluster, namespace: str, manifest: str) -> str:
 
 
 def events(cluster: Cluster, namespace: str, name: str) -> list[str]:
-    found = cluster.get("events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")["items"]
-    return [each["message"] for each in found]
+    """The messages about an object, or about all."""
+    selector = ("--field-selector", f"involvedObject.name={name}") if name else ()
+    return [each["message"] for each in cluster.get("events", "-n", namespace, *selector)["items"]]
 
 
 def test_logs_stay_while_the_pod_does(cluster: Cluster, namespace: str) -> None:
@@ -83,9 +84,9 @@ def test_commands_that_cannot_be_obeyed_say_so(cluster: Cluster, namespace: str)
         lambda: any("which had this name before" in each for each in events(cluster, namespace, "j")), "the wrong uid to be told"
     )
     create(cluster, namespace, command("AbortJob", "nobody"))
+    words = f"was not carried out: Job {namespace}/nobody does not exist"
     wait_until(
-        lambda: any("was not carried out: Job " in each for each in events(cluster, namespace, "nobody")),
-        "the missing Job to be told",
+        lambda: any(words in each for each in events(cluster, namespace, "")), "the missing Job to be told, on the Command"
     )
     create(cluster, namespace, command("ResumeJob", "j", cluster.get("vcjob", "j", "-n", namespace)["metadata"]["uid"]))
     words = "ResumeJob had no effect: that means nothing to a Job that is Running"
@@ -189,13 +190,13 @@ def test_every_pod_of_a_gang_leads_to_the_event_of_its_placement(cluster: Cluste
     assert all("Successfully assigned" in each["message"] for each in told())
     assert f"{GROUP_NAME}: j-" in cluster.kubectl("describe", "pod", max(names), "-n", namespace)
 
+    requests = [(each["verb"], each.get("objectRef", {}), each) for each in cluster.audit.events()]
     written = [
-        (each["verb"], each["objectRef"].get("subresource"), each["objectRef"].get("name"))
-        for each in cluster.audit.events()
+        (verb, about.get("subresource"), about.get("name"))
+        for verb, about, each in requests
         if each["user"]["username"].endswith(":pyroclast-scheduler")
-        and each["objectRef"].get("resource") == "pods"
-        and each["objectRef"].get("namespace") == namespace
-        and each["verb"] in {"create", "update", "patch"}
+        and (about.get("resource"), about.get("namespace")) == ("pods", namespace)
+        and verb in {"create", "update", "patch"}
         and each["responseStatus"]["code"] < 300
     ]
     assert sorted(written) == sorted(("create", "binding", name) for name in names)
