@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,7 @@ def test_each_pod_of_the_chart_runs_from_its_image(
     with contextlib.ExitStack() as stack:
         containers = {name: stack.enter_context(it.running(name)) for name in TARGETS}
         for name, container in containers.items():
-            wait_until(lambda container=container: is_well(container), f"{name} to pass its probes", seconds=90)
+            wait_until(partial(is_well, container), f"{name} to pass its probes", seconds=90)
         it.kubectl("create", "-f", "-", stdin=JOB.replace("NAME", "gang"))
         wait_until(lambda: it.get("podgroups")["items"], "the job controller to make a PodGroup")
         (group,) = it.get("podgroups")["items"]

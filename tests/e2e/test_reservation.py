@@ -103,6 +103,13 @@ def reservation(cluster: Cluster) -> dict[str, object]:
     return {}
 
 
+def locked(cluster: Cluster) -> set[str]:
+    """Names of the nodes that are kept for the large Job."""
+    locks = reservation(cluster).get("locks", [])
+    assert isinstance(locks, list)
+    return {each["node"] for each in locks}
+
+
 def events(cluster: Cluster, reason: str) -> list[str]:
     found = cluster.get("events", "-n", "default", "--field-selector", f"reason={reason}")["items"]
     return [event["message"] for event in found if event["involvedObject"]["name"].startswith("large-")]
@@ -129,11 +136,15 @@ def test_a_large_job_starts_behind_a_stream_of_small_ones(cluster: Cluster, *, e
 
     (cluster.data / "scheduler.conf").write_text(keeping("locksPerCycle: 2"))
     wait_until(lambda: stream.flow() >= 0 and reservation(cluster).get("locks"), "nodes to be kept for the large Job", seconds=60)
+    cluster.kill("scheduler")  # the next one knows what stands in the annotation only
+    kept, since = locked(cluster), reservation(cluster).get("since")
     assert events(cluster, "ReservationTarget")
     wait_until(lambda: stream.flow() >= 0 and told_why(cluster), "the small Jobs to say what they wait for")
     assert 'pyroclast_reservation_nodes{job="default/large-' in cluster.metrics("scheduler")
     if estimated:
         wait_until(lambda: stream.flow() >= 0 and events(cluster, "ReservationPromised"), "a promise", seconds=120)
+    wait_until(lambda: stream.flow() >= 0 and locked(cluster) > kept, "the next leader to keep more nodes", seconds=60)
+    assert reservation(cluster)["since"] == since, "for the same target"
     wait_until(lambda: stream.flow() >= 0 and stream.count("Running", of="=large") == HALF, "the large Job to run", seconds=300)
     assert stream.count("Pending"), "small Jobs still wait: it did not just outlast them"
     wait_until(lambda: not reservation(cluster), "the nodes to be given back")

@@ -4,6 +4,7 @@ Deployment (or StatefulSet, of members that divide the work) and Service of a pr
   container (its name), args, mounts, volumes (lists), annotations (a dict)
   port (of what it serves besides metrics, 0 for nothing), servicePort; metricsPort (0 when they are switched off)
   members (how many divide the work, 0 or 1 where none do)
+  scheme (HTTPS where health is served with the certificate that is given to the program; empty for HTTP)
   pause (seconds between the decision that a pod ends and its SIGTERM, in which callers learn of it; 0 for none)
 with as many replicas as asked for, kept apart and from going together.
 */}}
@@ -131,6 +132,9 @@ spec:
           httpGet:
             path: /livez
             port: healthz
+            {{- with .scheme }}
+            scheme: {{ . }}
+            {{- end }}
           initialDelaySeconds: 10
           periodSeconds: 10
           timeoutSeconds: 5
@@ -139,6 +143,9 @@ spec:
           httpGet:
             path: /readyz
             port: healthz
+            {{- with .scheme }}
+            scheme: {{ . }}
+            {{- end }}
           periodSeconds: 5
           timeoutSeconds: 5
         {{- with include "pyroclast.first" (list (get $custom (printf "%s_main_csc" $key)) $custom.default_csc) }}

@@ -36,6 +36,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     touched = [job for job in session.others.values() if job.is_changed]
     outcome = Outcome(notes=session.notes, warnings=session.warnings, queues=_queues(session))
     outcome.reservations, outcome.measures = session.reservations, session.measures
+    outcome.released = session.reserved.difference(session.reservations or ())
     outcome.let_in = session.let_in
     unready: dict[str, int] = {}
     has_promises = any(job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED] for job in session.jobs.values())

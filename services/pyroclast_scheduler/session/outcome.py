@@ -120,7 +120,7 @@ class Outcome:
     say so, since an absent phase reads like that.
     `promised`: by UID, the node that a pod gets once what goes there is gone. `incomplete`: PodGroups that hold places without
     being ready, with tasks that wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None where nobody
-    reserves. `queues`: what each queue has allocated.
+    reserves. `released`: jobs that had one when the session began. `queues`: what each queue has allocated.
     """
 
     seen: set[str] = field(default_factory=set)
@@ -134,6 +134,7 @@ class Outcome:
     unready: Mapping[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     reservations: Mapping[str, Reservation] | None = None
+    released: frozenset[str] = frozenset()
     measures: Measures = field(default_factory=Measures)
     let_in: list[TaskFacts] = field(default_factory=list)
     promised: dict[str, str] = field(default_factory=dict)

@@ -82,6 +82,7 @@ class Session(Rules):
         self.measures = Measures()
         self.log: list[Rows] = []
         self.reservations: Mapping[str, Reservation] | None = None
+        self.reserved: frozenset[str] = frozenset()  # the jobs that nodes were kept for when the session began
         self.let_in: list[TaskFacts] = []
         self.usable: Bools = snapshot.is_ready.copy()
         self.preferred: Bools | None = None

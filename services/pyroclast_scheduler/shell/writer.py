@@ -111,7 +111,7 @@ class Writer:
                 self._queues.wish(name, amounts, now, hold=_COUNT_SECONDS)
         self._take_notes(outcome, now, preempting)
         if outcome.reservations is not None:
-            self._take_reservations(outcome.reservations, now)
+            self._take_reservations(outcome.reservations, outcome.released, now)
         for task in outcome.let_in:
             self._gates.wish(task.uid, task, now, mark=task.uid)
         self._alarm.set()
@@ -129,9 +129,9 @@ class Writer:
             for _ in range(WORKERS):
                 group.create_task(self._write_all())
 
-    def _take_reservations(self, reservations: Mapping[str, Reservation], now: float) -> None:
-        """Let the PodGroups say what is kept for them, and no longer those that nothing is kept for."""
-        for key in self._reserving | reservations.keys():
+    def _take_reservations(self, reservations: Mapping[str, Reservation], released: Collection[str], now: float) -> None:
+        """Let the PodGroups say what is kept for them, and no longer those that nothing is kept for, whoever wrote it there."""
+        for key in self._reserving.union(released, reservations):
             group = self._cache.group(key)
             text = written(reservations[key]) if key in reservations else ""
             if group is None:

@@ -149,6 +149,8 @@ def test_a_given_certificate_is_mounted_and_no_secret_is_written(helm):
     (container,) = of_kind(documents, "Deployment")["pyroclast-admission"]["spec"]["template"]["spec"]["containers"]
     assert "--ca-cert-file=/admission.local.config/certificates/ca.crt" in container["args"]
     assert "pyroclast-admission" not in of_kind(documents, "Role")
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["scheme"] == "HTTPS", "with all three files health is served over TLS, too"
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

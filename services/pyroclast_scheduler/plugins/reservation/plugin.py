@@ -55,7 +55,7 @@ class _Book:
             facts = session.snapshot.all_jobs.get(key)
             if facts is not None and facts.uid == state.uid:
                 self.states[key] = state
-        session.reservations = self.states
+        session.reservations, session.reserved = self.states, frozenset(known)
         self._masks: dict[str, Bools] = {}
         self._renew()
 
