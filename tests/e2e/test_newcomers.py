@@ -187,7 +187,7 @@ def test_every_pod_of_a_gang_leads_to_the_event_of_its_placement(cluster: Cluste
 
     written = [
         (each["verb"], each["objectRef"].get("subresource"), each["objectRef"].get("name"))
-        for each in cluster.audit()
+        for each in cluster.audit.events()
         if each["user"]["username"].endswith(":pyroclast-scheduler")
         and each["objectRef"].get("resource") == "pods"
         and each["objectRef"].get("namespace") == namespace

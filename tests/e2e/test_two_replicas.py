@@ -73,7 +73,8 @@ def holder(cluster: Cluster, service: str) -> tuple[str, int]:
 
 def leads(cluster: Cluster, source: str) -> bool:
     """Whether the replica at `source` was the last to write each Lease."""
-    return all(_last(_lease_writes(cluster.audit(), service)) == source for service in SERVICES)
+    events = list(cluster.audit.events())
+    return all(_last(_lease_writes(events, service)) == source for service in SERVICES)
 
 
 def foreign_writes(events: Iterable[Mapping[str, Any]], service: str) -> list[str]:
@@ -165,7 +166,7 @@ def test_there_are_never_two_writers_on_slow_networks(cluster: Cluster, namespac
             wait_until(lambda: ended(first) == set(SERVICES), "those that lost their Leases to end")
             assert not ended(second)
             wait_until(lambda: phases(cluster, namespace) == {"Completed": 2 * JOBS}, "all Jobs to complete", seconds=150)
-            events = cluster.audit()
+            events = list(cluster.audit.events())
     finally:
         for pid in standing:
             os.kill(pid, signal.SIGCONT)
