@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -91,7 +90,7 @@ def make_shared(service: Service, client: Client, recorder: EventRecorder, setti
     """What the controllers have in common."""
     clock = asyncio.get_running_loop().time
     shards = Shards(settings.leader_elect_shards)
-    return Shared(client, Caches(client, clock), recorder, FlowMetrics(service.metrics), shards, time.time, clock)
+    return Shared(client, Caches(client, clock), recorder, FlowMetrics(service.metrics), shards, client.now, clock)
 
 
 def make_reach(settings: JobFlowSettings) -> Reach:

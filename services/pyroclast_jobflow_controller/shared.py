@@ -16,7 +16,7 @@ __all__ = ["Shared"]
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The ways out of a controller. `now`: seconds since the epoch; `clock`: seconds, never set back."""
+    """The ways out of a controller. `now`: seconds since the epoch, by the API server; `clock`: seconds, never set back."""
 
     client: Client
     caches: Caches

@@ -83,6 +83,7 @@ async def main(service: Service) -> None:
         metrics=metrics,
         recorder=recorder,
         usage=usage,
+        now=client.now,
         period=settings.schedule_period.total_seconds(),
     )
     loop.warned = complaints.passed_over

@@ -83,18 +83,14 @@ class Supervisor:
                 group.create_task(self._keep(name))
 
     async def stop(self) -> None:
-        """End all children, the last started first; those that do not end in time are killed."""
+        """End all children, those that do not end in time by force: all at once but the first, on which the others depend."""
         self._stopping = True
-        for child in reversed(list(self._children.values())):
-            if child.process.returncode is not None:
-                continue
-            with contextlib.suppress(ProcessLookupError):
-                child.process.terminate()
-            try:
-                await asyncio.wait_for(child.process.wait(), STOP_SECONDS)
-            except TimeoutError:
-                child.process.kill()
-                await child.process.wait()
+        children = list(self._children.values())
+        async with asyncio.TaskGroup() as group:
+            for child in children[1:]:
+                group.create_task(_end(child))
+        for child in children[:1]:
+            await _end(child)
         self._children.clear()
 
     async def _keep(self, name: str) -> None:
@@ -111,6 +107,8 @@ class Supervisor:
             why = "" if status in KILLED else f", {self._last_line(name)}"
             self._say(f"{name} ended ({_how(status)}{why}): starting it again in {delay:g} s")
             await asyncio.sleep(delay)
+            if self._stopping:
+                return
             delay = min(delay * 2, LONGEST_DELAY_SECONDS)
             await self._spawn(child.program)
 
@@ -136,6 +134,18 @@ class Supervisor:
     def _last_line(self, name: str) -> str:
         lines = self._log(name).read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it wrote no log"
+
+
+async def _end(child: _Child) -> None:
+    if child.process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        child.process.terminate()
+    try:
+        await asyncio.wait_for(child.process.wait(), STOP_SECONDS)
+    except TimeoutError:
+        child.process.kill()
+        await child.process.wait()
 
 
 def _how(status: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -26,6 +27,7 @@ __all__ = ["Cluster", "KubectlError", "kubectl_is_there", "running", "services_o
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
 LAST_LINES = 60
+PR_SET_PDEATHSIG = 1
 _PID = re.compile(r"^(\S+) pid=(\d+)$")
 
 
@@ -179,6 +181,7 @@ def started(control_plane: str, kubeconfig: Path, audit_log: Path, arguments: li
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=_end_with_parent,  # noqa: PLW1509 - no thread of ours holds a lock then
     )
     data = Path(arguments[arguments.index("--data-dir") + 1])
     cluster = Cluster(control_plane, kubeconfig, audit_log, data, process)
@@ -197,6 +200,12 @@ def started(control_plane: str, kubeconfig: Path, audit_log: Path, arguments: li
         reader.join()
         assert process.stdout is not None
         process.stdout.close()
+
+
+def _end_with_parent() -> None:
+    """A run that is broken off takes its API server along: services that stayed would only say how they lose their Leases."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _read(cluster: Cluster) -> None:

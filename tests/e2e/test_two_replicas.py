@@ -73,7 +73,8 @@ def holder(cluster: Cluster, service: str) -> tuple[str, int]:
 
 def leads(cluster: Cluster, source: str) -> bool:
     """Whether the replica at `source` was the last to write each Lease."""
-    return all(_last(_lease_writes(cluster.audit.events(), service)) == source for service in SERVICES)
+    events = list(cluster.audit.events())
+    return all(_last(_lease_writes(events, service)) == source for service in SERVICES)
 
 
 def foreign_writes(events: Iterable[Mapping[str, Any]], service: str) -> list[str]:

@@ -97,11 +97,11 @@ class Decoder(Generic[T]):
         """
         try:
             whole = self._list.decode(body)
-        except UNREADABLE:
+            items = whole.items or ()
+            for item in items:
+                self._compact(item)
+        except UNREADABLE:  # what is nested as deeply as can just be read may be too deep for the next look
             return self._page_by_object(body)
-        items = whole.items or ()
-        for item in items:
-            self._compact(item)
         return Page(items, whole.metadata.resource_version, whole.metadata.rest or "", len(body))
 
     def change(self, line: bytes) -> Change[T | Undecodable] | Bookmark:
@@ -113,12 +113,12 @@ class Decoder(Generic[T]):
         """
         try:
             change: Change[T | Undecodable] = self._change.decode(line)
+            if change.type in _ABOUT_OBJECTS:
+                self._compact(change.object)
+                return change
         except UNREADABLE:
             return self._change_by_part(line)
-        if change.type not in _ABOUT_OBJECTS:
-            return self._change_by_part(line)
-        self._compact(change.object)
-        return change
+        return self._change_by_part(line)
 
     def _page_by_object(self, body: bytes) -> Page[T | Undecodable]:
         try:
@@ -150,11 +150,11 @@ class Decoder(Generic[T]):
     def _one(self, raw: bytes) -> T | Undecodable:
         try:
             record = self._object.decode(raw)
+            self._compact(record)
         except RecursionError:
             return Undecodable(_meta(raw), "it is nested too deeply to be read")
         except UNREADABLE as error:
             return Undecodable(_meta(raw), str(error))
-        self._compact(record)
         return record
 
 

@@ -25,7 +25,11 @@ MOST_CONNECTIONS: Final = 256
 """Connections at the same time. Past it the oldest that has no request under way is closed for a new one."""
 
 BACKLOG: Final = 128
-NO_MORE_FILES_SECONDS: Final = 1.0
+NOT_ACCEPTING_SECONDS: Final = 1.0
+"""Pause when there are no more files, or the like: to ask again at once would keep the loop from all else."""
+
+GONE: Final = frozenset({errno.ECONNABORTED, errno.ECONNRESET, errno.EPROTO, errno.EINTR})
+"""How accepting fails when whoever came is gone again: the next one may be well."""
 
 
 class Listener:
@@ -114,11 +118,11 @@ class Listener:
         while True:
             try:
                 accepted, _ = await loop.sock_accept(listening)
-            except OSError as error:
-                if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}:
+            except (OSError, RuntimeError) as error:  # RuntimeError is uvloop's word for a socket whose number another has
+                if not isinstance(error, OSError) or error.errno not in GONE:
                     log.warning("listener.no_more_connections", error=str(error))
-                    await asyncio.sleep(NO_MORE_FILES_SECONDS)
-                continue  # whoever came is gone again
+                    await asyncio.sleep(NOT_ACCEPTING_SECONDS)
+                continue
             if len(self._connections) >= self._most and not await self._make_room():
                 accepted.close()
                 continue
@@ -147,7 +151,7 @@ class Listener:
         connection = self._server()
         try:
             await loop.connect_accepted_socket(lambda: connection, accepted, ssl=self._tls, ssl_handshake_timeout=timeout)
-        except (OSError, asyncio.CancelledError):  # no handshake: nobody to tell, and the loop has closed it
+        except (OSError, RuntimeError, asyncio.CancelledError):  # no handshake: nobody to tell, and the loop has closed it
             return
         task = asyncio.current_task()
         if task is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import resource
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -13,6 +15,7 @@ import pytest
 import uvloop
 from aiohttp import web
 
+from pyroclast.runtime import listener as listener_module
 from pyroclast.runtime.listener import Listener
 from pyroclast.runtime.tls import ServingTls
 from pyroclast_admission.certificates.plan import Step
@@ -22,6 +25,26 @@ from tests.bench.admission_server import policy
 MATERIAL = carry_out(Step.START_OVER, None, policy(), datetime.now(UTC))
 WRITERS: list[asyncio.StreamWriter] = []
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [ConnectionAbortedError(errno.ECONNABORTED, "gone"), OSError(errno.EMFILE, "too many"), RuntimeError("used by another")],
+)
+async def test_who_could_not_be_let_in_does_not_keep_others_out(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    faults, accept = [fault] * 3, loop.sock_accept
+
+    async def failing(sock: socket.socket) -> tuple[socket.socket, object]:
+        if faults:
+            raise faults.pop()
+        return await accept(sock)
+
+    monkeypatch.setattr(listener_module, "NOT_ACCEPTING_SECONDS", 0.01)
+    monkeypatch.setattr(loop, "sock_accept", failing)
+    async with listening(secured=False) as listener, asyncio.timeout(20):
+        assert b" 200 " in await ask(listener, secured=False)
+    assert not faults
 
 
 @asynccontextmanager

@@ -74,6 +74,26 @@ async def test_who_is_killed_again_and_again_is_back_as_soon_each_time(tmp_path:
     assert [line for line in lines if "ended" in line] == ["clock ended (killed by SIGKILL): starting it again in 0.5 s"] * 2
 
 
+async def test_services_end_together_and_the_api_server_when_they_have(tmp_path: Path) -> None:
+    """One after the other they would take longer than whoever waits for the end does, and lose what they depend on."""
+    supervisor = Supervisor(tmp_path, lambda _line: None)
+
+    def said(name: str) -> str:
+        return (tmp_path / f"{name}.log").read_text()
+
+    for name in ("server", "one", "other"):
+
+        async def is_ready(name: str = name) -> bool:
+            return "ready" in said(name)
+
+        await supervisor.start(Program(name, "tests.unit.standalone.lingering", (), is_ready))
+    await supervisor.stop()
+    times = {name: [float(line.split()[1]) for line in said(name).splitlines()[1:]] for name in ("server", "one", "other")}
+    asked, ended = ({name: at[index] for name, at in times.items()} for index in (0, 1))
+    assert max(asked["one"], asked["other"]) < min(ended["one"], ended["other"])
+    assert asked["server"] > max(ended["one"], ended["other"])
+
+
 async def test_a_process_that_ends_before_it_is_ready_is_told_by_its_last_line(tmp_path: Path) -> None:
     supervisor = Supervisor(tmp_path, lambda _line: None)
     with pytest.raises(CommandError, match=r"clock ended with status 1: .*No module named no_such_module"):
