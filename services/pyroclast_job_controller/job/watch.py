@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyroclast.api.enums import BusEvent, PodGroupPhase
+from pyroclast.api.enums import BusEvent, JobPhase, PodGroupPhase
 from pyroclast.api.records import Job, PersistentVolumeClaim, Pod, PodGroup, Queue
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.sharded_queue import ShardedQueue
@@ -30,8 +30,8 @@ class JobWatch:
         caches.claims.informer.on_change(self._claim)
 
     def look_at_all(self) -> None:
-        """Look at every Job that is for us: we have just become responsible."""
-        for job in self._caches.jobs.informer.values():
+        """Look at every Job that is for us: we have just become responsible. Those that wait for something come first."""
+        for job in sorted(self._caches.jobs.informer.values(), key=_is_at_rest):
             self._look(job.key)
 
     def _look(self, key: Key, *, after: float = 0.0) -> None:
@@ -99,3 +99,9 @@ class JobWatch:
         if old is None and new is not None:
             for job in self._caches.jobs.informer.by_index(CLAIM, str(new.key)):
                 self._look(job.key)
+
+
+def _is_at_rest(job: Job) -> bool:
+    """Whether a Job most probably needs nothing: among ten thousand it can be looked at last."""
+    phase = job.status.state.phase
+    return phase is JobPhase.RUNNING or phase.is_finished

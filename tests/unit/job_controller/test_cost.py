@@ -5,6 +5,7 @@ from collections import Counter
 
 from pyroclast.api.types import JOBS, POD_GROUPS, Key
 from pyroclast.kube.client import PatchKind
+from pyroclast_job_controller.job.controller import JobController
 
 from .cluster import NS, task
 from .memory_cluster import MemoryCluster, in_virtual_time
@@ -79,3 +80,24 @@ def test_the_first_gang_is_whole_while_later_ones_are_still_being_made():
     whole_at = sorted(in_virtual_time(scenario))
     assert whole_at[0] <= 500  # not all thousand: one after the other, but for what the careful start of each leaves free
     assert whole_at[2] <= 850
+
+
+def test_after_a_restart_those_jobs_come_first_that_wait(monkeypatch):
+    looked_at = []
+    reconcile = JobController.reconcile
+
+    async def noted(self, key):
+        looked_at.append(key.name)
+        await reconcile(self, key)
+
+    async def scenario(cluster):
+        await _to_running(cluster, 100, 1)
+        await cluster.replica.kill()
+        cluster.job("new")
+        looked_at.clear()
+        await cluster.start_controller()
+        await cluster.until(lambda: len(set(looked_at)) == 101)
+
+    monkeypatch.setattr(JobController, "reconcile", noted)
+    in_virtual_time(scenario)
+    assert looked_at[0] == "new"

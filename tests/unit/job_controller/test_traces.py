@@ -91,6 +91,19 @@ def is_evicted(name: str) -> Deed:
     return lambda watched: watched.cluster.server.delete(PODS, key_of(watched.pod(name)))
 
 
+def starts(name: str) -> Deed:
+    return lambda watched: watched.held.discard(f"j-{name}")
+
+
+def time_passes(_: Watched) -> None:
+    """Nothing else happens."""
+
+
+def is_scaled_to_zero(watched: Watched) -> None:
+    tasks = [{**task("a", 0), "minAvailable": 0}, {**task("b", 0), "minAvailable": 0}]
+    watched.cluster.server.patch(JOBS, Key(NS, "j"), {"spec": {"minAvailable": 0, "tasks": tasks}}, PatchKind.MERGE)
+
+
 def is_ordered(action: str) -> Deed:
     return lambda watched: watched.order(action)
 
@@ -121,6 +134,8 @@ class Case:
     retries: int = 0
     version: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    held: Sequence[str] = ()
+    """Pods that no node starts at first."""
     made: dict[str, int] = field(default_factory=dict)
     """How often which pods were made, where not once."""
 
@@ -197,6 +212,60 @@ CASES = {
         ["Pending", "Running", "Terminating*", "Terminated"],
         spec=on("PodEvicted", "TerminateJob"),
         version=1,
+    ),
+    "PodEvicted: RestartPod, of which nothing is left": Case(
+        [is_evicted("b-0")],
+        ["Pending", "Running", "Restarting", "Pending", "Running"],
+        spec=on("PodEvicted", "RestartPod"),
+        retries=1,
+        counts={"running": 3},
+        made={"j-b-0": 2},
+    ),
+    "PodFailed: RestartPartition": Case(
+        [fails("a-1")],
+        RESTARTED,
+        spec=on("PodFailed", "RestartPartition"),
+        a={"partitionPolicy": {"totalPartitions": 2, "partitionSize": 1}},
+        retries=1,
+        counts={"running": 3},
+        made={"j-a-1": 2},
+    ),
+    "PodFailed with a timeout: only then": Case(
+        [fails("a-0")],
+        ["Pending", "Running"],
+        spec=on("PodFailed", "AbortJob", timeout="10s"),
+        counts={"running": 2, "failed": 1},
+    ),
+    "PodFailed when its timeout is over": Case(
+        [fails("a-0"), *[time_passes] * 4],
+        ["Pending", "Running", "Aborting*", "Aborted"],
+        spec=on("PodFailed", "AbortJob", timeout="10s"),
+        version=1,
+        counts={"failed": 1},
+    ),
+    "PodPending for longer than its timeout": Case(
+        [time_passes] * 4,
+        ["Pending", "Running", "Terminating*", "Terminated"],
+        spec={**on("PodPending", "TerminateJob", timeout="10s"), "minAvailable": 2},
+        version=1,
+        held=["a-0"],
+    ),
+    "PodPending that starts in time": Case(
+        [starts("a-0"), *[time_passes] * 4],
+        ["Pending", "Running"],
+        spec={**on("PodPending", "TerminateJob", timeout="10s"), "minAvailable": 2},
+        counts={"running": 3},
+        held=["a-0"],
+    ),
+    "PodPending without a timeout matches nothing": Case(
+        [time_passes] * 2,
+        ["Pending", "Running"],
+        spec={**on("PodPending", "TerminateJob"), "minAvailable": 2},
+        counts={"running": 2, "pending": 1},
+        held=["a-0"],
+    ),
+    "scaled to zero it keeps Running, and nobody was evicted": Case(
+        [is_scaled_to_zero, time_passes], ["Pending", "Running"], spec=on("PodEvicted", "TerminateJob")
     ),
     "TaskCompleted of one task: CompleteJob": Case(
         [succeeds("a-0"), succeeds("a-1")],
@@ -285,6 +354,7 @@ CASES = {
 
 async def _live(cluster: MemoryCluster, case: Case) -> None:
     watched = Watched(cluster)
+    watched.held |= {f"j-{name}" for name in case.held}
     made: dict[str, int] = {}
     uids: set[str] = set()
     seen = cluster.server.on_write
