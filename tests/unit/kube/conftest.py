@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import structlog
@@ -22,7 +22,9 @@ async def client(server: FaultServer) -> AsyncIterator[Client]:
         yield client
 
 
-@pytest.fixture(autouse=True, scope="session")
-def quiet() -> None:
+@pytest.fixture(autouse=True, scope="package")
+def quiet() -> Iterator[None]:
     """The faults that the tests inject are logged, which costs more than the tests."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.reset_defaults()

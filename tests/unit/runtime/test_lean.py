@@ -46,7 +46,7 @@ BESIDES = {
     "pyroclast_jobflow_controller": ("aiohttp.web", "numpy", "sqlite3", "yaml"),
     "pyroclast_scheduler": ("aiohttp.web", "sqlite3"),
     "pyroclast_standalone": ("aiohttp.web", "numpy", "prometheus_client", "sqlite3"),
-    "pyroclast_standalone.apiserver": ("numpy", "prometheus_client", "pydantic", "structlog", "yaml"),
+    "pyroclast_standalone.apiserver": ("numpy", "prometheus_client", "pydantic", "structlog"),
     "pyroclast_standalone.nodes": ("numpy", "sqlite3", "yaml"),
 }
 

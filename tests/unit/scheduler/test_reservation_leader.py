@@ -56,9 +56,9 @@ async def test_the_next_leader_goes_on_where_the_last_one_was(cluster, tmp_path,
         await cluster.until(is_full)
         await stack.enter_async_context(cluster.scheduler(**flags, **{"leader-elect-identity": "second"}))
         await cluster.gang("large", WANTED, cpu="4")
+        await cluster.until(lambda: locks(cluster))  # else a later one of the same second could be the target
         for i in range(NODES):
             await cluster.gang(f"later{i}", 1, cpu="4")
-        await cluster.until(lambda: locks(cluster))
         await first.aclose()
         before, since = await locks(cluster), (await reservation(cluster))["since"]
 
