@@ -22,7 +22,7 @@ from typing import Any
 from tests.e2e.audit import Audit
 from tests.e2e.server import RealServer, real_server
 
-__all__ = ["Cluster", "KubectlError", "kubectl_is_there", "running", "services_of"]
+__all__ = ["Cluster", "KubectlError", "are_established", "kubectl_is_there", "running", "services_of"]
 
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
@@ -124,12 +124,32 @@ class Cluster:
             return False
         return True
 
+    @contextlib.contextmanager
+    def standing_aside(self, *services: str) -> Iterator[None]:
+        """These services do nothing while the block lasts; afterwards new ones are there: the old may have lost their Leases."""
+        for service in services:
+            os.kill(self.pids[service], signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for service in services:
+                self.kill(service)
+
     def kill(self, service: str) -> int:
         """kill -9; waits until the supervisor has started it again. The new process id."""
         old = self.pids[service]
         os.kill(old, signal.SIGKILL)
         wait_until(lambda: self.pids[service] != old, f"{service} to be started again")
         return self.pids[service]
+
+
+def are_established(definitions: str) -> bool:
+    """Whether all kinds in what `kubectl get crd -o json` prints are served; `kubectl wait` fails on one without a status."""
+    statuses = [each.get("status") or {} for each in json.loads(definitions)["items"]]
+    return all(
+        any(condition["type"] == "Established" and condition["status"] == "True" for condition in status.get("conditions") or ())
+        for status in statuses
+    )
 
 
 def services_of(cluster: Cluster) -> list[str]:

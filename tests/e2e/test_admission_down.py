@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.control_plane.parts import free_port
-from tests.e2e.cluster import wait_until
+from tests.e2e.cluster import are_established, wait_until
 from tests.unit.chart.conftest import helm  # noqa: F401 - a fixture
 from tests.unit.chart.render import CHART
 
@@ -68,8 +68,7 @@ def test_only_what_is_ours_waits_for_admission(bare: Path, helm: Path, tmp_path:
     release = ("pyroclast", str(CHART), "-n", "batch", "--values", str(values))
     off = ("--set", "custom.enabled_admissions=", "--set", "custom.vap_enable=true")
     done(str(helm), "install", *release, "--create-namespace", *off)
-    established = ("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
-    wait_until(lambda: run(*established).returncode == 0, "the kinds to be served")  # it fails on one without a status
+    wait_until(lambda: are_established(done("kubectl", "get", "crd", "-o", "json")), "the kinds to be served")
     for name in ("other", "plant"):
         done("kubectl", "create", "namespace", name)
     done("kubectl", "create", "-f", "-", stdin=OURS)

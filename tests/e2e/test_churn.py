@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import random
-import signal
 import subprocess
 import time
 from collections import Counter
@@ -95,10 +94,8 @@ class Shard:
 @contextlib.contextmanager
 def two_shards(cluster: Cluster) -> Iterator[Sequence[Shard]]:
     """Two replicas of the job controller with two shards, instead of the one that there is."""
-    standing = cluster.pids["job-controller"]
-    os.kill(standing, signal.SIGSTOP)
     with contextlib.ExitStack() as stack:
-        stack.callback(os.kill, standing, signal.SIGCONT)
+        stack.enter_context(cluster.standing_aside("job-controller"))
         networks = [stack.enter_context(slow_network(port_of(cluster.kubeconfig), source)) for source in SOURCES]
         shards = [Shard(cluster, network) for network in networks]
         try:

@@ -59,7 +59,7 @@ def test_plugins_give_index_and_hosts(cluster: Cluster, namespace: str) -> None:
         "hosts", command=["sh", "-c", "echo index $VC_TASK_INDEX; sleep 60"], replicas=2, plugins={"svc": [], "env": []}
     )
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest)
-    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/hosts-worker-0", "pod/hosts-worker-1", "--timeout=60s")
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.running}=2", "vcjob/hosts", "--timeout=60s")
     pod = cluster.get("pod", "hosts-worker-1", "-n", namespace)
     environment = {entry["name"]: entry.get("value") for entry in pod["spec"]["containers"][0]["env"]}
     assert environment["VC_TASK_INDEX"] == "1"

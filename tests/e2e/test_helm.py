@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.cluster import are_established, wait_until
 from tests.unit.chart.conftest import helm  # noqa: F401 - a fixture
 from tests.unit.chart.render import CHART
 
@@ -37,7 +38,7 @@ def test_the_chart_is_installed_changed_and_taken_away(bare: Path, helm: Path) -
 
     release = ("pyroclast", str(CHART), "--namespace", NAMESPACE)
     assert "STATUS: deployed" in run(str(helm), "install", *release, "--create-namespace")
-    run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    wait_until(lambda: are_established(run("kubectl", "get", "crd", "-o", "json")), "the kinds to be served")
     assert sorted(names("deployments")) == [f"deployment.apps/pyroclast-{program}" for program in PROGRAMS]
     for hooks in json.loads(run("kubectl", "get", "mutatingwebhookconfigurations", "-o", "json"))["items"]:
         assert {hook["clientConfig"]["service"]["namespace"] for hook in hooks["webhooks"]} == {NAMESPACE}

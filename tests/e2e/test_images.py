@@ -24,7 +24,7 @@ import pytest
 import yaml
 
 from tests.control_plane.parts import free_port
-from tests.e2e.cluster import wait_until
+from tests.e2e.cluster import are_established, wait_until
 from tests.e2e.containers import Container, kubelet_files, start
 from tests.unit.chart import authorities, fresh_root, images, render
 from tests.unit.chart.conftest import helm  # noqa: F401 - a fixture
@@ -90,7 +90,7 @@ class Installation:
         ]
         documents.sort(key=lambda each: each["kind"] != "CustomResourceDefinition")
         self.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        wait_until(lambda: are_established(self.kubectl("get", "crd", "-o", "json")), "the kinds to be served")
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         done = subprocess.run(
@@ -187,6 +187,8 @@ def test_certificates_of_cert_manager_serve_and_are_renewed(
     it = Installation(bare, builder, helm, tmp_path, "--values", values)
     it.apply()
     requests = list(yaml.safe_load_all((render.ROOT / "certs" / "cert-manager.yaml").read_text()))
+    (asked,) = (each["spec"] for each in requests if each["metadata"]["name"] == "pyroclast-admission")
+    asked["ipAddresses"] = [ADDRESSES["pyroclast-admission"]]  # where `webhook.url` has the API server call
     first = authorities.certificate_of(requests, "pyroclast-admission", now=datetime.now(UTC) - timedelta(days=60))
     it.kubectl("create", "-f", "-", stdin=json.dumps(secret(first)))
     with it.running("pyroclast-admission") as container:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -38,22 +37,10 @@ def scheduler(cluster: Cluster, name: str, *flags: str, **environment: str) -> I
             process.terminate()
 
 
-@contextlib.contextmanager
-def standing_aside(cluster: Cluster) -> Iterator[None]:
-    """The cluster's own scheduler does nothing while the block lasts, and is there again afterwards."""
-    standing = cluster.pids["scheduler"]
-    os.kill(standing, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(standing, signal.SIGKILL)  # its Lease may be lost, so that it would end by itself, or not
-        wait_until(lambda: cluster.pids["scheduler"] != standing, "the scheduler to be started again")
-
-
 @pytest.fixture
 def alone(cluster: Cluster) -> Iterator[None]:
     """The schedulers of a test have the cluster for themselves."""
-    with standing_aside(cluster):
+    with cluster.standing_aside("scheduler"):
         yield
 
 

@@ -54,23 +54,16 @@ def holders(cluster: Cluster) -> list[str]:
 
 @pytest.mark.timeout(300)
 def test_shards_move_between_processes_and_nothing_is_lost_or_doubled(cluster: Cluster, namespace: str) -> None:
-    standing = cluster.pids["job-controller"]
-    os.kill(standing, signal.SIGSTOP)  # these replicas have the cluster for themselves
-    try:
-        with replica(cluster) as first, replica(cluster) as second:
-            wait_until(lambda: len(set(filter(None, holders(cluster)))) == 2, "each replica to lead a shard", seconds=60)
-            submit(cluster, namespace, JOBS // 2)
-            wait_until(lambda: phases(cluster, namespace)["Pending"] >= 3, "some Jobs to be begun")
-            first.kill()
-            submit(cluster, namespace, JOBS // 2, prefix="late")
-            with replica(cluster):
-                wait_until(
-                    lambda: phases(cluster, namespace)["Completed"] >= JOBS // 2, "half of the Jobs to complete", seconds=120
-                )
-                os.kill(second.pid, signal.SIGSTOP)
-                time.sleep(SECONDS["lease-duration"] + 1)
-                os.kill(second.pid, signal.SIGCONT)
-                wait_until(lambda: phases(cluster, namespace) == {"Completed": JOBS}, "all Jobs to complete", seconds=120)
-    finally:
-        os.kill(standing, signal.SIGCONT)
+    with cluster.standing_aside("job-controller"), replica(cluster) as first, replica(cluster) as second:
+        wait_until(lambda: len(set(filter(None, holders(cluster)))) == 2, "each replica to lead a shard", seconds=60)
+        submit(cluster, namespace, JOBS // 2)
+        wait_until(lambda: phases(cluster, namespace)["Pending"] >= 3, "some Jobs to be begun")
+        first.kill()
+        submit(cluster, namespace, JOBS // 2, prefix="late")
+        with replica(cluster):
+            wait_until(lambda: phases(cluster, namespace)["Completed"] >= JOBS // 2, "half of the Jobs to complete", seconds=120)
+            os.kill(second.pid, signal.SIGSTOP)
+            time.sleep(SECONDS["lease-duration"] + 1)
+            os.kill(second.pid, signal.SIGCONT)
+            wait_until(lambda: phases(cluster, namespace) == {"Completed": JOBS}, "all Jobs to complete", seconds=120)
     assert pods_created_twice(cluster, namespace) == []

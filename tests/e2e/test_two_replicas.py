@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -143,33 +141,26 @@ def test_the_judge_sees_a_second_writer() -> None:
 @pytest.mark.timeout(400)
 def test_there_are_never_two_writers_on_slow_networks(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     target = port_of(cluster.kubeconfig)
-    standing = [cluster.pids[service] for service in SERVICES]
-    for pid in standing:  # these replicas have the cluster for themselves
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        with contextlib.ExitStack() as stack:
-            one, other = (stack.enter_context(slow_network(target, source)) for source in SOURCES)
-            first = stack.enter_context(replicas(cluster, tmp_path, one))
-            wait_until(lambda: leads(cluster, one.source), "the first replicas to lead", seconds=90)
-            second = stack.enter_context(replicas(cluster, tmp_path, other))
+    with cluster.standing_aside(*SERVICES), contextlib.ExitStack() as stack:
+        one, other = (stack.enter_context(slow_network(target, source)) for source in SOURCES)
+        first = stack.enter_context(replicas(cluster, tmp_path, one))
+        wait_until(lambda: leads(cluster, one.source), "the first replicas to lead", seconds=90)
+        second = stack.enter_context(replicas(cluster, tmp_path, other))
 
-            before = {service: holder(cluster, service) for service in SERVICES}
-            one.delay = other.delay = KEPT
-            submit(cluster, namespace, JOBS)
-            wait_until(lambda: phases(cluster, namespace) == {"Completed": JOBS}, "the Jobs to complete slowly", seconds=150)
-            assert {service: holder(cluster, service) for service in SERVICES} == before, "no Lease is lost for want of a turn"
-            assert not ended(first)
+        before = {service: holder(cluster, service) for service in SERVICES}
+        one.delay = other.delay = KEPT
+        submit(cluster, namespace, JOBS)
+        wait_until(lambda: phases(cluster, namespace) == {"Completed": JOBS}, "the Jobs to complete slowly", seconds=150)
+        assert {service: holder(cluster, service) for service in SERVICES} == before, "no Lease is lost for want of a turn"
+        assert not ended(first)
 
-            one.delay, other.delay = LOST, 0.0
-            submit(cluster, namespace, JOBS, prefix="late")
-            wait_until(lambda: leads(cluster, other.source), "the second replicas to lead", seconds=60)
-            wait_until(lambda: ended(first) == set(SERVICES), "those that lost their Leases to end")
-            assert not ended(second)
-            wait_until(lambda: phases(cluster, namespace) == {"Completed": 2 * JOBS}, "all Jobs to complete", seconds=150)
-            events = list(cluster.audit.events())
-    finally:
-        for pid in standing:
-            os.kill(pid, signal.SIGCONT)
+        one.delay, other.delay = LOST, 0.0
+        submit(cluster, namespace, JOBS, prefix="late")
+        wait_until(lambda: leads(cluster, other.source), "the second replicas to lead", seconds=60)
+        wait_until(lambda: ended(first) == set(SERVICES), "those that lost their Leases to end")
+        assert not ended(second)
+        wait_until(lambda: phases(cluster, namespace) == {"Completed": 2 * JOBS}, "all Jobs to complete", seconds=150)
+        events = list(cluster.audit.events())
     assert {service: foreign_writes(events, service) for service in SERVICES} == {service: [] for service in SERVICES}
     assert pods_created_twice(cluster, namespace) == []
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,8 @@ def _sign(
         .add_extension(_key_usage(is_authority=is_authority), critical=True)
     )
     if "dnsNames" in spec:
-        names = x509.SubjectAlternativeName([x509.DNSName(each) for each in spec["dnsNames"]])
+        addresses = [x509.IPAddress(ip_address(each)) for each in spec.get("ipAddresses", ())]
+        names = x509.SubjectAlternativeName([*(x509.DNSName(each) for each in spec["dnsNames"]), *addresses])
         builder = builder.add_extension(names, critical=not list(subject))
     if usages := [_USAGES[each] for each in spec.get("usages", ()) if each in _USAGES]:
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
