@@ -37,6 +37,12 @@ TARGETS = {
 }
 ADDRESSES = {name: f"127.77.0.{number}" for number, name in enumerate(TARGETS, 1)}
 HOST = "pyroclast-admission-service.pyroclast-system.svc"
+QUEUE = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: NAME}
+spec: {}
+"""
 JOB = """
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
@@ -195,8 +201,8 @@ def test_certificates_of_cert_manager_serve_and_are_renewed(
         wait_until(lambda: is_well(container), "admission to pass its probes", seconds=90)
         assert served(it.port, first["ca.crt"]) == serial(first)
         wait_until(lambda: bundles(it) == {first["ca.crt"]}, "the webhook configurations to name the authority")
-        it.kubectl("create", "-f", "-", stdin=JOB.replace("NAME", "first"))
-        assert it.get("vcjob", "first")["spec"]["queue"] == "default", "defaults come from the webhook"
+        it.kubectl("create", "-f", "-", stdin=QUEUE.replace("NAME", "first"))
+        assert it.get("queue", "first")["spec"]["weight"] == 1, "defaults come from the webhook"
 
         renewed = authorities.certificate_of(requests, "pyroclast-admission", now=datetime.now(UTC), authority=first)
         assert renewed["ca.crt"] == first["ca.crt"]
@@ -208,7 +214,7 @@ def test_certificates_of_cert_manager_serve_and_are_renewed(
         kubelet_files(it.folder / "pyroclast-admission" / "certificates", other)
         wait_until(lambda: bundles(it) == {other["ca.crt"]}, "the webhook configurations to name the other authority")
         wait_until(lambda: served(it.port, other["ca.crt"]) == serial(other), "its certificate to be served")
-        it.kubectl("create", "-f", "-", stdin=JOB.replace("NAME", "second"))
+        it.kubectl("create", "-f", "-", stdin=QUEUE.replace("NAME", "second"))
 
         own = authorities.by_own_ca(tmp_path, other["ca.crt"])
         kubelet_files(it.folder / "pyroclast-admission" / "certificates", own)
