@@ -41,7 +41,7 @@ types: setup
 walls: setup
 	@$(BIN)/lint-imports
 
-control-plane: setup  # kube-apiserver, etcd and helm from their Go modules: minutes once, then cached
+control-plane: setup  # kube-apiserver, etcd, kube-controller-manager and helm from their Go modules: minutes once, then cached
 	@$(BIN)/python -m tests.control_plane build
 
 test-real: control-plane
@@ -50,7 +50,7 @@ test-real: control-plane
 up-real: control-plane
 	@$(BIN)/python -m tests.control_plane up --services --dir $${DIR:-$(VENV)/control-plane}
 
-soak: control-plane  # the full counts, for an hour or more
+soak: control-plane  # the full counts: hours
 	@PYROCLAST_SOAK=1 $(BIN)/python -m pytest -q -m "soak or hypothesis" --timeout 7200 --ignore tests/e2e tests
 	@$(BIN)/python -m pytest -q -m soak --timeout 7200 tests/e2e --control-plane=real
 

@@ -32,7 +32,7 @@ ATTEMPTS: Final = 16
 
 
 class CertificateKeeper:
-    """Follows the Secret and hands on what it holds. `use` is called with each new material, from `run` and `settle`.
+    """Follows the Secret and hands on what it holds. `use` is called with each new material, from `run` and `reconcile`.
 
     Args:
         client: the API server.
