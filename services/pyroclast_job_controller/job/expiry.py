@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 import structlog
 
 from pyroclast.api.records import Job, JobFlow
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
-from pyroclast.kube.client import encode
+from pyroclast.kube.answers import record_of
 from pyroclast.kube.errors import Conflict, NotFound
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.ends import end_is_told, flow_of
@@ -61,7 +60,7 @@ class ExpiryController:
             answer = await self._client.get(JOB_FLOWS, key)
         except NotFound:  # or the kind is not installed
             return True
-        return end_is_told(msgspec.json.decode(encode(answer), type=JobFlow), job)
+        return end_is_told(record_of(answer, JobFlow), job)
 
     def _changed(self, _: Job | None, new: Job | None) -> None:
         if new is not None and ttl.expires_at(new) is not None and self._shards.owns(new.key):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
@@ -12,8 +12,9 @@ from pyroclast.api import keys
 from pyroclast.api.enums import FlowReason, PodPhase
 from pyroclast.api.records import FlowStatus, Job, JobFlow, Pod
 from pyroclast.api.types import JOB_FLOWS, JOBS, PODS, Key
+from pyroclast.kube.answers import record_of
 from pyroclast.kube.batches import at_once, slow_start
-from pyroclast.kube.client import Client, PatchKind, encode
+from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, is_broken, is_transient
 from pyroclast.lifecycle.flow.facts import AddFinalizer, CreateJob, DeleteJob, Effect, FlowFacts, Refused, ReleaseFlow
 from pyroclast.lifecycle.flow.jobs import manifest
@@ -111,7 +112,7 @@ class FlowActions:
         if not answer or (meta.is_terminating and not finalizers):
             self._caches.flows.gone(flow.key, meta.uid)
         else:
-            self._caches.flows.put(msgspec.json.decode(encode(answer), type=JobFlow))
+            self._caches.flows.put(record_of(answer, JobFlow))
 
     async def _create(self, flow: JobFlow, memory: FlowMemory, effect: CreateJob, now: float) -> bool:
         """Make a Job; whether it was made here and now.
@@ -134,13 +135,13 @@ class FlowActions:
                 raise
             self._refuse(memory, effect.name, FlowReason.JOB_REFUSED, error.message, now)
             return False
-        self._keep(memory, _job(answer))
+        self._keep(memory, record_of(answer, Job))
         log.info("job.made", flow=str(flow.key), job=effect.name, retry=effect.retry)
         return True
 
     async def _adopt(self, flow: JobFlow, memory: FlowMemory, effect: CreateJob, now: float) -> None:
         """There is a Job of that name. Either it is ours (an answer was lost, a replica was faster), or it is in the way."""
-        job = _job(await self._client.get(JOBS, Key(flow.metadata.namespace, effect.name)))
+        job = record_of(await self._client.get(JOBS, Key(flow.metadata.namespace, effect.name)), Job)
         if is_owned(flow, job):
             self._keep(memory, job)
             return
@@ -159,7 +160,7 @@ class FlowActions:
             log.debug("job.gone", job=str(key))
             answer = {}
         if answer.get("kind") == JOBS.kind and (answer.get("metadata") or {}).get("finalizers"):
-            self._caches.jobs.put(_job(answer))
+            self._caches.jobs.put(record_of(answer, Job))
         else:
             self._caches.jobs.gone(key, effect.uid)
         log.info("job.deleted", flow=str(flow.key), job=effect.name)
@@ -175,11 +176,6 @@ class FlowActions:
         pause = min(_FIRST_RETRY * 2.0 ** min(times, 60), _LONGEST_RETRY)
         memory.refused[name] = Refused(reason, message, now + pause)
         log.info("job.refused", job=name, reason=reason.value, message=message, times=times + 1)
-
-
-def _job(answer: dict[str, Any]) -> Job:
-    """The record of a Job that the server sent; by way of JSON, because records keep parts of it raw."""
-    return msgspec.json.decode(encode(answer), type=Job)
 
 
 def _owner_uid(pod: Pod) -> str:

@@ -5,7 +5,6 @@ A plain value: the cache keeps one up to date, a session works on a copy of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from pyroclast_scheduler.model.dimensions import Ints
 
-__all__ = ["Bools", "Columns", "Floats", "Rows", "first_short"]
+__all__ = ["Bools", "Columns", "Floats", "Rows"]
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -86,10 +85,3 @@ class Columns:
     def future_idle(self, rows: Ints | slice = slice(None)) -> Ints:
         """What will be free once what is being released is gone and what is promised is taken."""
         return self.idle(rows) + self.releasing[:, rows] - self.pipelined[:, rows]
-
-
-def first_short(request: Ints, present: Sequence[int], room: Ints) -> Rows:
-    """For each node the first of the `present` dimensions in which `request` exceeds `room`, −1 where none does."""
-    short = request[list(present), None] > room[list(present)]
-    found = np.asarray(present)[short.argmax(axis=0)]
-    return np.where(short.any(axis=0), found, -1)

@@ -20,9 +20,10 @@ _USAGE: Final = "usage: python -m pyroclast_scheduler replay FILE (what /debug/s
 
 def replay(arguments: Sequence[str]) -> int:
     """Print the decision; the exit status: 0, or 2 with one line on standard error when that cannot be done."""
-    if len(arguments) != 1 or arguments[0] in {"-h", "--help"}:
-        (sys.stdout if arguments[:1] in (["-h"], ["--help"]) else sys.stderr).write(_USAGE)
-        return 0 if arguments[:1] in (["-h"], ["--help"]) else 2
+    is_asked_for_help = arguments[:1] in (["-h"], ["--help"])
+    if is_asked_for_help or len(arguments) != 1:
+        (sys.stdout if is_asked_for_help else sys.stderr).write(_USAGE)
+        return 0 if is_asked_for_help else 2
     try:
         body = sys.stdin.buffer.read() if arguments[0] == "-" else Path(arguments[0]).read_bytes()
         decision = decided(read(body))

@@ -280,10 +280,6 @@ class Session(Rules):
         for name, close in self._closers:
             self.ports.observe(name, "OnSessionClose", close)
 
-    def node_record(self, row: int) -> records.Node | None:
-        """The node of `row`."""
-        return self.snapshot.nodes[row]
-
 
 def _count_terms(counts: TermCounts, move: Move, sign: int) -> None:
     leaves = move.status is TaskStatus.RELEASING

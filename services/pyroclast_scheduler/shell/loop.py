@@ -187,7 +187,7 @@ class Loop:
     async def _cycle(self, thread: ThreadPoolExecutor) -> None:
         start = time.perf_counter()
         loop = asyncio.get_running_loop()
-        period = int((time.monotonic() - self._begun) / self._period)
+        period = self._periods()
         if period != self._last_period:
             self._last_period = period
             self._cache.recheck()
@@ -255,17 +255,20 @@ class Loop:
 
     def circumstances(self) -> Ports:
         """What the next session would be given, as far as it only looks."""
-        period = int((time.monotonic() - self._begun) / self._period) if self._begun else 0
         return Ports(
             now=self._now(),
             shard=self.shard_seen(),
-            period=period,
+            period=self._periods(),
             memory=self._memory,
             usage=self._usage,
             scheduler=self.scheduler,
             reservations=self._reservations,
             elsewhere=self.elsewhere(),
         )
+
+    def _periods(self) -> int:
+        """Schedule periods since the first session."""
+        return int((time.monotonic() - self._begun) / self._period) if self._begun else 0
 
     def _reserve(self, reservations: Mapping[str, Reservation]) -> None:
         """Take up what nodes are kept for: the next session goes on from it, binds heed it, users see it."""

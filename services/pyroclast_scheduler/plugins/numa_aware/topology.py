@@ -27,11 +27,6 @@ class Layout:
         object.__setattr__(self, "cpus", sum(self.numa))
         object.__setattr__(self, "totals", tuple(each.bit_count() for each in self.numa))
 
-    @property
-    def all_numa(self) -> int:
-        """All NUMA nodes, as a set of positions."""
-        return (1 << len(self.numa)) - 1
-
     def room(self, free: int) -> tuple[int, ...]:
         """How many of the CPUs `free` each NUMA node has."""
         return tuple((each & free).bit_count() for each in self.numa)
