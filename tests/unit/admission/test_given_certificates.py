@@ -19,8 +19,8 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
 from pyroclast_standalone import installation
 from pyroclast_standalone.apiserver.running import running_server
+from tests.control_plane.parts import free_port
 from tests.e2e.containers import kubelet_files
-from tests.unit.admission.test_ready import free_port
 from tests.unit.chart import authorities, render
 
 HOST = "pyroclast-admission-service.pyroclast-system.svc"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from asyncio.subprocess import PIPE
 from datetime import UTC, datetime
@@ -14,14 +13,9 @@ import aiohttp
 from pyroclast_admission.certificates.plan import Step
 from pyroclast_admission.certificates.steps import carry_out
 from tests.bench.admission_server import policy
+from tests.control_plane.parts import free_port
 from tests.unit.admission.test_stopping import LISTS
 from tests.unit.kube.fault_server import FaultServer, Got, answer, hang
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 async def test_it_is_not_ready_before_it_serves(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 import sys
 
 import aiohttp
@@ -13,15 +12,10 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
 from pyroclast.kube.errors import NotFound
 from pyroclast_standalone.apiserver.running import running_server
+from tests.control_plane.parts import free_port
 
 KINDS = {kind.qualified for kind in (JOB_FLOWS, JOB_TEMPLATES, JOBS)}
 LEASE = Key("volcano-system", "pyroclast-jobflow-controller")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 async def ready(url):

@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.control_plane.parts import free_port
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, hang
 
 Start = Callable[..., Any]
@@ -46,12 +47,6 @@ async def finish(process: Process) -> tuple[int, list[str], list[str]]:
 
 def events(lines: list[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 async def get(url: str) -> tuple[int, str]:

@@ -75,18 +75,23 @@ async def test_who_is_killed_again_and_again_is_back_as_soon_each_time(tmp_path:
 
 
 async def test_services_end_together_and_the_api_server_when_they_have(tmp_path: Path) -> None:
-    """One after the other they would take longer than whoever waits for the end does, and lose what they depend on."""
+    """One after the other they would take longer than whoever waits for the end does, and lose what they depend on.
+
+    Each service here ends only when the other is asked to as well.
+    """
     supervisor = Supervisor(tmp_path, lambda _line: None)
 
     def said(name: str) -> str:
         return (tmp_path / f"{name}.log").read_text()
 
-    for name in ("server", "one", "other"):
+    for name, beside in (("server", ()), ("one", ("other",)), ("other", ("one",))):
 
         async def is_ready(name: str = name) -> bool:
             return "ready" in said(name)
 
-        await supervisor.start(Program(name, "tests.unit.standalone.lingering", (), is_ready))
+        await supervisor.start(
+            Program(name, "tests.unit.standalone.lingering", tuple(f"{tmp_path}/{each}.log" for each in beside), is_ready)
+        )
     await supervisor.stop()
     times = {name: [float(line.split()[1]) for line in said(name).splitlines()[1:]] for name in ("server", "one", "other")}
     asked, ended = ({name: at[index] for name, at in times.items()} for index in (0, 1))
