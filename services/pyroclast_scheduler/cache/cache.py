@@ -6,17 +6,18 @@ Belongs to one thread; a session gets a snapshot. An object that makes no sense 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
-from pyroclast.api.types import NODES, PODS, QUEUES, ResourceType
+from pyroclast.api.types import NODES, PODS, QUEUES
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
-from pyroclast_scheduler.cache.changes import alike, count_alike, same_but_status
-from pyroclast_scheduler.cache.faults import Fault
+from pyroclast_scheduler.cache.changes import alike, same_but_status
+from pyroclast_scheduler.cache.faults import LEFT_OUT, Fault, Faults, reason_of
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable, oversubscription
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
+from pyroclast_scheduler.cache.tasks import TaskTable
 from pyroclast_scheduler.cache.waiting import Waiting
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.features import NodeFeatures
@@ -29,8 +30,6 @@ from pyroclast_scheduler.model.waits import Rest
 
 __all__ = ["Cache"]
 
-_LEFT_OUT = "left out: "
-_GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 _PART = 50  # jobs whose facts are worked out in one go, some milliseconds
 _ROUND = 300  # schedule periods until every waiting job was looked at again, whatever changed
 
@@ -51,13 +50,14 @@ class Cache:
     ) -> None:
         self.dimensions = Dimensions()
         self.nodes = NodeTable(self.dimensions)
-        self.tasks: dict[str, TaskFacts] = {}
         self.queues: dict[str, QueueFacts] = {}
         self.priorities: dict[str, records.PriorityClass] = {}
         self.assumptions = Assumptions()
-        self._faults: dict[str, Fault] = {}
+        self._faults = Faults()
         self._names = frozenset(scheduler_names)
         self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=self._names if is_shared else ())
+        self._tasks = TaskTable(self.nodes, self._jobs, self.dimensions)
+        self.tasks = self._tasks.by_uid
         self._waiting = Waiting()
         self._gone: set[str] = set()
         self._held: dict[str, str] = {}
@@ -77,9 +77,7 @@ class Cache:
     @property
     def problems(self) -> dict[str, str]:
         """Why objects are left out, by kind and key."""
-        return {what: fault.reason for what, fault in self._faults.items()} | {
-            f"podgroup {key}": f"{_LEFT_OUT}{reason}" for key, reason in self._jobs.problems.items()
-        }
+        return self._faults.reasons() | {f"podgroup {key}": f"{LEFT_OUT}{why}" for key, why in self._jobs.problems.items()}
 
     @property
     def parts(self) -> tuple[JobTable, dict[str, str], dict[str, str]]:
@@ -88,7 +86,7 @@ class Cache:
 
     def faults(self) -> frozenset[Fault]:
         """What is wrong with which pods, nodes and queues; of PodGroups `left_out` tells."""
-        return frozenset(self._faults.values())
+        return self._faults.all()
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -99,8 +97,8 @@ class Cache:
             self.assumptions.end(uid)
             self._held.pop(uid, None)
             self._refused.pop(uid, None)
-            self._drop(uid)
-            self._faults.pop(f"pod {old.key}", None)
+            self._tasks.drop(uid)
+            self._faults.clear(PODS, old)
             self._changed()
         self._jobs.count_strangers(old, new)
         if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
@@ -111,16 +109,16 @@ class Cache:
         if new is None:
             if old is not None:
                 self.nodes.remove_node(old.metadata.name)
-                self._faults.pop(f"node {old.metadata.name}", None)
+                self._faults.clear(NODES, old)
         else:
             name = new.metadata.name
             try:
                 changed = self.nodes.set_node(new)
                 faults = oversubscription(new)[1]
-                self._tell("node", NODES, new, "; ".join(faults))
+                self._faults.set(NODES, new, "; ".join(faults))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one node, it must not stop the others
                 self.nodes.remove_node(name)
-                self._tell("node", NODES, new, f"{_LEFT_OUT}{_said(error)}")
+                self._faults.leave_out(NODES, new, reason_of(error))
                 changed = True
             if not changed:
                 return
@@ -158,7 +156,7 @@ class Cache:
         known = set(self.queues)
         if old is not None and (new is None or new.metadata.name != old.metadata.name):
             self.queues.pop(old.metadata.name, None)
-            self._faults.pop(f"queue {old.metadata.name}", None)
+            self._faults.clear(QUEUES, old)
         if new is not None:
             name = new.metadata.name
             try:
@@ -166,10 +164,10 @@ class Cache:
                 for amounts in (queue.capability, queue.guarantee, queue.deserved):
                     self.dimensions.vector(amounts or {})
                 self.queues[name] = queue
-                self._faults.pop(f"queue {name}", None)
+                self._faults.clear(QUEUES, new)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one queue, it must not stop the others
                 self.queues.pop(name, None)
-                self._tell("queue", QUEUES, new, f"{_LEFT_OUT}{_said(error)}")
+                self._faults.leave_out(QUEUES, new, reason_of(error))
         for name in known ^ self.queues.keys():
             self._jobs.queue_changed(name)
         if new is not None and old is not None and old.spec == new.spec and old.status.state == new.status.state:
@@ -212,17 +210,22 @@ class Cache:
         if short:
             return f"node {node} resources {short} are not enough"
         self.assumptions.add(uid, Kind.BOUND, node, self._now())
-        self._replace(task, task.moved(TaskStatus.BINDING, node))
+        self._tasks.set(task, task.moved(TaskStatus.BINDING, node))
         return None
 
-    def assume_all(self, binds: Sequence[tuple[str, str]]) -> str | None:
-        """Assume all of the (pod UID, node) pairs, or none and say why."""
+    def assuming(self, binds: Sequence[tuple[str, str]]) -> Iterator[str | None]:
+        """Assume the (pod UID, node) pairs, None for each; where one cannot be, all are taken back, and the reason comes last."""
         for done, (uid, node) in enumerate(binds):
             problem = self.assume(uid, node)
             if problem is not None:
                 self.take_back([earlier for earlier, _ in binds[:done]])
-                return problem
-        return None
+                yield problem
+                return
+            yield None
+
+    def assume_all(self, binds: Sequence[tuple[str, str]]) -> str | None:
+        """Assume all of the (pod UID, node) pairs, or none and say why."""
+        return next((problem for problem in self.assuming(binds) if problem is not None), None)
 
     def take_back(self, uids: Iterable[str]) -> None:
         """Take back what was assumed of pods of a placement that cannot be carried out as a whole."""
@@ -240,7 +243,7 @@ class Cache:
             return
         if is_refused:
             self._held[uid] = self._refused[uid] = task.job
-        self._replace(task, task.moved(TaskStatus.PENDING, ""))
+        self._tasks.set(task, task.moved(TaskStatus.PENDING, ""))
         self._changed()
 
     def release(self, uid: str) -> None:
@@ -255,7 +258,7 @@ class Cache:
         task = self.tasks.get(uid)
         if task is not None and task.status in ALLOCATED:
             self.assumptions.add(uid, Kind.GOING, task.node, self._now())
-            self._replace(task, task.moved(TaskStatus.RELEASING, task.node))
+            self._tasks.set(task, task.moved(TaskStatus.RELEASING, task.node))
 
     def restore(self, uid: str) -> None:
         """Take back that pod `uid` is on its way out; it is as the API server says again."""
@@ -273,7 +276,7 @@ class Cache:
         task = self.tasks.get(uid)
         if task is not None and task.status is TaskStatus.PENDING and task.nominated != node:
             self.assumptions.add(uid, Kind.NOMINATED, node, self._now())
-            self._replace(task, task.nominated_to(node))
+            self._tasks.set(task, task.nominated_to(node))
 
     def unnominate(self, uid: str) -> None:
         """Take back that room is made for pod `uid`: its status could not be written."""
@@ -336,14 +339,14 @@ class Cache:
         elif kind == "queue":
             queue = self.queues.pop(key, None)
             if queue is not None:
-                self._tell("queue", QUEUES, queue.record, f"{_LEFT_OUT}{reason}")
+                self._faults.leave_out(QUEUES, queue.record, reason)
                 self._jobs.queue_changed(key)
         else:
             row = self.nodes.rows.get(key)
             node = None if row is None else self.nodes.records[row]
             if node is not None:
                 self.nodes.remove_node(key)
-                self._tell("node", NODES, node, f"{_LEFT_OUT}{reason}")
+                self._faults.leave_out(NODES, node, reason)
         self.stale()
 
     def gone(self) -> set[str]:
@@ -438,15 +441,6 @@ class Cache:
             self._waiting.discard(job)
         self._jobs.wake(jobs)
 
-    def _tell(self, word: str, kind: ResourceType, record: Record, reason: str) -> None:
-        """Note what is wrong with an object; nothing if `reason` is empty."""
-        meta = record.metadata
-        what = f"{word} {record.key}"
-        if reason:
-            self._faults[what] = Fault(kind, meta.namespace, meta.name, meta.uid, reason)
-        else:
-            self._faults.pop(what, None)
-
     def _set_pod(self, pod: records.Pod) -> bool:
         """Take up a pod; whether anything changed that a session looks at."""
         uid = pod.metadata.uid
@@ -454,53 +448,18 @@ class Cache:
         try:
             task = task_of(pod, self._shapes)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one pod, it must not stop the others
-            self._drop(uid)
-            self._tell("pod", PODS, pod, f"{_LEFT_OUT}{_said(error)}")
+            self._tasks.drop(uid)
+            self._faults.leave_out(PODS, pod, reason_of(error))
             return True
-        if self._faults:
-            self._faults.pop(f"pod {pod.key}", None)
+        self._faults.clear(PODS, pod)
         task = self.assumptions.applied(task)
         if task.node and task.status is not TaskStatus.BINDING:
             self._refused.pop(uid, None)
-        self._replace(before, task)
+        self._tasks.set(before, task)
         return before is None or not alike(before, task)
-
-    def _replace(self, before: TaskFacts | None, task: TaskFacts) -> None:
-        if before is None or not count_alike(before, task):
-            if before is not None:
-                self._take(before)
-            for name in task.shape.request:
-                self.dimensions.row(name)
-            if task.node and task.status not in _GONE:
-                self.nodes.add(task)
-        elif task.node and task.status not in _GONE:
-            self.nodes.replace(before, task)
-        self.tasks[task.uid] = task
-        if before is not None and before.job and task.job:
-            self._jobs.replace(before, task)
-        elif before is not None and before.job:
-            self._jobs.remove(before)
-        elif task.job:
-            self._jobs.add(task)
-
-    def _take(self, task: TaskFacts) -> None:
-        if task.node and task.status not in _GONE:
-            self.nodes.remove(task)
-
-    def _drop(self, uid: str) -> None:
-        task = self.tasks.pop(uid, None)
-        if task is None:
-            return
-        self._take(task)
-        if task.job:
-            self._jobs.remove(task)
 
     def _priority(self, name: str) -> int:
         named = self.priorities.get(name)
         if named is not None:
             return named.value
         return next((each.value for each in self.priorities.values() if each.global_default), 0)
-
-
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
 
-__all__ = ["Fault"]
+__all__ = ["LEFT_OUT", "Fault", "Faults", "reason_of"]
+
+LEFT_OUT: Final = "left out: "
+"""Before the reason why no session sees an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +23,44 @@ class Fault:
     name: str
     uid: str
     reason: str
+
+
+class Faults:
+    """Those of objects that are there, one for each; they stand until the object changes."""
+
+    def __init__(self) -> None:
+        self._by_object: dict[str, Fault] = {}
+
+    def set(self, kind: ResourceType, record: Record, reason: str) -> None:
+        """Note what is wrong with an object; nothing if `reason` is empty."""
+        if reason:
+            meta = record.metadata
+            self._by_object[_name(kind, record)] = Fault(kind, meta.namespace, meta.name, meta.uid, reason)
+        else:
+            self.clear(kind, record)
+
+    def leave_out(self, kind: ResourceType, record: Record, reason: str) -> None:
+        """Note why no session sees an object."""
+        self.set(kind, record, f"{LEFT_OUT}{reason}")
+
+    def clear(self, kind: ResourceType, record: Record) -> None:
+        """The object is well, or gone."""
+        if self._by_object:  # most often there are none, and this is asked of each pod
+            self._by_object.pop(_name(kind, record), None)
+
+    def reasons(self) -> dict[str, str]:
+        """What is wrong, by kind and key (`pod namespace/name`)."""
+        return {what: fault.reason for what, fault in self._by_object.items()}
+
+    def all(self) -> frozenset[Fault]:
+        """What is wrong with all of them."""
+        return frozenset(self._by_object.values())
+
+
+def reason_of(error: Exception) -> str:
+    """What is wrong with an object that cannot be taken up because of `error`."""
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+
+def _name(kind: ResourceType, record: Record) -> str:
+    return f"{kind.kind.lower()} {record.key}"

@@ -11,6 +11,7 @@ from itertools import islice
 
 from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast_scheduler.cache.faults import reason_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.sums import Contribution, QueueSums, QueueTotals, TaskSums
@@ -172,7 +173,7 @@ class JobTable:
             try:
                 facts = self._made(entry, queues, priority)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one job, it must not stop the others
-                self.problems[key] = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+                self.problems[key] = reason_of(error)
                 continue
             if facts is not None:
                 self._facts[key] = facts

@@ -122,11 +122,9 @@ class Binder:
             self._room.clear()
 
     async def _assume(self, placed: Sequence[tuple[str, str]], breath: Breath) -> str | None:
-        """Assume all of the (pod UID, node) pairs, or none and say why."""
-        for done, (uid, node) in enumerate(placed):
-            problem = self._cache.assume(uid, node)
+        """Assume all of the (pod UID, node) pairs, or none and say why; others run meanwhile."""
+        for problem in self._cache.assuming(placed):
             if problem is not None:
-                self._cache.take_back([earlier for earlier, _ in placed[:done]])
                 return problem
             await breath.pause()
         return None

@@ -1,0 +1,56 @@
+"""Pods as tasks, each counted on its node and in its job."""
+
+from __future__ import annotations
+
+from pyroclast_scheduler.cache.changes import count_alike
+from pyroclast_scheduler.cache.jobs import JobTable
+from pyroclast_scheduler.cache.nodes import NodeTable
+from pyroclast_scheduler.model.dimensions import Dimensions
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskFacts
+
+__all__ = ["TaskTable"]
+
+_GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+
+
+class TaskTable:
+    """Keeps tasks by UID, and what `nodes` and `jobs` have of them in step."""
+
+    def __init__(self, nodes: NodeTable, jobs: JobTable, dimensions: Dimensions) -> None:
+        self.by_uid: dict[str, TaskFacts] = {}
+        self._nodes = nodes
+        self._jobs = jobs
+        self._dimensions = dimensions
+
+    def set(self, before: TaskFacts | None, task: TaskFacts) -> None:
+        """Take up `task`; `before`: what is known of it, None if nothing is."""
+        if before is None or not count_alike(before, task):
+            if before is not None:
+                self._leave(before)
+            for name in task.shape.request:
+                self._dimensions.row(name)
+            if task.node and task.status not in _GONE:
+                self._nodes.add(task)
+        elif task.node and task.status not in _GONE:
+            self._nodes.replace(before, task)
+        self.by_uid[task.uid] = task
+        if before is not None and before.job and task.job:
+            self._jobs.replace(before, task)
+        elif before is not None and before.job:
+            self._jobs.remove(before)
+        elif task.job:
+            self._jobs.add(task)
+
+    def drop(self, uid: str) -> None:
+        """Forget a task, if it is known."""
+        task = self.by_uid.pop(uid, None)
+        if task is None:
+            return
+        self._leave(task)
+        if task.job:
+            self._jobs.remove(task)
+
+    def _leave(self, task: TaskFacts) -> None:
+        if task.node and task.status not in _GONE:
+            self._nodes.remove(task)
