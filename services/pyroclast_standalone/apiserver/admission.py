@@ -6,11 +6,12 @@ what they count cannot change before the commit.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
 import msgspec
 
+from . import status
 from .context import Context
 from .registry import Resource
 
@@ -32,6 +33,10 @@ class Review(msgspec.Struct):
     options: dict[str, Any] = {}
     kind: tuple[str, str, str] | None = None  # when the body is of another kind than the resource: Scale, Binding, Eviction
     show: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # makes of the object what is reviewed instead: its Scale
+
+    def refusal(self, why: str, *, causes: Iterable[status.Cause] = ()) -> status.StatusError:
+        """403 with the words of a plugin."""
+        return status.forbidden(self.resource.group, self.resource.plural, self.name, why, causes=causes)
 
 
 Step: TypeAlias = Callable[[Review], Awaitable[None]]

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pyroclast_standalone import times
 
 from . import objectmeta, volumes
+from .deleting import release
 from .events import EventTeller
 from .internal import KeyedWorker
 from .kinds.storage import CLAIM_PROTECTION, VOLUME_PROTECTION
@@ -76,7 +77,7 @@ class ClaimController:
         is_used = any(_uses(each, stored.name) for each in self._pods.select(stored.namespace))
         if stored.deleting:
             if not is_used:
-                self._release(self._claims, stored, claim, CLAIM_PROTECTION)
+                release(self._store, self._claims, stored.key, claim, CLAIM_PROTECTION)
             return
         if (claim.get("status") or {}).get("phase") == "Bound":
             return
@@ -109,7 +110,7 @@ class ClaimController:
         is_claimed = claim is not None and reference.get("uid") in {None, claim.uid}
         if stored.deleting:
             if not is_claimed:
-                self._release(self._volumes, stored, volume, VOLUME_PROTECTION)
+                release(self._store, self._volumes, stored.key, volume, VOLUME_PROTECTION)
             return
         state = volume.setdefault("status", {})
         phase = volumes.phase_of(volume, is_claimed=is_claimed)
@@ -118,15 +119,6 @@ class ClaimController:
         elif state.get("phase") != phase:
             state |= {"phase": phase, "lastPhaseTransitionTime": times.rfc3339(self._now())}
             self._put(self._volumes, stored.key, "PersistentVolume", volume)
-
-    def _release(self, collection: Collection, stored: Stored, body: dict[str, Any], finalizer: str) -> None:
-        """Take away the finalizer that protects an object; without others it goes."""
-        kept = [each for each in body["metadata"].get("finalizers") or () if each != finalizer]
-        if not kept:
-            self._store.delete(collection, stored.key)
-        elif kept != body["metadata"]["finalizers"]:
-            body["metadata"]["finalizers"] = kept
-            self._store.put(collection, stored.key, body)
 
     def _put(self, collection: Collection, key: str, kind: str, body: dict[str, Any]) -> None:
         self._store.put(collection, key, objectmeta.ordered(body, kind, "v1"))

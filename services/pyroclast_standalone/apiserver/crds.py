@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pyroclast_standalone import times
 
-from .deleting import CRD_CLEANUP, DeleteOptions, Deleter
+from .deleting import CRD_CLEANUP, DeleteOptions, Deleter, release
 from .internal import GARBAGE_COLLECTOR, KeyedWorker, request
 from .kinds import Strategy, custom_strategy
 from .registry import Registry, Resource, reader_of, version_order
@@ -70,15 +70,8 @@ class Definitions:
                     condition["lastTransitionTime"] = times.rfc3339(self._now())
                 condition.update(status=value, reason=reason, message=message)
                 return
-        conditions.append(
-            {
-                "type": kind,
-                "status": value,
-                "lastTransitionTime": times.rfc3339(self._now()),
-                "reason": reason,
-                "message": message,
-            }
-        )
+        since = times.rfc3339(self._now())
+        conditions.append({"type": kind, "status": value, "lastTransitionTime": since, "reason": reason, "message": message})
 
     def _clashes(self, spec: Mapping[str, Any]) -> dict[str, str]:
         """The names that another definition of the group has already, by field."""
@@ -235,10 +228,4 @@ class DefinitionCleanup:
         stored = self._definitions.items.get(name)
         if stored is None:
             return
-        body = stored.load()
-        finalizers = [each for each in body["metadata"].get("finalizers") or () if each != CRD_CLEANUP]
-        if finalizers:
-            body["metadata"]["finalizers"] = finalizers
-            self._store.put(self._definitions, name, body)
-        else:
-            self._store.delete(self._definitions, name)
+        release(self._store, self._definitions, name, stored.load(), CRD_CLEANUP)

@@ -15,7 +15,7 @@ from .listing import check_list_options, place_of
 from .present import json_answer, list_answer, object_answer
 from .registry import Resource
 from .selection import selection
-from .store import Stored
+from .store import Collection, Store, Stored
 from .write import Writer
 
 __all__ = ["DeleteOptions", "Deleter", "check_preconditions", "options_of", "read_options"]
@@ -26,6 +26,7 @@ CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 _KIND: Final = bodies.BodyKind("meta.k8s.io", "v1", "DeleteOptions")
 _POLICIES: Final = ("Foreground", "Background", "Orphan")
 _DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+_TERMINATING: Final = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 _PROTECTED: Final = {"default", "kube-system", "kube-public"}
 _DEFAULT_GRACE: Final = 30
 
@@ -188,13 +189,13 @@ class Deleter:
         now = self._writer.now()
         was = dict(metadata)
         if resource.qualified == "namespaces":
-            return self._delete_namespace(resource, current, body, options)
+            return self._delete_later(resource, current, body, options)
         is_graceful, is_pending = _grace(resource, body, options, now)
         if is_pending:
             return current, False
         _choose_finalizers(resource, metadata, options)
         if resource.collection.name == _DEFINITIONS:
-            return self._delete_definition(resource, current, body, options)
+            return self._delete_later(resource, current, body, options)
         waits = bool(metadata.get("finalizers"))
         if waits:
             objectmeta.mark_deleting(metadata, now)
@@ -211,44 +212,36 @@ class Deleter:
             return (shown if is_graceful else gone), True
         return shown, True
 
-    def _delete_namespace(
+    def _delete_later(
         self, resource: Resource, current: Stored, body: dict[str, Any], options: DeleteOptions
     ) -> tuple[Stored | dict[str, Any], bool]:
-        """A namespace goes through phase Terminating; its controller removes it when it is empty."""
+        """A namespace or a definition says that it goes; its controller removes it when what is in it, or of it, is gone."""
         metadata = body["metadata"]
         if "deletionTimestamp" in metadata:
             return current, False
-        metadata["deletionTimestamp"] = times.rfc3339(self._writer.now())
-        body.setdefault("status", {})["phase"] = "Terminating"
+        now = metadata["deletionTimestamp"] = times.rfc3339(self._writer.now())
+        state = body.setdefault("status", {})
+        if resource.collection.name == _DEFINITIONS:
+            metadata["finalizers"] = [*(each for each in metadata.get("finalizers") or () if each != CRD_CLEANUP), CRD_CLEANUP]
+            others = [each for each in state.get("conditions") or () if each["type"] != "Terminating"]
+            ends = {"type": "Terminating", "status": "True", "lastTransitionTime": now, "reason": "InstanceDeletionPending"}
+            state["conditions"] = [*others, {**ends, "message": _TERMINATING}]
+        else:
+            state["phase"] = "Terminating"
         if options.dry_run:
             return body, False
         return self._store.put(resource.collection, current.key, body), False
 
-    def _delete_definition(
-        self, resource: Resource, current: Stored, body: dict[str, Any], options: DeleteOptions
-    ) -> tuple[Stored | dict[str, Any], bool]:
-        """A definition waits until its objects are gone; its controller removes it then."""
-        metadata = body["metadata"]
-        if "deletionTimestamp" in metadata:
-            return current, False
-        now = times.rfc3339(self._writer.now())
-        metadata["deletionTimestamp"] = now
-        metadata["finalizers"] = [*(each for each in metadata.get("finalizers") or () if each != CRD_CLEANUP), CRD_CLEANUP]
-        conditions = body["status"]["conditions"] = [
-            each for each in body["status"].get("conditions") or () if each["type"] != "Terminating"
-        ]
-        conditions.append(
-            {
-                "type": "Terminating",
-                "status": "True",
-                "lastTransitionTime": now,
-                "reason": "InstanceDeletionPending",
-                "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-            }
-        )
-        if options.dry_run:
-            return body, False
-        return self._store.put(resource.collection, current.key, body), False
+
+def release(store: Store, collection: Collection, key: str, body: dict[str, Any], finalizer: str) -> None:
+    """Take away the finalizer that holds an object that is being deleted; without others it goes."""
+    before = body["metadata"].get("finalizers") or []
+    kept = [each for each in before if each != finalizer]
+    if not kept:
+        store.delete(collection, key)
+    elif kept != before:
+        body["metadata"]["finalizers"] = kept
+        store.put(collection, key, body)
 
 
 def check_preconditions(resource: Resource, current: Stored, options: DeleteOptions) -> None:

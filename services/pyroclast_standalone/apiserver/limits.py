@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pyroclast.resources.pods import effective
 
-from . import status, usage
+from . import usage
 from .admission import Review
 from .store import Store
 
@@ -62,7 +62,7 @@ class Limits:
                 problems += _exceeded(item, requests, requests)
         if problems:
             why = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-            raise status.forbidden(review.resource.group, review.resource.plural, review.name, why)
+            raise review.refusal(why)
 
     def _items(self, namespace: str, kind: str) -> Iterator[Mapping[str, Any]]:
         for stored in self._ranges.select(namespace):

@@ -58,13 +58,8 @@ class Plugins:
             raise status.not_found("", "namespaces", review.namespace)
         if stored.deleting and not review.subresource:
             text = f"namespace {review.namespace} is being terminated"
-            raise status.forbidden(
-                review.resource.group,
-                review.resource.plural,
-                review.name,
-                f"unable to create new content in namespace {review.namespace} because it is being terminated",
-                causes=[status.cause("NamespaceTerminating", text, "metadata.namespace")],
-            )
+            why = f"unable to create new content in namespace {review.namespace} because it is being terminated"
+            raise review.refusal(why, causes=[status.cause("NamespaceTerminating", text, "metadata.namespace")])
 
     async def warn_of_scheduler(self, review: Review) -> None:
         """Tell who creates a pod that it waits for a scheduler that does not run here."""
@@ -138,10 +133,7 @@ class Plugins:
         spec["volumes"] = volumes
 
     def _priority(self, name: str, spec: dict[str, Any]) -> None:
-        class_name = spec.get("priorityClassName") or ""
-        policy = _DEFAULT_POLICY
-        value = 0
-        if class_name:
+        if class_name := spec.get("priorityClassName") or "":
             stored = self._priorities.items.get(class_name)
             if stored is None:
                 raise status.forbidden("", "pods", name, f"no PriorityClass with name {class_name} was found")
@@ -154,13 +146,9 @@ class Plugins:
         policy = found.get("preemptionPolicy") or _DEFAULT_POLICY
         given = spec.get("priority")
         if given is not None and given != value:
-            raise status.forbidden(
-                "",
-                "pods",
-                name,
-                f"the integer value of priority ({given}) must not be provided in pod spec; "
-                f"priority admission controller computed {value} from the given PriorityClass name",
-            )
+            why = f"the integer value of priority ({given}) must not be provided in pod spec; "
+            why += f"priority admission controller computed {value} from the given PriorityClass name"
+            raise status.forbidden("", "pods", name, why)
         spec["priority"], spec["preemptionPolicy"] = value, policy
 
     def _default_class(self) -> dict[str, Any]:
@@ -183,18 +171,12 @@ class Plugins:
         body = review.body
         is_class = review.resource.qualified == "priorityclasses.scheduling.k8s.io"
         if is_class and review.operation == "DELETE" and review.name in _SYSTEM_CLASSES:
-            why = "this is a system priority class and cannot be deleted"
-            raise status.forbidden(review.resource.group, review.resource.plural, review.name, why)
+            raise review.refusal("this is a system priority class and cannot be deleted")
         if not is_class or body is None or not body.get("globalDefault"):
             return
         for stored in self._priorities.select():
             if stored.name != review.name and stored.load().get("globalDefault"):
-                raise status.forbidden(
-                    review.resource.group,
-                    review.resource.plural,
-                    review.name,
-                    f"PriorityClass {stored.name} is already marked as default. Only one default can exist",
-                )
+                raise review.refusal(f"PriorityClass {stored.name} is already marked as default. Only one default can exist")
 
 
 _TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where it is mounted
@@ -221,8 +203,6 @@ def _default_tolerations(spec: dict[str, Any]) -> None:
     tolerations = spec.get("tolerations") or []
     for key in _NO_EXECUTE:
         if not any(each.get("key") in {None, "", key} and each.get("effect") in {None, "", "NoExecute"} for each in tolerations):
-            tolerations = [
-                *tolerations,
-                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS},
-            ]
+            added = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
+            tolerations = [*tolerations, added]
     spec["tolerations"] = tolerations

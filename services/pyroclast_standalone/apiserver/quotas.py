@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import status, usage
+from . import usage
 from .admission import Review
 from .internal import KeyedWorker
-from .registry import Registry, Resource
+from .registry import Registry
 from .store import ADDED, DELETED, Change, Collection, Store, Stored
 
 __all__ = ["Quotas"]
@@ -57,24 +57,24 @@ class Quotas:
         spent: list[tuple[str, dict[str, Any]]] = []
         for key in list(keys):
             quota = self._quotas.items[key].load()
-            if self._fits(review.resource, review.name, body, wanted, quota):
+            if self._fits(review, body, wanted, quota):
                 spent.append((key, quota))
         if not review.dry_run:
             for key, quota in spent:
                 self._store.put(self._quotas, key, quota)
 
-    def _fits(self, resource: Resource, name: str, body: dict[str, Any], wanted: usage.Usage, quota: dict[str, Any]) -> bool:
+    def _fits(self, review: Review, body: dict[str, Any], wanted: usage.Usage, quota: dict[str, Any]) -> bool:
         """Whether the quota is about the object; its status then counts it."""
         spec = quota["spec"]
         hard = usage.parse(spec.get("hard"))
-        if resource.qualified == "pods":
+        if review.resource.qualified == "pods":
             if not usage.within_scopes(spec, body):
                 return False
             missing = usage.missing_resources(body["spec"], hard)
             if missing:
                 text = "; ".join(f"{each} for: {','.join(names)}" for each, names in missing.items())
                 why = f"failed quota: {quota['metadata']['name']}: must specify {text}"
-                raise status.forbidden(resource.group, resource.plural, name, why)
+                raise review.refusal(why)
         elif spec.get("scopes") or spec.get("scopeSelector"):
             return False
         delta = {each: value for each, value in wanted.items() if each in hard and value}
@@ -91,7 +91,7 @@ class Quotas:
                 f"used: {usage.shown({each: used[each] for each in over})}, "
                 f"limited: {usage.shown({each: hard[each] for each in over})}"
             )
-            raise status.forbidden(resource.group, resource.plural, name, why)
+            raise review.refusal(why)
         usage.add(used, delta)
         state["hard"], state["used"] = usage.wire(hard), usage.wire(used)
         return True

@@ -41,10 +41,6 @@ _NAME_RETRIES: Final = 8
 _SCALE: Final = ("autoscaling", "v1", "Scale")
 
 
-class _Overtaken(Exception):
-    """The object changed while admission waited."""
-
-
 class Writer:
     """Creates and changes objects of any kind."""
 
@@ -78,18 +74,8 @@ class Writer:
         dry_run = context.is_dry_run
         if not is_tracked:
             self.track(context, resource, document, None, now=now)
-        review = Review(
-            "CREATE",
-            resource,
-            "",
-            namespace,
-            metadata.get("name") or "",
-            document,
-            None,
-            context,
-            dry_run,
-            context.write_options("CreateOptions"),
-        )
+        name, options = metadata.get("name") or "", context.write_options("CreateOptions")
+        review = Review("CREATE", resource, "", namespace, name, document, None, context, dry_run, options)
         await self.admission.mutate(review)
         document = _mutated(review)
         metadata = document["metadata"]
@@ -127,9 +113,8 @@ class Writer:
     def _exists(self, resource: Resource, existing: Stored, *, generated: bool) -> status.StatusError:
         text = f'{resource.qualified} "{existing.name}" already exists'
         if existing.deleting:
-            return status.already_exists(
-                resource.group, resource.plural, existing.name, message=f"object is being deleted: {text}"
-            )
+            message = f"object is being deleted: {text}"
+            return status.already_exists(resource.group, resource.plural, existing.name, message=message)
         if generated:
             text += ", the server was not able to generate a unique name for the object"
             error = status.already_exists(resource.group, resource.plural, existing.name, message=text)
@@ -200,16 +185,13 @@ class Writer:
         show: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> Outcome:
         """Change the object under `key`; tried again up to `retries` times when somebody else was faster."""
-        attempt = 0
-        while True:
-            try:
-                return await self._change_once(
-                    context, resource, key, change, subresource=subresource, is_tracked=is_tracked, is_put=is_put, show=show
-                )
-            except _Overtaken:
-                if attempt >= retries:
-                    raise _modified(resource, key) from None
-                attempt += 1
+        for _ in range(retries + 1):
+            outcome = await self._change_once(
+                context, resource, key, change, subresource=subresource, is_tracked=is_tracked, is_put=is_put, show=show
+            )
+            if outcome is not None:
+                return outcome
+        raise _modified(resource, key)
 
     async def _change_once(
         self,
@@ -222,7 +204,8 @@ class Writer:
         is_tracked: bool,
         is_put: bool,
         show: Callable[[dict[str, Any]], dict[str, Any]] | None,
-    ) -> Outcome:
+    ) -> Outcome | None:
+        """None: somebody else was faster."""
         current = resource.collection.items.get(key)
         if current is None:
             raise status.not_found(resource.group, resource.plural, context.info.name)
@@ -236,20 +219,9 @@ class Writer:
         if not is_tracked:
             self.track(context, resource, new, old, now=self.now(), subresource=subresource)
         options = context.write_options("UpdateOptions")
-        review = Review(
-            "UPDATE",
-            resource,
-            subresource,
-            current.namespace,
-            current.name,
-            new,
-            old,
-            context,
-            context.is_dry_run,
-            options,
-            _SCALE if show else None,
-            show,
-        )
+        namespace, name, kind = current.namespace, current.name, _SCALE if show else None
+        dry_run = context.is_dry_run
+        review = Review("UPDATE", resource, subresource, namespace, name, new, old, context, dry_run, options, kind, show)
         await self.admission.mutate(review)
         new = _mutated(review)
         if version != old["metadata"]["resourceVersion"]:
@@ -262,7 +234,7 @@ class Writer:
             context.warn(text)
         await self.admission.validate(review)
         if resource.collection.items.get(key) is not current:
-            raise _Overtaken
+            return None
         self.admission.guard(review)
         return 200, self._replace(resource, current, new, old, dry_run=review.dry_run)
 
@@ -273,8 +245,7 @@ class Writer:
         if is_put:
             check_uid(context, resource, metadata, old)
         else:
-            _namespace(context, resource, metadata)
-            _name_matches(context, metadata)
+            check_place(context, resource, metadata)
         version = metadata.get("resourceVersion") if _revision(metadata) else ""
         if not version and resource.strategy.needs_version:
             fault = invalid("metadata.resourceVersion", 0, "must be specified for an update")
@@ -404,12 +375,8 @@ def _revision(metadata: dict[str, Any]) -> int:
 
 
 def _modified(resource: Resource, key: str) -> status.StatusError:
-    return status.conflict(
-        resource.group,
-        resource.plural,
-        key.rpartition("/")[2],
-        "the object has been modified; please apply your changes to the latest version and try again",
-    )
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return status.conflict(resource.group, resource.plural, key.rpartition("/")[2], why)
 
 
 def check_uid(context: Context, resource: Resource, metadata: dict[str, Any], old: dict[str, Any]) -> None:

@@ -102,7 +102,7 @@ def _read(document: Json, steps: _Steps) -> Json:
 
 def _edited(document: Json, steps: _Steps, edit: Callable[[Json, str], Json]) -> Json:
     """`document` with `edit` done to the holder of the last step; holders on the way are copied, everything else is shared."""
-    if not isinstance(document, dict | list):
+    if not steps or not isinstance(document, dict | list):
         raise _DoesNotApply
     if len(steps) == 1:
         return edit(document, steps[0])
@@ -124,8 +124,6 @@ def _add(document: Json, steps: _Steps, value: Json) -> Json:
             copy.insert(_index(step, len(copy), may_append=True), value)
         return copy
 
-    if not steps:
-        raise _DoesNotApply
     return _edited(document, steps, edit)
 
 
@@ -136,8 +134,6 @@ def _remove(document: Json, steps: _Steps) -> Json:
         del copy[step if isinstance(copy, dict) else _index(step, len(copy), may_append=False)]
         return copy
 
-    if not steps:
-        raise _DoesNotApply
     return _edited(document, steps, edit)
 
 

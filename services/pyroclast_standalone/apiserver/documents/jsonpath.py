@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from .selectors import shown
 from .values import Json
 
 __all__ = ["BadPath", "compile_path", "is_readable", "reader"]
@@ -158,11 +159,6 @@ def reader(path: str) -> Callable[[Mapping[str, Json]], str]:
 
     def read(document: Mapping[str, Json]) -> str:
         found = find_all(document)
-        value = found[0] if found else None
-        if value is None:
-            return ""
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        return str(value)
+        return shown(found[0]) if found and found[0] is not None else ""
 
     return read

@@ -20,6 +20,7 @@ __all__ = [
     "parse_field_selector",
     "parse_label_selector",
     "read_field",
+    "shown",
 ]
 
 FieldReaders: TypeAlias = Mapping[str, Callable[[Mapping[str, Any]], str]]
@@ -225,6 +226,11 @@ def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector:
     return LabelSelector(tuple(tests))
 
 
+def shown(value: str | float | bool) -> str:
+    """A value as selectors compare it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def read_field(path: str) -> Callable[[Mapping[str, Any]], str]:
     """A reader of the dotted `path`: the value as text, empty where there is none; booleans as `true` and `false`."""
     steps = path.split(".")
@@ -235,11 +241,7 @@ def read_field(path: str) -> Callable[[Mapping[str, Any]], str]:
             value = value.get(step) if isinstance(value, dict) else None
             if value is None:
                 return ""
-        if isinstance(value, str):
-            return value
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        return str(value)
+        return shown(value)
 
     return read
 

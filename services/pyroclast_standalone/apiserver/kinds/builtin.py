@@ -146,7 +146,8 @@ class BuiltinStrategy(Strategy):
         errors = check_metadata_update(new["metadata"], old["metadata"], times=times)
         if self._names_finalizers:
             errors += check_finalizer_names(new["metadata"]) * (times - 2)
-        return Verdict([*errors, *self.rules.check_update(new, old)])
+        rules = self.rules
+        return Verdict([*errors, *(rules.check_update(new, old) if rules.check_update else rules.check(new))])
 
     def warnings(self, document: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
         """What deserves a `Warning` header."""

@@ -176,6 +176,7 @@ def _check_namespace(document: dict[str, Any]) -> list[FieldError]:
 
 NAMESPACE: Final = Rules(
     check=_check_namespace,
+    check_update=lambda _new, _old: [],  # its finalizers stay as they are
     name=names.dns_label,
     default=_default_namespace,
     prepare=_prepare_namespace,

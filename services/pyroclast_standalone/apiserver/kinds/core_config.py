@@ -53,10 +53,7 @@ def _update_config_map(new: dict[str, Any], old: dict[str, Any]) -> list[FieldEr
     return [*_check_immutable(new, old, ("data", "binaryData")), *_check_config_map(new)]
 
 
-CONFIG_MAP: Final = Rules(
-    check=_check_config_map,
-    check_update=_update_config_map,
-)
+CONFIG_MAP: Final = Rules(check=_check_config_map, check_update=_update_config_map)
 
 
 def _default_secret(document: dict[str, Any]) -> None:
@@ -136,6 +133,4 @@ def _default_limits(document: dict[str, Any]) -> None:
                 item["defaultRequest"] = requests
 
 
-LIMIT_RANGE: Final = Rules(
-    default=_default_limits, check=check_limit_range, check_update=lambda new, _old: check_limit_range(new)
-)
+LIMIT_RANGE: Final = Rules(default=_default_limits, check=check_limit_range)

@@ -88,7 +88,6 @@ def _event_source(document: Mapping[str, Any]) -> str:
 
 EVENT: Final = Rules(
     check=_check_event,
-    check_update=lambda new, _old: _check_event(new),
     fields={
         **{
             f"involvedObject.{name}": read_field(f"involvedObject.{name}")

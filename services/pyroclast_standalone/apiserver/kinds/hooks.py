@@ -67,5 +67,5 @@ def _check_webhooks(document: dict[str, Any]) -> list[FieldError]:
     return errors
 
 
-WEBHOOKS: Final = Rules(check=_check_webhooks, check_update=lambda new, _old: _check_webhooks(new), generation=True)
+WEBHOOKS: Final = Rules(check=_check_webhooks, generation=True)
 """Of mutating and of validating webhooks."""

@@ -63,9 +63,4 @@ def _check_policy(document: dict[str, Any]) -> list[FieldError]:
     return [*errors, *(unsupported(f"spec.policyTypes[{index}]", kind, _TYPES) for index, kind in kinds if kind not in _TYPES)]
 
 
-NETWORK_POLICY: Final = Rules(
-    default=_default_policy,
-    check=_check_policy,
-    check_update=lambda new, _old: _check_policy(new),
-    generation=True,
-)
+NETWORK_POLICY: Final = Rules(default=_default_policy, check=_check_policy, generation=True)

@@ -110,7 +110,7 @@ class Rules:
     name: names.NameRule = names.dns_subdomain
     default: Default = _nothing
     check: Check = _no_errors
-    check_update: UpdateCheck = _no_change_errors
+    check_update: UpdateCheck | None = None
     check_status: UpdateCheck = _no_change_errors
     prepare: Default = _nothing
     prepare_update: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None

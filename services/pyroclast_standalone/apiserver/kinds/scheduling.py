@@ -32,11 +32,7 @@ def _update_priority_class(new: dict[str, Any], old: dict[str, Any]) -> list[Fie
     return [*errors, *immutable(new, old, "preemptionPolicy", "preemptionPolicy")]
 
 
-PRIORITY_CLASS: Final = Rules(
-    check=_check_priority_class,
-    check_update=_update_priority_class,
-    generation=True,
-)
+PRIORITY_CLASS: Final = Rules(check=_check_priority_class, check_update=_update_priority_class, generation=True)
 
 
 def _check_lease(document: dict[str, Any]) -> list[FieldError]:
@@ -48,8 +44,4 @@ def _check_lease(document: dict[str, Any]) -> list[FieldError]:
     return errors
 
 
-LEASE: Final = Rules(
-    check=_check_lease,
-    check_update=lambda new, _old: _check_lease(new),
-    needs_version=True,
-)
+LEASE: Final = Rules(check=_check_lease, needs_version=True)

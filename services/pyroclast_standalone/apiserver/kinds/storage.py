@@ -82,11 +82,7 @@ def _check_volume(document: dict[str, Any]) -> list[FieldError]:
     return errors if size > quantity.parse("0") else [*errors, invalid(own, str(size), "must be greater than zero")]
 
 
-PERSISTENT_VOLUME: Final = Rules(
-    check=_check_volume,
-    check_update=lambda new, _old: _check_volume(new),
-    prepare=_prepare_volume,
-)
+PERSISTENT_VOLUME: Final = Rules(check=_check_volume, prepare=_prepare_volume)
 
 
 def _check_class(document: dict[str, Any]) -> list[FieldError]:
