@@ -9,7 +9,7 @@ from pyroclast.api.types import JOB_FLOWS, JOBS, Key
 from pyroclast.kube.answers import record_of
 from pyroclast.kube.errors import Conflict, NotFound
 from pyroclast.kube.sharded_queue import ShardedQueue
-from pyroclast.lifecycle.flow.ends import end_is_told, flow_of
+from pyroclast.lifecycle.flow.ends import end_is_recorded, flow_of
 from pyroclast.lifecycle.job import ttl
 from pyroclast_job_controller.shared import Shared
 
@@ -40,8 +40,8 @@ class ExpiryController:
         if due > self._now():
             self._queue.add_at(key, due)
             return
-        if not await self._end_is_told(job):
-            log.info("job.awaited", job=str(key), reason="its flow has not told yet how it ended")
+        if not await self._end_is_recorded(job):
+            log.info("job.awaited", job=str(key), reason="its flow does not record yet how it ended")
             self._queue.add_rate_limited(key)
             return
         try:
@@ -51,7 +51,7 @@ class ExpiryController:
             return
         log.info("job.expired", job=str(key), ttl_seconds=job.spec.ttl_seconds_after_finished)
 
-    async def _end_is_told(self, job: Job) -> bool:
+    async def _end_is_recorded(self, job: Job) -> bool:
         """Whether `job` may go without its flow, whose controller may be down, taking it for one that never ended."""
         key = flow_of(job)
         if key is None:
@@ -60,7 +60,7 @@ class ExpiryController:
             answer = await self._client.get(JOB_FLOWS, key)
         except NotFound:  # or the kind is not installed
             return True
-        return end_is_told(record_of(answer, JobFlow), job)
+        return end_is_recorded(record_of(answer, JobFlow), job)
 
     def _changed(self, _: Job | None, new: Job | None) -> None:
         if new is not None and ttl.expires_at(new) is not None and self._shards.owns(new.key):

@@ -45,7 +45,7 @@ class ShardKeeper:
         self._is_hard = is_hard
         self._now = now
         self._wish: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue(1)
-        self._told: tuple[str, frozenset[str]] = ("", frozenset())
+        self._sent: tuple[str, frozenset[str]] = ("", frozenset())
         self._is_missed = False
 
     def changed(self, old: records.NodeShard | None, new: records.NodeShard | None) -> None:
@@ -64,15 +64,15 @@ class ShardKeeper:
         status = self._table.status(self._cache.assumptions.nodes(Kind.BOUND))
         if own is not None and status and self._wish.empty():
             version = own.metadata.resource_version
-            self._told = (version, frozenset(status["nodesInUse"]))
+            self._sent = (version, frozenset(status["nodesInUse"]))
             self._wish.put_nowait((version, {**status, "lastUpdateTime": format_time(self._now())}))
         return self.seen()
 
     def seen(self) -> Shard:
         """The nodes that a session may use, for those who only look on."""
         used, own = self._table.claimed(), self._table.own
-        if own is not None and own.metadata.resource_version == self._told[0]:  # what is being given back is no longer ours
-            used &= self._told[1]
+        if own is not None and own.metadata.resource_version == self._sent[0]:  # what is being given back is no longer ours
+            used &= self._sent[1]
         return Shard(used, self._is_hard)
 
     async def run(self) -> None:

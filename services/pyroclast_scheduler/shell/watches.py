@@ -49,7 +49,7 @@ def watch(
     groups = Informer(client, POD_GROUPS, records.PodGroup)
     groups.on_change(taker.group_changed)
     pods = Informer(client, PODS, records.Pod)
-    pods.on_change(lambda old, new: _told(old, new, settings.scheduler_name, watched))
+    pods.on_change(lambda old, new: _observe(old, new, settings.scheduler_name, watched))
     pods.on_change(taker.pod_changed)
     for informer in (nodes, queues, groups, pods):
         service.watch(informer)
@@ -93,7 +93,7 @@ class PluginWatches:
                 self._service.watch(informer)
 
 
-def _told(old: records.Pod | None, new: records.Pod | None, names: Collection[str], watched: _Watched) -> None:
+def _observe(old: records.Pod | None, new: records.Pod | None, names: Collection[str], watched: _Watched) -> None:
     if new is not None and new.spec.scheduler_name in names:
         watched(old, new)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyroclast.api import keys
 from pyroclast.api.records import FlowJobPods, FlowJobStatus, Job, JobFlow
-from pyroclast.lifecycle.flow.ends import end_is_told, flow_of
+from pyroclast.lifecycle.flow.ends import end_is_recorded, flow_of
 from pyroclast.lifecycle.flow.histories import followed
 from tests.unit.lifecycle.builders import NOW, decode
 from tests.unit.lifecycle.test_flow_decisions import decided, entry, flow, job
@@ -64,8 +64,8 @@ ENDS: dict[str, tuple[JobFlow | None, Job, bool]] = {
 
 
 @pytest.mark.parametrize(("of", "ended", "want"), ENDS.values(), ids=ENDS.keys())
-def test_a_finished_job_may_go_when_its_end_is_told(of: JobFlow | None, ended: Job, want: bool) -> None:
-    assert end_is_told(of, ended) is want
+def test_a_finished_job_may_go_when_its_end_is_recorded(of: JobFlow | None, ended: Job, want: bool) -> None:
+    assert end_is_recorded(of, ended) is want
 
 
 def test_the_flow_of_a_job_is_the_one_that_controls_it() -> None:
@@ -78,7 +78,7 @@ def test_what_the_controller_writes_is_what_the_removal_waits_for() -> None:
     ended = job("f-a", "Completed")
     status = decided(flow(entry("a"), entry("b", "a"), phase="Running"), {"a": ended}).status
     assert status is not None
-    assert end_is_told(msgspec.structs.replace(flow(entry("a"), entry("b", "a")), status=status), ended)
+    assert end_is_recorded(msgspec.structs.replace(flow(entry("a"), entry("b", "a")), status=status), ended)
 
 
 Look = tuple[Job, str, FlowJobPods | None]

@@ -13,11 +13,11 @@ from pyroclast.api.records import FlowJobCondition, FlowJobStatus, Job
 from pyroclast.lifecycle.flow.graph import Node
 from pyroclast.lifecycle.flow.states import EntryState, Stage, States
 
-__all__ = ["Cache", "Told"]
+__all__ = ["Cache", "JobReport"]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JobReport:
     """What a status says of `job`, as it was when that was worked out."""
 
     job: Job
@@ -27,11 +27,11 @@ class Told:
 
 @dataclass(slots=True)
 class Cache:
-    """Of one flow with one spec: the states of its entries, and what was told of its Jobs by name."""
+    """Of one flow with one spec: the states of its entries, and what its status says of its Jobs, by name."""
 
     has_ended: bool = False
     states: States = field(default_factory=dict)
-    told: dict[str, Told] = field(default_factory=dict)
+    reports: dict[str, JobReport] = field(default_factory=dict)
 
     def state_of(
         self,
@@ -71,12 +71,12 @@ class Cache:
                 return None
         return old
 
-    def told_of(self, job: Job, known: FlowJobStatus | None, exit_codes: Mapping[str, int | None]) -> Told | None:
-        """What was told of `job`, if the status says it still and nothing is to be added."""
-        told = self.told.get(job.metadata.name)
-        if told is None or told.job is not job or told.status != known:
+    def report_of(self, job: Job, known: FlowJobStatus | None, exit_codes: Mapping[str, int | None]) -> JobReport | None:
+        """The last report of `job`, if the status says it still and nothing is to be added."""
+        report = self.reports.get(job.metadata.name)
+        if report is None or report.job is not job or report.status != known:
             return None
-        return told if exit_codes.get(job.metadata.name) in (None, told.status.exit_code) else None
+        return report if exit_codes.get(job.metadata.name) in (None, report.status.exit_code) else None
 
 
 def _looks_alike(state: EntryState | None, before: EntryState | None) -> bool:

@@ -7,7 +7,7 @@ from pyroclast.api.records import Job, JobFlow
 from pyroclast.api.types import JOB_FLOWS, Key
 from pyroclast.lifecycle.flow.names import is_owned, retries_of
 
-__all__ = ["end_is_told", "flow_of"]
+__all__ = ["end_is_recorded", "flow_of"]
 
 
 def flow_of(job: Job) -> Key | None:
@@ -18,7 +18,7 @@ def flow_of(job: Job) -> Key | None:
     return Key(job.metadata.namespace, owner.name)
 
 
-def end_is_told(flow: JobFlow | None, job: Job) -> bool:
+def end_is_recorded(flow: JobFlow | None, job: Job) -> bool:
     """Whether the status of `flow`, which controlled `job` once, says how this finished Job ended, or will never have to.
 
     A flow that is gone, was made anew under its name, is being deleted or has ended asks for no Job any more.
@@ -28,5 +28,5 @@ def end_is_told(flow: JobFlow | None, job: Job) -> bool:
     if flow.status.state.phase in (FlowPhase.SUCCEED, FlowPhase.FAILED, FlowPhase.TERMINATING):
         return True
     phase, tries = job.status.state.phase, retries_of(job)
-    told = (each for each in flow.status.job_status_list if each.name == job.metadata.name)
-    return any(each.state == phase and each.retries >= tries for each in told)
+    recorded = (each for each in flow.status.job_status_list if each.name == job.metadata.name)
+    return any(each.state == phase and each.retries >= tries for each in recorded)

@@ -15,7 +15,7 @@ from pyroclast.api.records import (
     FlowStatus,
     Job,
 )
-from pyroclast.lifecycle.flow.cache import Told
+from pyroclast.lifecycle.flow.cache import JobReport
 from pyroclast.lifecycle.flow.facts import FlowFacts
 from pyroclast.lifecycle.flow.histories import followed
 from pyroclast.lifecycle.flow.names import job_name
@@ -52,12 +52,12 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
     jobs = {**facts.labelled, **facts.jobs}
     order = {unit.name: number for number, unit in enumerate(_units(states))}
     names = sorted(jobs.keys() | known.keys(), key=lambda name: (order.get(name, len(order)), name))
-    present = {name: _told(facts, job, known.get(name)) for name, job in jobs.items()}
-    facts.cache.told = present
-    told = tuple(present[name].status if name in present else known[name] for name in names)
+    present = {name: _report(facts, job, known.get(name)) for name, job in jobs.items()}
+    facts.cache.reports = present
+    statuses = tuple(present[name].status if name in present else known[name] for name in names)
     lists: dict[str, list[str]] = {name: [] for name in _NAMES}
     conditions: dict[str, FlowJobCondition] = {}
-    for each in told:
+    for each in statuses:
         if each.name not in present and each.state not in _ENDS:
             continue
         lists[_LISTS.get(each.state, _OTHERS)].append(each.name)
@@ -66,11 +66,11 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
     flow = facts.flow.metadata.name
     for name, state in states.items():
         _tell_entry(conditions, job_name(flow, name), state, obstacles)
-    starts = [each.start_timestamp for each in told if each.start_timestamp]
+    starts = [each.start_timestamp for each in statuses if each.start_timestamp]
     has_ended = phase in (FlowPhase.SUCCEED, FlowPhase.FAILED)
     return FlowStatus(
         **{name: tuple(members) for name, members in lists.items()},
-        job_status_list=told,
+        job_status_list=statuses,
         conditions=conditions,
         state=FlowState(phase=phase),
         start_time=old.start_time or (min(starts) if starts else None),
@@ -117,15 +117,15 @@ def _units(states: States) -> Iterator[Unit]:
         yield from state.units
 
 
-def _told(facts: FlowFacts, job: Job, known: FlowJobStatus | None) -> Told:
-    told = facts.cache.told_of(job, known, facts.exit_codes)
-    if told is not None:
-        return told
+def _report(facts: FlowFacts, job: Job, known: FlowJobStatus | None) -> JobReport:
+    report = facts.cache.report_of(job, known, facts.exit_codes)
+    if report is not None:
+        return report
     status = followed(job, known, facts.now, facts.exit_codes)
-    return Told(job, status, _of_job(job, status))
+    return JobReport(job, status, _of_job(job, status))
 
 
-def _of_job(job: Job, told: FlowJobStatus) -> FlowJobCondition:
+def _of_job(job: Job, history: FlowJobStatus) -> FlowJobCondition:
     status = job.status
     phase = status.state.phase
     return FlowJobCondition(
@@ -133,16 +133,16 @@ def _of_job(job: Job, told: FlowJobStatus) -> FlowJobCondition:
         create_time=job.metadata.creation_timestamp,
         running_duration=status.running_duration,
         task_status_count=status.task_status_count,
-        completion_time=told.end_timestamp if phase.is_finished else None,
+        completion_time=history.end_timestamp if phase.is_finished else None,
         message=status.state.message if phase in _EXPLAINED else "",
     )
 
 
-def _of_removed(before: FlowJobCondition | None, told: FlowJobStatus) -> FlowJobCondition:
+def _of_removed(before: FlowJobCondition | None, history: FlowJobStatus) -> FlowJobCondition:
     """Of a Job that ended and was removed: what was known of it last."""
-    if before is not None and before.phase == told.state:
+    if before is not None and before.phase == history.state:
         return before
-    return FlowJobCondition(phase=told.state, create_time=told.start_timestamp, completion_time=told.end_timestamp)
+    return FlowJobCondition(phase=history.state, create_time=history.start_timestamp, completion_time=history.end_timestamp)
 
 
 def _tell_entry(conditions: dict[str, FlowJobCondition], name: str, state: EntryState, obstacles: Mapping[str, Obstacle]) -> None:
