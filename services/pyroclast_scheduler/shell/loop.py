@@ -11,6 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -200,18 +201,13 @@ class Loop:
         gone = self._cache.gone()
         self._binder.series.gone(gone)  # before anything of the same name is placed
         snapshot_milliseconds = (time.perf_counter() - start) * 1000
-        ports = Ports(
-            now=self._now(),
+        ports = replace(
+            self.circumstances(),
             commit=lambda commit: _later(loop, self._placements.put_nowait, commit),
             observe=self._metrics.observe,
             shard=self.shard(),
-            elsewhere=self.elsewhere(),
             period=period,
-            memory=self._memory,
             extender=self._extender,
-            usage=self._usage,
-            scheduler=self.scheduler,
-            reservations=self._reservations,
         )
         self._binder.session = ports.now
         decide = partial(self._run, snapshot, ports=ports)

@@ -8,6 +8,7 @@ from tests.reference.model import BOUND, HAVING_A_NODE, PENDING, RELEASING, RUNN
 from tests.reference.session import Heap
 
 from .allocate import best, feasible
+from .reclaim import starving_jobs
 
 
 class Bundle:
@@ -26,15 +27,7 @@ def gangreclaim(session):
 
 
 def execute(session, *, is_reclaim):
-    queues, starving = Heap(session.queue_before), {}
-    for job in session.jobs.values():
-        if job.is_pending or session.job_invalid(job):
-            continue
-        if job.queue not in starving:
-            starving[job.queue] = Heap(session.job_before)
-            queues.push(session.queues[job.queue])
-        if session.job_starving(job):
-            starving[job.queue].push(job)
+    queues, starving = starving_jobs(session)
     while queues:
         queue = queues.pop()
         if is_reclaim and session.overused(queue):

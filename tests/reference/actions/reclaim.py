@@ -7,7 +7,8 @@ from tests.reference.session import UNRESOLVABLE, Heap
 from .preempt import make_room, waiting
 
 
-def execute(session):
+def starving_jobs(session):
+    """Queues with jobs, in their order, and in each the jobs that starve, in theirs."""
     queues, starving = Heap(session.queue_before), {}
     for job in session.jobs.values():
         if job.is_pending or session.job_invalid(job):
@@ -17,6 +18,11 @@ def execute(session):
             queues.push(session.queues[job.queue])
         if session.job_starving(job):
             starving[job.queue].push(job)
+    return queues, starving
+
+
+def execute(session):
+    queues, starving = starving_jobs(session)
     while queues:
         queue = queues.pop()
         if session.overused(queue):
