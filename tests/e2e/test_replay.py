@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.control_plane.parts import free_port
 from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.test_first_light import job
 from tests.e2e.test_several_schedulers import scheduler, standing_aside
@@ -41,9 +41,7 @@ def fetched(address: str) -> bytes:
 
 @pytest.mark.timeout(240)
 def test_the_scheduler_does_what_its_snapshot_says(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("standing", command=["sleep", "600"], replicas=3))
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/standing", "--timeout=60s")
     configuration = tmp_path / "scheduler.conf"
