@@ -39,7 +39,7 @@ class _Reloader:
     def run(self) -> int:
         """Run until stopped or until the program ends by itself without an error; its exit status."""
         while not self._stopping:
-            seen = _settled(self._folders)
+            seen = _debounced(self._folders)
             self._child = child = subprocess.Popen(self._command)  # noqa: S603 - our own interpreter
             if self._stopping:  # a signal before this moment found no child to end
                 child.terminate()
@@ -83,7 +83,7 @@ def _stamps(folders: Sequence[Path]) -> Stamps:
     return found
 
 
-def _settled(folders: Sequence[Path]) -> Stamps:
+def _debounced(folders: Sequence[Path]) -> Stamps:
     """The stamps when two looks in a row agree: several files are copied one after the other."""
     seen = _stamps(folders)
     while True:

@@ -21,7 +21,7 @@ __all__ = ["ColocationController"]
 
 log = structlog.get_logger()
 
-_SETTLING: Final = 1.0
+_DEBOUNCE: Final = 1.0
 """Seconds after a pod's change until it is looked at: whoever made it may not be done with its labels."""
 _NAMESPACE: Final = "namespace"
 
@@ -81,7 +81,7 @@ class ColocationController:
 
     def _pod(self, old: PodMeta | None, new: PodMeta | None) -> None:
         if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
-            self._look(new, after=_SETTLING)
+            self._look(new, after=_DEBOUNCE)
 
     def _look(self, pod: PodMeta, *, after: float = 0.0) -> None:
         concerned = keys.COLOCATION_CONFIG in pod.metadata.annotations

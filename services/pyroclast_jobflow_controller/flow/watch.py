@@ -15,7 +15,7 @@ from pyroclast_jobflow_controller.shared import Shared
 
 __all__ = ["FlowWatch"]
 
-_SETTLING: Final = 0.02
+_DEBOUNCE: Final = 0.02
 """Seconds in which the changes of a flow's Jobs are gathered before the flow is looked at …"""
 
 _PER_ENTRY: Final = 0.0005
@@ -73,11 +73,11 @@ class FlowWatch:
         A change by which nothing can start is only told in the status, so it waits until that may be written again.
         """
         if memory is None:
-            return _SETTLING
+            return _DEBOUNCE
         nodes = len(memory.graph.nodes)
         if is_urgent:
-            return _SETTLING + nodes * _PER_ENTRY
-        delay = _SETTLING + nodes * _PER_ENTRY * _UNHURRIED
+            return _DEBOUNCE + nodes * _PER_ENTRY
+        delay = _DEBOUNCE + nodes * _PER_ENTRY * _UNHURRIED
         flow = self._caches.flows.get(key)
         is_running = flow is not None and flow.status.state.phase is FlowPhase.RUNNING
         return max(delay, memory.pace.wait()) if is_running and not memory.graph.follows_progress else delay
