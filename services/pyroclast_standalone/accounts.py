@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import os
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,11 +29,15 @@ LEAST_SECONDS = 60.0  # between two looks
 
 @dataclass(slots=True)
 class Accounts:
-    """Writes `NAME.kubeconfig` and `NAME.token` into `folder`, for the ServiceAccounts of our services."""
+    """Writes `NAME.kubeconfig` and `NAME.token` into `folder`, for the ServiceAccounts of our services.
+
+    `say` gets a line for each token that could not be renewed.
+    """
 
     client: Client
     cluster: ClusterConfig
     folder: Path
+    say: Callable[[str], None]
     _ends: dict[str, datetime] = field(default_factory=dict, init=False)  # of the token, by account
 
     async def issue(self, account: str) -> Path:
@@ -57,9 +61,10 @@ class Accounts:
             left = min(self._ends.values()).timestamp() - datetime.now(UTC).timestamp()
             await asyncio.sleep(max(LEAST_SECONDS, left * RENEW_AT * random.uniform(0.9, 1.0)))  # noqa: S311 - spreads load
             for account in self._ends:
-                # While the API server is away the old token still serves, and the next look comes before it ends.
-                with contextlib.suppress(KubeError):
+                try:
                     await self._write_token(account)
+                except KubeError as error:  # the old token still serves, and the next look comes before it ends
+                    self.say(f"the token of {account} was not renewed: {error}")
 
     async def _write_token(self, account: str) -> None:
         body = {

@@ -145,7 +145,7 @@ async def _start_services(
     webhook_port = _free_port()
     is_embedded = options.kubeconfig is None
     await installation.apply(client, installation.objects(f"https://127.0.0.1:{webhook_port}", is_embedded=is_embedded))
-    accounts = Accounts(client, cluster, options.directory.accounts)
+    accounts = Accounts(client, cluster, options.directory.accounts, supervisor.say)
     services = _services(options, webhook_port)
 
     addresses = {service.name: f"127.0.0.1:{_free_port()}" for service in services}

@@ -48,7 +48,7 @@ class Supervisor:
 
     def __init__(self, logs: Path, say: Callable[[str], None]) -> None:
         self._logs = logs
-        self._say = say
+        self.say = say
         self._children: dict[str, _Child] = {}
         self._stopping = False
 
@@ -105,7 +105,7 @@ class Supervisor:
             if time.monotonic() - child.started_at > STEADY_SECONDS or status in KILLED:
                 delay = FIRST_DELAY_SECONDS
             why = "" if status in KILLED else f", {self._last_line(name)}"
-            self._say(f"{name} ended ({_how(status)}{why}): starting it again in {delay:g} s")
+            self.say(f"{name} ended ({_how(status)}{why}): starting it again in {delay:g} s")
             await asyncio.sleep(delay)
             if self._stopping:
                 return
@@ -125,7 +125,7 @@ class Supervisor:
                 preexec_fn=_die_with_parent,
             )
         self._children[program.name] = child = _Child(program, process)
-        self._say(f"{program.name} pid={process.pid}")
+        self.say(f"{program.name} pid={process.pid}")
         return child
 
     def _log(self, name: str) -> Path:

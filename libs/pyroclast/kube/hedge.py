@@ -26,15 +26,12 @@ async def first_answer(ask: Callable[[], Coroutine[Any, Any, T]], patience: floa
     loop = asyncio.get_running_loop()
     began: dict[asyncio.Task[T], float] = {}
     failures: list[BaseException] = []
-    begun = 0
     try:
         while True:
-            may_begin = begun < most
-            if may_begin and not failures:
+            if not failures and len(began) < most:
                 began[loop.create_task(ask())] = loop.time()
-                begun += 1
-                may_begin = begun < most
-            done, _ = await asyncio.wait(began, timeout=patience if may_begin else None, return_when=asyncio.FIRST_COMPLETED)
+            timeout = patience if not failures and len(began) < most else None
+            done, _ = await asyncio.wait(began, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 error = task.exception()
                 if error is None:

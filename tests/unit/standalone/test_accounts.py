@@ -24,7 +24,8 @@ async def test_a_server_that_is_away_when_tokens_are_due_is_asked_again(tmp_path
     monkeypatch.setattr(accounts, "LEAST_SECONDS", 0.001)
     async with FaultServer() as server, server.client() as client:
         server.on(TOKEN, token("first"), status(403, "Forbidden"), token("second"))
-        kept = Accounts(client, client.config, tmp_path)
+        lines: list[str] = []
+        kept = Accounts(client, client.config, tmp_path, lines.append)
         await kept.issue("a")
         keeping = asyncio.create_task(kept.keep_fresh())
         async with asyncio.timeout(10):
@@ -32,3 +33,5 @@ async def test_a_server_that_is_away_when_tokens_are_due_is_asked_again(tmp_path
                 assert not keeping.done()
                 await asyncio.sleep(0.005)
         keeping.cancel()
+        assert len(lines) == 1
+        assert lines[0].startswith("the token of a was not renewed: ")
