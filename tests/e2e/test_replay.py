@@ -14,7 +14,7 @@ import pytest
 from tests.control_plane.parts import free_port
 from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.test_first_light import job
-from tests.e2e.test_several_schedulers import scheduler, standing_aside
+from tests.e2e.test_several_schedulers import scheduler
 
 LEASE_SECONDS = 20
 
@@ -46,7 +46,7 @@ def test_the_scheduler_does_what_its_snapshot_says(cluster: Cluster, namespace: 
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/standing", "--timeout=60s")
     configuration = tmp_path / "scheduler.conf"
     configuration.write_text((cluster.data / "scheduler.conf").read_text())
-    with standing_aside(cluster):
+    with cluster.standing_aside("scheduler"):
         for name, minimum in (("fits", 4), ("large", 500)):
             groups(cluster, namespace, name, minimum)
         cluster.kubectl("create", "-f", "-", stdin=held_lease("replay"))
