@@ -84,6 +84,7 @@ KINDS: Final[dict[type, str]] = {
     Timestamp: "google.protobuf.Timestamp", Duration: "google.protobuf.Duration", Quantity: "kubernetes.Quantity",
     tuple: "optional_type", type: "type",
 }  # fmt: skip
+"""Classes of values, and what their types are called; the types below stand in the same order."""
 BOOL, INT, DOUBLE, STRING, BYTES, LIST, MAP, NULL, TIMESTAMP, DURATION, QUANTITY, OPTIONAL, TYPE = map(Type, KINDS.values())
 DYN: Final = Type("dyn")
 
