@@ -2,131 +2,137 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
-from . import types as t
-from .errors import EvaluationError, ExpressionError
-from .functions import TABLE
-from .runs import Eval, call, contains, decided, item_of, optional, steps, truth
-from .tokens import Token, tokens_of
-from .values import KINDS, Meter, Optional, TypeOf, equal
+from . import values as t
+from .functions import LOOPS, TABLE, Eval, call, decided, steps
+from .tokens import ExpressionError, Literal, Token, tokens_of
+from .values import KINDS, METER, EvaluationError, Frame, Value, contains, equal, item_of, optional, truth
 
-__all__ = ["Compiler"]
+__all__ = ["BUDGET", "Program", "compile_expression"]
 
+BUDGET: Final = 500_000
+"""What an evaluation may cost unless the caller says: about this many operations, 0.2 s."""
 _MAX_NESTING: Final = 120  # parts inside each other; each takes up to four frames of Python's thousand
 _MAX_DEPTH: Final = 150  # closures inside each other
 _LEVELS: Final = (("?",), ("||",), ("&&",), ("<", "<=", ">", ">=", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"), (), (".", "["))
 _LEVEL_OF: Final = {mark: level for level, marks in enumerate(_LEVELS) for mark in marks}
 _UNARY: Final = 6
-_CONSTANTS: Final = {"true": (t.BOOL, True), "false": (t.BOOL, False), "null": (t.NULL, None)}
-_TYPES: Final = {"bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"}
-_MACROS: Final = {"all", "exists", "exists_one", "existsOne", "filter", "map"}
+_LITERALS: Final = {str: t.STRING, int: t.INT, float: t.DOUBLE, bool: t.BOOL, type(None): t.NULL}
+_TYPES: Final = {kind: own for own, kind in KINDS.items()}
 _TRIED: Final = {"duration", "timestamp", ".matches"}  # when compiled, with a literal: what they cannot take is found out at once
-_ESCAPES: Final = (("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"), ("__underscores__", "__"))
-_STARTS = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+_ESCAPED: Final = re.compile(r"__(\w+?)__")  # in names of fields: `foo__dash__bar`, `__in__`
+_MEANT: Final = {"dot": ".", "dash": "-", "slash": "/", "underscores": "__"}
+_STARTS: Final = "'.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 _TRUTHS: Final = {"bool", "dyn"}
 _INDEXES: Final = {"list": {"int", "double", "dyn"}, "map": {"string", "dyn"}}
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled expression: its text, the type of its result, and the variables it reads."""
+
+    source: str
+    type: t.Type
+    names: frozenset[str]
+    _run: Eval
+
+    def evaluate(self, variables: Mapping[str, Any], budget: int = BUDGET) -> Any:  # noqa: ANN401  # a value of any type
+        """The value for these variables, of JSON or as the types of `values`.
+
+        Raises:
+            EvaluationError: It has none; BudgetExceeded where that would take more than `budget` operations.
+        """
+        if missing := self.names - variables.keys():
+            raise EvaluationError(f"no such attribute(s): {', '.join(sorted(missing))}")
+        return self._run({**variables, METER: budget})
+
+
 class Term(NamedTuple):
-    """A part of an expression. `constant` is its text where it is a literal one; `test` tells whether a selected field exists."""
+    """A part of an expression. `constant` is its value where it is a literal; `found` is the field that it selects, if any."""
 
     type: t.Type
     run: Eval
     at: int
     depth: int
-    constant: str | None = None
-    test: Eval | None = None
+    constant: Literal = None
+    found: Eval | None = None
 
 
 def _comparable(left: t.Type, right: t.Type) -> bool:
     """Whether two values may be compared for equality."""
     kinds = {left.kind, right.kind}
-    if kinds & {"dyn", "optional_type"} or kinds <= {"object", "map"}:
+    if kinds & {"dyn", "optional_type"} or kinds <= {"object", "map"} or kinds == {"object", "null_type"}:
         return True
-    if "null_type" in kinds:
-        return not kinds & {"bool", "int", "double", "string", "bytes", "list", "map"}
     return left.kind == right.kind and (left.kind != "list" or _comparable(left.item or t.DYN, right.item or t.DYN))
 
 
 def _common(kinds: list[t.Type]) -> t.Type:
     """The type of all of them, where that is one."""
-    first = kinds[0] if kinds else t.DYN
-    same = all(each is first or (each.kind == first.kind and not each.item and not first.fields) for each in kinds)
+    first, *others = kinds or [t.DYN]
+    same = all(each is first or (each.kind == first.kind and not (each.item or each.fields)) for each in others)
     return first if same else t.DYN
 
 
-def _data_name(field: str) -> str:
-    """What the data calls a field whose name is escaped: `foo__dash__bar`, `__in__`."""
-    plain = field
-    for written, text in _ESCAPES if "__" in field else ():
-        plain = plain.replace(written, text)
-    return field[2:-2] if plain == field and field.startswith("__") and field.endswith("__") else plain
+def _may_be(own: type, kind: str) -> bool:
+    """Whether an argument of that kind may turn out to be of a class; no optional comes unannounced."""
+    return kind == KINDS[own] or (kind == "dyn" and own is not tuple)
 
 
-class Compiler:
-    """An expression on its way. `names` are the variables it reads, `slots` is the length of its frames."""
+class _Compiler:
+    """An expression on its way. `names` are what it reads of its frame."""
 
     def __init__(self, source: str, variables: Mapping[str, t.Type]) -> None:
         self._source = source
         self._tokens = tokens_of(source)
         self._at = self._nesting = self._count = 0
-        self._scope = {name: (slot, kind) for slot, (name, kind) in enumerate(variables.items(), 1)}
-        self.names: set[str] = set()
-        self.slots = 1 + len(variables)
+        self._scope: dict[str, tuple[str | int, t.Type]] = {name: (name, kind) for name, kind in variables.items()}
+        self.names: set[str | int] = set()
 
     @property
     def _now(self) -> Token:
         return self._tokens[self._at]
 
-    def _take(self, kind: str = "") -> Token:
-        token = self._now
-        if kind and token.kind != kind:
-            raise self._refusal(f"Syntax error: no viable alternative at input '{token.text}'")
-        self._at += token.kind != "end"
-        return token
-
     def _skip(self, text: str) -> bool:
-        found = self._now[:2] == ("mark", text)
+        found = self._now.text == text
         self._at += found
         return found
 
-    def _need(self, text: str) -> None:
-        if not self._skip(text):
-            raise self._refusal(f"Syntax error: mismatched input '{self._now.text}' expecting '{text}'")
+    def take(self, wanted: str = "") -> Token:
+        """The next word, which has to be `wanted`, or of that kind."""
+        token = self._now
+        if wanted and wanted not in token[:2]:
+            raise self._refusal(f"Syntax error: mismatched input '{token.text}' expecting '{wanted}'", token.at)
+        self._at += token.text != "<EOF>"
+        return token
 
-    def _refusal(self, text: str, at: int | None = None) -> ExpressionError:
-        return ExpressionError(text, self._source, self._now.at if at is None else at)
+    def _refusal(self, text: str, at: int) -> ExpressionError:
+        return ExpressionError(text, self._source, at)
 
-    def _unfit(self, name: str, at: int, *args: Term, target: str = "") -> ExpressionError:
-        given = f"{target}({', '.join(str(each.type) for each in args)})"
-        return self._refusal(f"found no matching overload for '{name}' applied to '{given}'", at)
+    def _unfit(self, name: str, at: int, *args: Term) -> ExpressionError:
+        given = [str(each.type) for each in args]
+        target = f"{given.pop(0)}." if name.startswith(".") else ""
+        text = f"found no matching overload for '{name.removeprefix('.')}' applied to '{target}({', '.join(given)})'"
+        return self._refusal(text, at)
 
-    def _term(
-        self, kind: t.Type, run: Eval, at: int, *parts: Term, constant: str | None = None, test: Eval | None = None
-    ) -> Term:
+    def _term(self, kind: t.Type, run: Eval, at: int, *parts: Term, constant: Literal = None, found: Eval | None = None) -> Term:
         self._count += 1
         depth = 1 + max((part.depth for part in parts), default=0)
         if depth > _MAX_DEPTH:
             raise self._refusal("expression is nested too deeply", at)
-        return Term(kind, run, at, depth, constant, test)
+        return Term(kind, run, at, depth, constant, found)
 
-    def whole(self) -> Term:
-        """The expression, to the end of the text."""
-        term = self._expression()
-        if self._now.kind != "end":
-            raise self._refusal(f"Syntax error: extraneous input '{self._now.text}' expecting <EOF>")
-        return term
-
-    def _expression(self, lowest: int = 0) -> Term:
+    def expression(self, lowest: int = 0) -> Term:
         """An operand, and what operators of at least the level `lowest` make of it."""
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
-            raise self._refusal("expression is nested too deeply")
+            raise self._refusal("expression is nested too deeply", self._now.at)
         term = self._operand()
-        while self._now.kind in {"mark", "name"} and (level := _LEVEL_OF.get(self._now.text, -1)) >= lowest:
-            mark = self._take()
+        while (level := _LEVEL_OF.get(self._now.text, -1)) >= lowest:
+            mark = self.take()
             match mark.text:
                 case ".":
                     term = self._member(term)
@@ -137,138 +143,122 @@ class Compiler:
                 case "&&" | "||":
                     term = self._chain(term, mark, level)
                 case _:
-                    term = self._binary(term, mark, self._expression(level + 1))
+                    term = self._binary(term, mark, self.expression(level + 1))
         self._nesting -= 1
         return term
 
     def _choice(self, test: Term, at: int) -> Term:
-        then = self._expression(1)
-        self._need(":")
-        parts = (test, then, self._expression())
-        condition, first, second = (each.run for each in parts)
-        if test.type.kind not in _TRUTHS or not _comparable(then.type, parts[2].type):
-            raise self._unfit("_?_:_", at, *parts)
-        kind = _common([then.type, parts[2].type])
-        return self._term(kind, lambda frame: first(frame) if truth(condition(frame)) else second(frame), at, *parts)
+        then = self.expression(1)
+        self.take(":")
+        other = self.expression()
+        condition, first, second = test.run, then.run, other.run
+        if test.type.kind not in _TRUTHS or not _comparable(then.type, other.type):
+            raise self._unfit("_?_:_", at, test, then, other)
+        kind = _common([then.type, other.type])
+        return self._term(kind, lambda frame: (first if truth(condition(frame)) else second)(frame), at, test, then, other)
 
     def _chain(self, left: Term, mark: Token, level: int) -> Term:
         """Operands joined by `&&` or by `||`: one operation, however many they are."""
-        parts = [left, self._expression(level + 1)]
+        parts = [left, self.expression(level + 1)]
         while self._skip(mark.text):
-            parts.append(self._expression(level + 1))
+            parts.append(self.expression(level + 1))
         if any(each.type.kind not in _TRUTHS for each in parts):
             raise self._unfit(f"_{mark.text}_", mark.at, *parts)
         runs, by = [each.run for each in parts], mark.text == "||"
         return self._term(t.BOOL, lambda frame: decided(runs, frame, by=by) is by, mark.at, *parts)
 
     def _binary(self, left: Term, mark: Token, right: Term) -> Term:
-        name = "@in" if mark.text == "in" else f"_{mark.text}_"
+        name, is_in = f"_{mark.text}_", mark.text == "in"
         if name in TABLE:
             return self._call(name, [left, right], mark.at)
-        one, other, wanted = left.run, right.run, name != "_!=_"
-        held = right.type
-        if name == "@in":
-            held = (held.item if held.kind == "list" else held.key) or t.DYN
-        if not _comparable(left.type, held) or (name == "@in" and right.type.kind not in {*_INDEXES, "dyn"}):
-            raise self._unfit(name, mark.at, left, right)
-        does: Callable[..., bool] = contains if name == "@in" else equal
-        return self._term(t.BOOL, lambda frame: does(frame[0], one(frame), other(frame)) is wanted, mark.at, left, right)
+        held = {"list": right.type.item, "map": t.STRING, "dyn": t.DYN}.get(right.type.kind) if is_in else right.type
+        if held is None or not _comparable(left.type, held):
+            raise self._unfit("@in" if is_in else name, mark.at, left, right)
+        one, other, wanted = left.run, right.run, mark.text != "!="
+        does: Callable[[Frame, Value, Value], bool] = contains if is_in else equal
+        return self._term(t.BOOL, lambda frame: does(frame, one(frame), other(frame)) is wanted, mark.at, left, right)
 
     def _member(self, holder: Term) -> Term:
         is_optional = self._skip("?")
-        name = self._take("quoted" if self._now.kind == "quoted" else "name")
-        if name.kind == "name" and not is_optional and self._skip("("):
-            if name.text in _MACROS and self._now.kind == "name" and self._tokens[self._at + 1][:2] == ("mark", ","):
-                return self._macro(holder, name)
+        name = self.take("quoted" if self._now.kind == "quoted" else "name")
+        if not is_optional and self._skip("("):
+            if name.text in LOOPS and self._now.kind == "name" and self._tokens[self._at + 1].text == ",":
+                return self._loop(holder, name)
             return self._call(f".{name.text}", [holder, *self._several(")")], name.at)
         field = name.text.strip("`")
-        plain = _data_name(field) if name.kind == "name" else field
-        own = (holder.type.item or t.DYN) if holder.type.kind == "optional_type" else holder.type
-        kind = (own.fields or {}).get(field) if own.fields is not None else own.item if own.kind == "map" else t.DYN
-        if kind is None or own.kind not in {"dyn", "object", "map"}:
-            text = f"undefined field '{field}'" if kind is None else f"type '{own}' does not support field selection"
-            raise self._refusal(text, name.at - 1)
+        plain = _ESCAPED.sub(lambda found: _MEANT.get(found[1], found[1]), field) if name.kind == "name" else field
+        own = holder.type.item or t.DYN if holder.type.kind == "optional_type" else holder.type
         run = holder.run
-        there: Eval = lambda frame: optional(run(frame), plain, field)  # noqa: E731
-        is_there: Eval = lambda frame: there(frame).present  # noqa: E731
+        kind = {"dyn": t.DYN, "map": own.item}.get(own.kind) or (own.fields or {}).get(field)
+        if kind is None:
+            raise self._refusal(f"undefined field '{field}'", name.at - 1)
+        found: Eval = lambda frame: optional(run(frame), plain, field)  # noqa: E731
         if is_optional or own is not holder.type:
-            return self._term(t.optional_of(kind), there, name.at, holder, test=is_there)
-        return self._term(kind, lambda frame: item_of(run(frame), plain, field), name.at, holder, test=is_there)
+            return self._term(t.OPTIONAL[kind], found, name.at, holder, found=found)
+        return self._term(kind, lambda frame: item_of(run(frame), plain, field), name.at, holder, found=found)
 
     def _indexed(self, holder: Term) -> Term:
         is_optional = self._skip("?")
-        index = self._expression()
-        self._need("]")
-        own = (holder.type.item or t.DYN) if holder.type.kind == "optional_type" else holder.type
+        index = self.expression()
+        self.take("]")
+        own = holder.type.item or t.DYN if holder.type.kind == "optional_type" else holder.type
+        run, at = holder.run, index.run
         if index.type.kind not in _INDEXES.get(own.kind, {index.type.kind} - {"optional_type"} if own.kind == "dyn" else ()):
             raise self._unfit("_[_]", index.at, holder, index)
-        kind, run, at = own.item or t.DYN, holder.run, index.run
-        if is_optional or own is not holder.type:
-            return self._term(t.optional_of(kind), lambda frame: optional(run(frame), at(frame)), index.at, holder, index)
-        return self._term(kind, lambda frame: item_of(run(frame), at(frame)), index.at, holder, index)
+        item = own.item or t.DYN
+        does, kind = (optional, t.OPTIONAL[item]) if is_optional or own is not holder.type else (item_of, item)
+        return self._term(kind, lambda frame: does(run(frame), at(frame)), index.at, holder, index)
 
     def _several(self, end: str) -> list[Term]:
         terms: list[Term] = []
         while not self._skip(end):
-            terms.append(self._expression())
-            if not self._skip(","):
-                self._need(end)
-                break
+            terms.append(self.expression())
+            if self._now.text != end:
+                self.take(",")
         return terms
 
     def _operand(self) -> Term:
-        token = self._take()
+        token = self.take()
         match token.kind, token.text:
-            case "mark", "-" if isinstance(self._now.value, int | float):
-                return self._literal(self._take(), sign=-1)
-            case "mark", "-" | "!":
-                return self._call(f"{token.text}_", [self._expression(_UNARY)], token.at)
             case "literal", _:
-                return self._literal(token)
-            case "name", text if text != "in":
-                return self._named(token)
+                return self._literal(token.value, token.at)
+            case "name", _:
+                return self._named(token.text, token.at)
+            case "mark", "-" if (number := self._now.value).__class__ in {int, float}:
+                return self._literal(-number, self.take().at)
+            case "mark", "-" | "!":
+                return self._call(f"{token.text}_", [self.expression(_UNARY)], token.at)
             case "mark", "(":
-                term = self._expression()
-                self._need(")")
+                term = self.expression()
+                self.take(")")
                 return term
             case "mark", "[":
                 items = self._several("]")
-                made = [each.run for each in items]
-                kind = t.list_of(_common([each.type for each in items]))
-                return self._term(kind, lambda frame: [run(frame) for run in made], token.at, *items)
-            case "mark", "{":
-                raise self._refusal("maps and objects built in expressions are not supported here", token.at)
-        is_call = [each.kind if each.kind == "name" else each.text for each in self._tokens[: self._at][-2:]] == ["name", "("]
-        starts = _STARTS.replace("'.'", "')', '.'") if is_call else _STARTS
-        raise self._refusal(f"Syntax error: mismatched input '{token.text}' expecting {starts}", token.at)
+                runs = [each.run for each in items]
+                kind = t.LIST[_common([each.type for each in items])]
+                return self._term(kind, lambda frame: [run(frame) for run in runs], token.at, *items)
+        starts = "{'[', '{', '(', ')', " if re.search(r"\w\($", self._source[: token.at]) else "{'[', '{', '(', "
+        raise self._refusal(f"Syntax error: mismatched input '{token.text}' expecting {starts}{_STARTS}", token.at)
 
-    def _literal(self, token: Token, sign: int = 1) -> Term:
-        value = token.value
-        if isinstance(value, str):
-            return self._term(t.STRING, lambda _: value, token.at, constant=value)
-        number = sign * value
-        if isinstance(number, int) and not -(2**63) <= number < 2**63:
-            raise self._refusal("invalid int literal", token.at)
-        return self._term(t.INT if isinstance(number, int) else t.DOUBLE, lambda _: number, token.at)
+    def _literal(self, value: Literal, at: int) -> Term:
+        if value.__class__ is int and not -(2**63) <= value < 2**63:
+            raise self._refusal("invalid int literal", at)
+        return self._term(_LITERALS[value.__class__], lambda _: value, at, constant=value)
 
-    def _named(self, token: Token) -> Term:
-        name, at = token.text, token.at
-        if name in _CONSTANTS:
-            kind, value = _CONSTANTS[name]
-            return self._term(kind, lambda _: value, at)
+    def _named(self, name: str, at: int) -> Term:
         if self._skip("("):
             args = self._several(")")
             if name != "has":
                 return self._call(name, args, at)
-            if len(args) != 1 or (test := args[0].test) is None:
+            if len(args) != 1 or (found := args[0].found) is None:
                 raise self._refusal("invalid argument to has() macro", at)
-            return self._term(t.BOOL, test, at, args[0])
+            return self._term(t.BOOL, lambda frame: bool(found(frame)), at, args[0])
         if name in self._scope:
             slot, kind = self._scope[name]
-            self.names.add(name)
+            self.names.add(slot)
             return self._term(kind, lambda frame: frame[slot], at)
         if name in _TYPES:
-            return self._term(t.TYPE, lambda _: TypeOf(name), at)
+            return self._term(t.TYPE, lambda _: _TYPES[name], at)
         raise self._refusal(f"undeclared reference to '{name}' (in container '')", at)
 
     def _call(self, name: str, args: list[Term], at: int) -> Term:
@@ -277,48 +267,41 @@ class Compiler:
         if name not in TABLE:
             raise self._refusal(f"undeclared reference to '{shown}' (in container '')", at)
         choices, runs, given = TABLE[name], [each.run for each in args], [each.type.kind for each in args]
-        fitting = [
-            overload for classes, overload in choices.items()
-            if len(classes) == len(given) and all(kind in {KINDS[own], "dyn"} for own, kind in zip(classes, given, strict=True))
-            and (classes[0] is not Optional or given[0] == "optional_type")
-        ]  # fmt: skip
+        fitting = [each for own, each in choices.items() if len(own) == len(given) and all(map(_may_be, own, given))]
         if not fitting:
-            target = f"{args[0].type}." if name != shown else ""
-            raise self._unfit(shown, at, *args[bool(target) :], target=target)
+            raise self._unfit(name, at, *args)
         if name in _TRIED and (text := args[-1].constant) is not None:
             try:
-                call(Meter(len(self._source)), name, choices, [*("" for _ in args[1:]), text])
+                call({METER: len(self._source)}, name, choices, [*("" for _ in args[1:]), text])
             except EvaluationError:
                 raise self._refusal(f"invalid {shown} argument", args[-1].at) from None
         kind = _common([each.result or args[0].type.item or t.DYN for each in fitting])
-        return self._term(kind, lambda frame: call(frame[0], name, choices, [run(frame) for run in runs]), at, *args)
+        return self._term(kind, lambda frame: call(frame, name, choices, [run(frame) for run in runs]), at, *args)
 
-    def _macro(self, target: Term, name: Token) -> Term:
-        holder = target.type
-        if holder.kind not in {*_INDEXES, "dyn"}:
-            text = f"expression of type '{holder}' cannot be range of a comprehension (must be list, map, or dynamic)"
-            raise self._refusal(text, target.at)
-        item = (holder.key if holder.kind == "map" else holder.item) or t.DYN
-        outer, before, slot = self._scope, self._count, self.slots
-        self._scope = {**outer, self._take("name").text: (slot, item)}
-        self.slots += 1
-        self._need(",")
-        tests = self._several(")")
+    def _loop(self, target: Term, name: Token) -> Term:
+        """A macro, which puts one item after the other into the frame, under the place of its name."""
+        item = {"list": target.type.item, "map": t.STRING, "dyn": t.DYN}.get(target.type.kind)
+        outer, before, slot, run = self._scope, self._count, self._now.at, target.run
+        self._scope = {**outer, self.take("name").text: (slot, item or t.DYN)}
+        self.take(",")
+        parts = self._several(")")
         self._scope = outer
-        result = tests.pop() if name.text == "map" and tests else None
-        if len(tests) > 1 or (not tests and not result) or any(each.type.kind not in _TRUTHS for each in tests):
-            raise self._unfit(name.text, name.at, *tests, target=f"{holder}.")
-        cost, run = 1 + self._count - before, target.run
-        looped = _loop(name.text, lambda frame: steps(frame, run(frame), slot, cost), tests, result)
-        kind = t.list_of(result.type if result else item) if name.text in {"map", "filter"} else t.BOOL
-        return self._term(kind, looped, name.at, target, *tests, *([result] if result else []))
+        result = parts[-1] if name.text == "map" and parts else None
+        tests = parts[:-1] if result else parts
+        if not item or not 1 <= len(parts) <= (2 if result else 1) or any(each.type.kind not in _TRUTHS for each in tests):
+            raise self._unfit(f".{name.text}", name.at, target, *parts)
+        kind = t.LIST[result.type if result else item] if name.text in {"map", "filter"} else t.BOOL
+        cost, does = 1 + self._count - before, LOOPS[name.text](*(each.run for each in reversed(parts)))
+        return self._term(kind, lambda frame: does(frame, steps(frame, run(frame), slot, cost)), name.at, target, *parts)
 
 
-def _loop(name: str, rounds: Eval, tests: list[Term], result: Term | None) -> Eval:
-    test, made = tests[0].run if tests else None, result.run if result else None
-    if test is None or name in {"map", "filter"}:
-        return lambda frame: [made(frame) if made else each for each in rounds(frame) if test is None or truth(test(frame))]
-    if name in {"all", "exists"}:
-        by = name == "exists"
-        return lambda frame: decided((test for _ in rounds(frame)), frame, by=by) is by
-    return lambda frame: sum(truth(test(frame)) for _ in rounds(frame)) == 1
+def compile_expression(source: str, variables: Mapping[str, t.Type]) -> Program:
+    """Reads and checks `source`, which may use `variables`.
+
+    Raises:
+        ExpressionError: It is no expression, knows a name or field that is not declared, or uses what is not supported.
+    """
+    compiler = _Compiler(source, variables)
+    term = compiler.expression()
+    compiler.take("<EOF>")
+    return Program(source, term.type, frozenset(variables.keys() & compiler.names), term.run)

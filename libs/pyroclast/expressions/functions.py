@@ -1,91 +1,59 @@
-"""The operators and functions of expressions: one table that says what each takes and gives, and does it."""
+"""Operators, functions and macros of expressions: tables that say what each takes and gives, and do it."""
 
 from __future__ import annotations
 
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from pyroclast.resources import quantity
-from pyroclast.resources.patterns import compile_pattern
+from pyroclast.resources.patterns import BadPattern, compile_pattern
 
-from .errors import EvaluationError
-from .types import BOOL, DOUBLE, DURATION, DYN, INT, QUANTITY, STRING, TIMESTAMP, TYPE, Type, list_of, optional_of
-from .values import KINDS, Duration, Meter, Timestamp, TypeOf, Value, kind_of, overload
+from . import values as t
+from .values import KINDS, BudgetExceeded, Duration, EvaluationError, Frame, Timestamp, Value, held, overload, spend, truth
 
-__all__ = ["TABLE", "Overload"]
+__all__ = ["LOOPS", "TABLE", "Eval", "call", "decided", "steps"]
 
-_MAX_SIZE: Final = 1 << 20  # characters or items that an expression may put together: as much as an object may have
+Eval: TypeAlias = Callable[[Frame], Value]
+_UNNAMED: Final = {".contains", ".startsWith", ".endsWith", ".matches"}  # functions whose failures do not name them
+_SIZED: Final = {str, list}
+_MAX_SIZE: Final = 1 << 20  # characters that an expression may put together: as much as an object may have
 _MAX_PATTERN: Final = 1000  # characters
-_WHOLE: Final = re.compile(r"[-+]?\d{1,19}", re.ASCII)
 _DECIMAL: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
-_TIME, _SPAN, _AMOUNT = TIMESTAMP.kind, DURATION.kind, QUANTITY.kind
+_TIME, _SPAN, _AMOUNT = t.TIMESTAMP.kind, t.DURATION.kind, t.QUANTITY.kind
 
 
 class Overload(NamedTuple):
     """What arguments of certain kinds give, None for what the first of them holds, and what makes it, or a ValueError."""
 
-    result: Type | None
+    result: t.Type | None
     call: Callable[..., Value]
-    is_metered: bool  # whether it takes the meter before the arguments
+    is_metered: bool  # whether it takes the frame before the arguments
 
 
-def _bound(meter: Meter, size: int) -> None:
-    """Before a text or list of that size is made."""
-    meter.spend(size >> 3)
-    if size > _MAX_SIZE:
-        raise EvaluationError(f"a text or list of more than {_MAX_SIZE} characters or items")
-
-
-def _joined(meter: Meter, left: Value, right: Value) -> Value:
-    _bound(meter, len(left) + len(right))
-    return left + right
-
-
-def _divided(left: int, right: int) -> int:
+def _quotient(left: int, right: int, what: str) -> int:
+    """Of whole numbers, towards zero."""
     if right == 0:
-        raise EvaluationError("division by zero")
+        raise EvaluationError(f"{what} by zero")
     quotient = abs(left) // abs(right)
     return -quotient if (left < 0) != (right < 0) else quotient
 
 
-def _rest(left: int, right: int) -> int:
-    if right == 0:
-        raise EvaluationError("modulus by zero")
-    return abs(left) % abs(right) * (-1 if left < 0 else 1)
-
-
-def _ratio(left: float, right: float) -> float:
-    if right != 0:
-        return left / right
-    return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1, right)
-
-
-def _matches(meter: Meter, text: str, pattern: str) -> bool:
+def _matches(frame: Frame, text: str, pattern: str) -> bool:
     if len(pattern) > _MAX_PATTERN:
         raise EvaluationError(f"a regular expression of more than {_MAX_PATTERN} characters")
-    meter.spend(len(text) * len(pattern) >> 8)
+    spend(frame, len(text) * len(pattern) >> 8)
     return compile_pattern(pattern).search(text) is not None
 
 
-def _int(value: Value) -> int:
-    if isinstance(value, Duration | Timestamp):
-        return value.nanos // (1 if isinstance(value, Duration) else 10**9)
-    if isinstance(value, float) and not -(2**63) < value < 2**63:
-        raise OverflowError
-    if isinstance(value, str) and not _WHOLE.fullmatch(value):
-        raise ValueError(value)
-    return int(value)
-
-
-def _double(value: Value) -> float:
-    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
-        raise ValueError(value)
-    return float(value)
+def _decimal(text: str) -> str:
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError(text)
+    return text
 
 
 def _is_quantity(text: str) -> bool:
@@ -105,22 +73,11 @@ def _is_url(text: str) -> bool:
         return False
 
 
-def _substring(text: str, start: int, end: int | None = None) -> str:
-    stop = len(text) if end is None else end
-    if not 0 <= start <= stop <= len(text):
-        raise EvaluationError(f"index out of range: {start if not 0 <= start <= len(text) else stop}")
-    return text[start:stop]
-
-
-def _replace(meter: Meter, text: str, old: str, new: str) -> str:
-    _bound(meter, len(text) + (len(text) + 1) * max(0, len(new) - len(old)))
-    return text.replace(old, new)
-
-
-def _join(meter: Meter, texts: list[Value], separator: str = "") -> str:
+def _join(texts: list[Value], separator: str = "") -> str:
     if not all(isinstance(each, str) for each in texts):
         raise overload("join", texts, separator)
-    _bound(meter, sum(map(len, texts)) + len(separator) * len(texts))
+    if sum(map(len, texts)) + len(separator) * len(texts) > _MAX_SIZE:
+        raise EvaluationError(f"a text of more than {_MAX_SIZE} characters")
     return separator.join(texts)
 
 
@@ -130,22 +87,14 @@ def _sum(values: list[Value]) -> Value:
     return sum(values)
 
 
-_METERED: Final = {_joined, _matches, _replace, _join}
-
-
-def _table(*rows: tuple[str, str, Type | None, Callable[..., Value]]) -> dict[str, dict[tuple[type, ...], Overload]]:
-    """Overloads by name and by the classes of all arguments. A row says for each argument which kinds it may have, joined by `|`;
-    those that may be left out end with `?`.
-    """
+def _table(*rows: tuple[str, str, t.Type | None, Callable[..., Value]]) -> dict[str, dict[tuple[type, ...], Overload]]:
+    """Overloads by name and by the classes of all arguments, for each of which a row says the kinds that it may have."""
     found: dict[str, dict[tuple[type, ...], Overload]] = {}
     for name, arguments, result, call in rows:
-        words = arguments.split()
         classes = [
-            [each for each, kind in KINDS.items() if word == "any" or kind in word.rstrip("?").split("|")] for word in words
+            [each for each, kind in KINDS.items() if kind in word.split("|") or word == "any"] for word in arguments.split()
         ]
-        for length in range(sum("?" not in word for word in words), len(words) + 1):
-            own = Overload(result, call, call in _METERED)
-            found.setdefault(name, {}).update(dict.fromkeys(product(*classes[:length]), own))
+        found.setdefault(name, {}).update(dict.fromkeys(product(*classes), Overload(result, call, call is _matches)))
     return found
 
 
@@ -153,53 +102,110 @@ _ARITHMETIC: Final = (("-_", 1, operator.neg), ("_+_", 2, operator.add), ("_-_",
 _ORDERS: Final = {"_<_": operator.lt, "_<=_": operator.le, "_>_": operator.gt, "_>=_": operator.ge}
 _ORDERED: Final = ("int|double int|double", *(f"{kind} {kind}" for kind in ("string", "bool", "bytes", _TIME, _SPAN)))
 TABLE: Final = _table(
-    ("!_", "bool", BOOL, operator.not_),
-    ("-_", _SPAN, DURATION, lambda a: Duration(-a.nanos)),
-    *((name, " ".join([kind.kind] * count), kind, does) for name, count, does in _ARITHMETIC for kind in (INT, DOUBLE)),
-    ("_/_", "int int", INT, _divided),
-    ("_/_", "double double", DOUBLE, _ratio),
-    ("_%_", "int int", INT, _rest),
-    ("_+_", "string string", STRING, _joined),
-    ("_+_", "list list", list_of(DYN), _joined),
-    ("_+_", f"{_SPAN} {_SPAN}", DURATION, lambda a, b: Duration(a.nanos + b.nanos)),
-    ("_-_", f"{_SPAN} {_SPAN}", DURATION, lambda a, b: Duration(a.nanos - b.nanos)),
-    ("_+_", f"{_TIME} {_SPAN}", TIMESTAMP, lambda a, b: Timestamp(a.nanos + b.nanos)),
-    ("_+_", f"{_SPAN} {_TIME}", TIMESTAMP, lambda a, b: Timestamp(a.nanos + b.nanos)),
-    ("_-_", f"{_TIME} {_SPAN}", TIMESTAMP, lambda a, b: Timestamp(a.nanos - b.nanos)),
-    ("_-_", f"{_TIME} {_TIME}", DURATION, lambda a, b: Duration(a.nanos - b.nanos)),
-    *((name, kinds, BOOL, order) for name, order in _ORDERS.items() for kinds in _ORDERED),
-    ("size", "string|list|map", INT, len),
-    ("int", f"int|double|string|{_TIME}|{_SPAN}", INT, _int),
-    ("double", "int|double|string", DOUBLE, _double),
-    ("string", f"string|int|{_TIME}|{_SPAN}|{_AMOUNT}", STRING, str),
-    ("string", "bool", STRING, lambda value: "true" if value else "false"),
-    ("dyn", "any", DYN, lambda value: value),
-    ("type", "any", TYPE, lambda value: TypeOf(kind_of(value))),
-    ("timestamp", "string", TIMESTAMP, Timestamp.parse),
-    ("duration", "string", DURATION, Duration.parse),
-    ("quantity", "string", QUANTITY, quantity.parse),
-    ("isQuantity", "string", BOOL, _is_quantity),
-    ("isURL", "string", BOOL, _is_url),
-    (".size", "string|list|map", INT, len),
-    (".contains", "string string", BOOL, operator.contains),
-    (".startsWith", "string string", BOOL, str.startswith),
-    (".endsWith", "string string", BOOL, str.endswith),
-    (".lowerAscii", "string", STRING, lambda text: text.encode().lower().decode()),
-    (".upperAscii", "string", STRING, lambda text: text.encode().upper().decode()),
-    (".trim", "string", STRING, str.strip),
-    (".substring", "string int int?", STRING, _substring),
-    (".indexOf", "string string", INT, str.find),
-    (".split", "string string", list_of(STRING), lambda text, separator: text.split(separator) if separator else list(text)),
-    (".join", "list string?", STRING, _join),
-    (".matches", "string string", BOOL, _matches),
-    (".replace", "string string string", STRING, _replace),
-    (".sum", "list", DYN, _sum),
-    (".orValue", "optional_type any", None, lambda value, other: value.value if value.present else other),
-    (".or", "optional_type optional_type", optional_of(DYN), lambda value, other: value if value.present else other),
-    (".value", "optional_type", None, lambda value: value.get()),
-    (".hasValue", "optional_type", BOOL, lambda value: value.present),
-    (".isGreaterThan", f"{_AMOUNT} {_AMOUNT}", BOOL, operator.gt),
-    (".isLessThan", f"{_AMOUNT} {_AMOUNT}", BOOL, operator.lt),
-    (".compareTo", f"{_AMOUNT} {_AMOUNT}", INT, lambda one, other: (one > other) - (one < other)),
+    ("!_", "bool", t.BOOL, operator.not_),
+    *((name, " ".join([kind.kind] * count), kind, does) for name, count, does in _ARITHMETIC for kind in (t.INT, t.DOUBLE)),
+    ("_/_", "int int", t.INT, lambda a, b: _quotient(a, b, "division")),
+    ("_/_", "double double", t.DOUBLE, lambda a, b: a / b if b else a * math.copysign(math.inf, b)),
+    ("_%_", "int int", t.INT, lambda a, b: a - b * _quotient(a, b, "modulus")),
+    ("_+_", "string string", t.STRING, operator.add),
+    ("_+_", "list list", t.LIST[t.DYN], operator.add),
+    *((name, kinds, t.BOOL, order) for name, order in _ORDERS.items() for kinds in _ORDERED),
+    ("size", "string|list|map", t.INT, len),
+    ("int", "int", t.INT, int),
+    ("int", "double", t.INT, lambda value: int(value) if abs(value) < 2**63 else 2**63),
+    ("int", "string", t.INT, lambda text: int(_decimal(text))),
+    ("double", "int|double", t.DOUBLE, float),
+    ("double", "string", t.DOUBLE, lambda text: float(_decimal(text))),
+    ("string", f"string|int|{_AMOUNT}", t.STRING, str),
+    ("string", "bool", t.STRING, lambda value: "true" if value else "false"),
+    ("dyn", "any", t.DYN, lambda value: value),
+    ("type", "any", t.TYPE, type),
+    ("timestamp", "string", t.TIMESTAMP, Timestamp),
+    ("duration", "string", t.DURATION, Duration),
+    ("quantity", "string", t.QUANTITY, quantity.parse),
+    ("isQuantity", "string", t.BOOL, _is_quantity),
+    ("isURL", "string", t.BOOL, _is_url),
+    (".size", "string|list|map", t.INT, len),
+    (".contains", "string string", t.BOOL, operator.contains),
+    (".startsWith", "string string", t.BOOL, str.startswith),
+    (".endsWith", "string string", t.BOOL, str.endswith),
+    (".lowerAscii", "string", t.STRING, lambda text: text.encode().lower().decode()),
+    (".upperAscii", "string", t.STRING, lambda text: text.encode().upper().decode()),
+    (".trim", "string", t.STRING, str.strip),
+    (".split", "string string", t.LIST[t.STRING], lambda text, separator: text.split(separator) if separator else list(text)),
+    (".join", "list", t.STRING, _join),
+    (".join", "list string", t.STRING, _join),
+    (".matches", "string string", t.BOOL, _matches),
+    (
+        ".replace",
+        "string string string",
+        t.STRING,
+        lambda text, old, new: _join(text.split(old) if old else ["", *text, ""], new),
+    ),
+    (".sum", "list", t.DYN, _sum),
+    (".orValue", "optional_type any", None, lambda value, other: value[0] if value else other),
+    (".or", "optional_type optional_type", t.OPTIONAL[t.DYN], lambda value, other: value or other),
+    (".value", "optional_type", None, held),
+    (".hasValue", "optional_type", t.BOOL, bool),
+    (".isGreaterThan", f"{_AMOUNT} {_AMOUNT}", t.BOOL, operator.gt),
+    (".isLessThan", f"{_AMOUNT} {_AMOUNT}", t.BOOL, operator.lt),
+    (".compareTo", f"{_AMOUNT} {_AMOUNT}", t.INT, lambda one, other: (one > other) - (one < other)),
 )
 """Operators, functions, and methods, whose names begin with a dot and which take their target as the first argument."""
+
+
+def call(frame: Frame, name: str, choices: Mapping[tuple[type, ...], Overload], args: list[Value]) -> Value:
+    """A function, by the overload that takes the arguments."""
+    spend(frame, 1)
+    for each in args:
+        if each.__class__ in _SIZED:
+            spend(frame, len(each) >> 5)
+    if (found := choices.get(tuple(map(type, args)))) is None:
+        raise overload(*(() if name in _UNNAMED or "_" in name else (name.removeprefix("."), *args)))
+    try:
+        value = found.call(frame, *args) if found.is_metered else found.call(*args)
+    except (BadPattern, quantity.QuantityError) as error:
+        raise EvaluationError(str(error)) from None
+    except ValueError:
+        raise EvaluationError(f"type conversion error from '{KINDS[args[0].__class__]}' to '{found.result}'") from None
+    if value.__class__ in _SIZED:
+        spend(frame, len(value) >> 3)
+    if value.__class__ is int and not -(2**63) <= value < 2**63:
+        raise EvaluationError("integer overflow")
+    return value
+
+
+def decided(runs: Iterable[Eval], frame: Frame, *, by: bool) -> bool:
+    """Whether one of `runs` is `by`: such a one decides even when others fail."""
+    failure: EvaluationError | None = None
+    for run in runs:
+        try:
+            if truth(run(frame)) is by:
+                return True
+        except BudgetExceeded:
+            raise
+        except EvaluationError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return False
+
+
+def steps(frame: Frame, value: Value, slot: int, cost: int) -> Iterator[Value]:
+    """Puts each item of a list or key of a map into the frame. A step costs `cost`."""
+    if not isinstance(value, list | dict):
+        raise EvaluationError(f"got 'types.{KINDS[value.__class__].capitalize()}', expected iterable type")
+    for frame[slot] in value:
+        spend(frame, cost)
+        yield frame[slot]
+
+
+LOOPS: Final[Mapping[str, Callable[..., Callable[[Frame, Iterator[Value]], Value]]]] = {
+    "all": lambda test: lambda frame, items: not decided((test for _ in items), frame, by=False),
+    "exists": lambda test: lambda frame, items: decided((test for _ in items), frame, by=True),
+    "exists_one": lambda test: lambda frame, items: sum(truth(test(frame)) for _ in items) == 1,
+    "existsOne": lambda test: lambda frame, items: sum(truth(test(frame)) for _ in items) == 1,
+    "filter": lambda test: lambda frame, items: [each for each in items if truth(test(frame))],
+    "map": lambda made, *tests: lambda frame, items: [made(frame) for _ in items if all(truth(test(frame)) for test in tests)],
+}
+"""Macros: what the evaluations inside them, the last one first, make of the items, each of which is in the frame at its turn."""

@@ -1,15 +1,13 @@
-"""The words of an expression."""
+"""The words of an expression, and the refusal of one that cannot be read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from .errors import ExpressionError
+__all__ = ["ExpressionError", "Literal", "Token", "tokens_of"]
 
-__all__ = ["Token", "tokens_of"]
-
+Literal: TypeAlias = bool | int | float | str | None
 _MAX_LENGTH: Final = 20_000  # characters; the longest rules in use have about 2,000
 _TOKEN: Final = re.compile(
     r"""
@@ -19,9 +17,10 @@ _TOKEN: Final = re.compile(
     | (?P<raw>[rR](?:\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\n\r]*"|'[^'\n\r]*'))
     | (?P<string>\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n\r])*"|'(?:\\.|[^'\\\n\r])*')
     | (?P<quoted>`[A-Za-z0-9_.\-/ ]+`)
-    | (?P<unsupported>(?:0x[0-9a-fA-F]+|\d+)[uU]|(?:[bB][rR]?|[rR][bB])["'])
+    | (?P<unsupported>(?:0x[0-9a-fA-F]+|\d+)[uU]|(?:[bB][rR]?|[rR][bB])["']|[{}])
+    | (?P<word>(?:true|false|null)\b)
+    | (?P<mark>&&|\|\||<=|>=|==|!=|[-+*/%<>!?:.,()\[\]]|in\b)
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    | (?P<mark>&&|\|\||<=|>=|==|!=|[-+*/%<>!?:.,()\[\]{}])
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
@@ -31,20 +30,31 @@ _ESCAPE: Final = re.compile(
 _PLAIN: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
+class ExpressionError(ValueError):
+    """A text that is no expression, or one that is not supported here. `position` is the offset of the place at fault."""
+
+    def __init__(self, problem: str, source: str, position: int) -> None:
+        self.problem = problem
+        self.position = position
+        lines = source[:position].split("\n")
+        shown, column = source.split("\n")[len(lines) - 1], len(lines[-1])
+        super().__init__(f"ERROR: <input>:{len(lines)}:{column + 1}: {problem}\n | {shown}\n | {'.' * column}^")
+
+
 class Token(NamedTuple):
-    """A word: name, quoted, mark, end, or literal, which stands for `value`. `at` is its offset."""
+    """A word: name, quoted, mark, or literal, which stands for `value`. `at` is its offset."""
 
     kind: str
     text: str
     at: int
-    value: int | float | str = ""
+    value: Literal = None
 
 
 def tokens_of(source: str) -> list[Token]:
-    """All words of `source` and the end.
+    """All words of `source`, and the end as a mark.
 
     Raises:
-        ExpressionError: It is too long, or holds what is no word, or bytes or unsigned integers.
+        ExpressionError: It is too long, or holds what is no word, or what is not supported.
     """
     if len(source) > _MAX_LENGTH:
         raise ExpressionError(f"an expression has at most {_MAX_LENGTH} characters", "", 0)
@@ -56,16 +66,29 @@ def tokens_of(source: str) -> list[Token]:
             raise ExpressionError(f"Syntax error: token recognition error at: '{source[at]}'", source, at)
         kind, text = str(found.lastgroup), found.group()
         if kind == "unsupported":
-            raise ExpressionError("bytes and unsigned integers are not supported here", source, at)
-        try:
-            if kind in _VALUES:
-                tokens.append(Token("literal", text, at, _VALUES[kind](text)))
-            elif kind != "space":
-                tokens.append(Token(kind, text, at))
-        except ValueError as error:
-            raise ExpressionError(str(error), source, at) from None
+            raise ExpressionError("bytes, unsigned integers, and maps built in expressions are not supported here", source, at)
+        if kind in {"mark", "name", "quoted"}:
+            tokens.append(Token(kind, text, at))
+        elif kind != "space":
+            try:
+                tokens.append(Token("literal", text, at, _value(kind, text)))
+            except ValueError as error:
+                raise ExpressionError(str(error), source, at) from None
         at = found.end()
-    return [*tokens, Token("end", "<EOF>", len(source))]
+    return [*tokens, Token("mark", "<EOF>", len(source))]
+
+
+def _value(kind: str, text: str) -> Literal:
+    match kind:
+        case "float":
+            return float(text)
+        case "int":
+            return int(text[:30], 16 if text.startswith("0x") else 10)  # longer ones are too large in any case
+        case "word":
+            return {"true": True, "false": False}.get(text)
+    inside = text.removeprefix("r").removeprefix("R")
+    quotes = 3 if inside[:3] in {'"""', "'''"} else 1
+    return inside[quotes:-quotes] if kind == "raw" else _ESCAPE.sub(_plain, inside[quotes:-quotes])
 
 
 def _plain(found: re.Match[str]) -> str:
@@ -76,16 +99,3 @@ def _plain(found: re.Match[str]) -> str:
     if not 0 <= code <= 0x10FFFF or 0xD800 <= code <= 0xDFFF:
         raise ValueError(f"Syntax error: invalid escape sequence: {found[0]}")
     return chr(code)
-
-
-def _inside(text: str) -> str:
-    quotes = 3 if text[:3] in {'"""', "'''"} else 1
-    return text[quotes:-quotes]
-
-
-_VALUES: Final[Mapping[str, Callable[[str], int | float | str]]] = {
-    "float": float,
-    "int": lambda text: int(text[:30], 16 if text.startswith("0x") else 10),  # longer ones are too large in any case
-    "raw": lambda text: _inside(text[1:]),
-    "string": lambda text: _ESCAPE.sub(_plain, _inside(text)),
-}

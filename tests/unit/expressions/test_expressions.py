@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyroclast.expressions import BudgetExceeded, EvaluationError, ExpressionError, Optional, compile_expression
-from pyroclast.expressions.types import BOOL, DYN, INT, STRING, TIMESTAMP, list_of, map_of, object_of, optional_of
-from pyroclast.expressions.values import Duration, Timestamp
+from pyroclast.expressions import BudgetExceeded, EvaluationError, ExpressionError, compile_expression
+from pyroclast.expressions.values import BOOL, DYN, INT, LIST, MAP, OPTIONAL, STRING, TIMESTAMP, Duration, Timestamp, object_of
 
 SELF = {"a": 1, "s": "x", "l": [1, 2, 3], "m": {"k": "v"}, "foo-bar": 3, "q": "1Gi", "none": None, "f": 1.5}
 GO_SELF, *GO_ANSWERS = map(json.loads, (Path(__file__).parent / "recorded.jsonl").read_text(encoding="utf-8").splitlines())
@@ -46,18 +45,18 @@ def evaluated(source, value=None, kind=DYN, **options):
         (r"r'\d' == '\\d' && r'a\' == 'a\\'", True),
         ("'\\u00e9\\x41\\101'", "éAA"),
         ("type(self.a) == int && type(self.s) == string && type(type(1)) == type", True),
-        ("int('5') + int(3.9) + int(duration('1s'))", 1000000008),
-        ("string(1) + 'x' + string(true) + string(duration('90s'))", "1xtrue90s"),
-        ("self.l.all(x, x > 0) && self.l.exists(x, x > 2) && self.l.exists_one(x, x == 2)", True),
+        ("int('5') + int(3.9)", 8),
+        ("string(1) + 'x' + string(true)", "1xtrue"),
+        ("self.l.all(x, x > 0) && self.l.exists(x, x > 2) && self.l.exists_one(x, x == 2) && !self.l.existsOne(x, x > 1)", True),
         ("self.l.map(x, x > 1, x * 2).sum() + self.l.filter(x, x > 1).size()", 12),
         ("self.l.map(x, self.l.map(y, x * y))", [[1, 2, 3], [2, 4, 6], [3, 6, 9]]),
         ("self.m.map(k, k)", ["k"]),
         ("self.s.matches('^[a-z]$') && 'abc'.matches('b')", True),
-        ("'abc'.substring(1) + 'a,b'.split(',').join('-') + 'X'.lowerAscii() + ' y '.trim()", "bca-bxy"),
-        ("'a-b'.replace('-', '+').indexOf('b')", 2),
-        ("duration('1h') > duration('1m') && int(duration('1h') - duration('30m')) == 1800000000000", True),
-        ("timestamp('2026-01-01T00:00:00Z') + duration('1h') == timestamp('2026-01-01T02:00:00+01:00')", True),
-        ("string(timestamp('2026-01-01T00:00:00.000000001Z'))", "2026-01-01T00:00:00.000000001Z"),
+        ("'a,b'.split(',').join('-') + 'X'.lowerAscii() + ' y '.trim()", "a-bxy"),
+        ("'a-b'.replace('-', '+') + 'ab'.replace('', '_') + ''.replace('', 'x') + 'ab'.replace('b', '')", "a+b_a_b_xa"),
+        ("duration('1h') > duration('1m') && duration('60m') == duration('1h')", True),
+        ("timestamp('2026-01-01T01:00:00Z') == timestamp('2026-01-01T02:00:00+01:00')", True),
+        ("timestamp('2026-01-01T00:00:00.000000001Z') > timestamp('2026-01-01T00:00:00Z')", True),
         ("quantity(self.q).isGreaterThan(quantity('1Mi')) && quantity('1').compareTo(quantity('1000m')) == 0", True),
         ("isQuantity('1Gi') && !isQuantity('many')", True),
         ("isURL('https://a.example.org:80/x?y') && isURL('/x') && isURL('mailto:a')", True),
@@ -89,7 +88,6 @@ def test_values(source, want):
         ("duration(self.s)", "type conversion error from 'string' to 'google.protobuf.Duration'"),
         ("self.s.matches(self.s + '(')", "error parsing regexp: missing ): x("),
         ("[self.?b.value()]", "optional.none() dereference"),
-        ("timestamp('9999-12-31T23:59:59Z') + duration('1h')", "timestamp overflow"),
     ],
 )
 def test_failures(source, want):
@@ -121,6 +119,19 @@ def test_failures(source, want):
         ("b'x'", 0, "not supported here"),
         ("{1: 2}", 0, "not supported here"),
         ("'%f'.format([1.5])", 5, "undeclared reference to 'format'"),
+        ("'abc'.substring(1)", 6, "undeclared reference to 'substring'"),
+        ("'abc'.indexOf('b')", 6, "undeclared reference to 'indexOf'"),
+        ("timestamp('2026-01-01T00:00:00Z') + duration('1h')", 34, "'_+_' applied to '(google.protobuf.Timestamp, "),
+        ("duration('1h') - duration('1m')", 15, "'_-_' applied to '(google.protobuf.Duration, "),
+        ("string(duration('1h'))", 0, "'string' applied to '(google.protobuf.Duration)'"),
+        ("int(timestamp('2026-01-01T00:00:00Z'))", 0, "'int' applied to '(google.protobuf.Timestamp)'"),
+        ("timestamp('2026-01-01T00:00:00Z') == null", 34, "'_==_' applied to '(google.protobuf.Timestamp, null_type)'"),
+        ("type(self.a) == uint", 16, "undeclared reference to 'uint'"),
+        ("-true", 0, "'-_' applied to '(bool)'"),
+        ("self.in", 5, "Syntax error"),
+        ("self.true", 5, "Syntax error"),
+        ("self.a self.b", 7, "Syntax error"),
+        ("has(self['a'])", 0, "invalid argument to has() macro"),
     ],
 )
 def test_what_does_not_compile(source, position, want):
@@ -132,7 +143,7 @@ def test_what_does_not_compile(source, position, want):
 
 
 def test_declared_types_are_checked():
-    kind = object_of(a=INT, s=STRING, d=TIMESTAMP, l=list_of(object_of(n=INT)), m=map_of(STRING, BOOL), o=optional_of(INT))
+    kind = object_of(a=INT, s=STRING, d=TIMESTAMP, l=LIST[object_of(n=INT)], m=MAP[BOOL], o=OPTIONAL[INT])
     for source in (
         "self.a > 0 && self.s.size() < 10",
         "self.l.all(x, x.n > 0)",
@@ -148,7 +159,7 @@ def test_declared_types_are_checked():
         ("self.m['k'] + 1", "found no matching overload for '_+_' applied to '(bool, int)'"),
         ("self.o + 1", "found no matching overload for '_+_' applied to '(optional_type(int), int)'"),
         ("self.d == 'x'", "found no matching overload for '_==_'"),
-        ("self.a.b", "type 'int' does not support field selection"),
+        ("self.a.b", "undefined field 'b'"),
     ):
         with pytest.raises(ExpressionError) as failure:
             compile_expression(source, {"self": kind})
@@ -236,12 +247,12 @@ def test_any_text_compiles_or_is_refused(source):
 def plain(value):
     """A value as it is recorded."""
     match value:
-        case Optional():
-            return {"some": plain(value.value)} if value.present else {"none": True}
+        case tuple():
+            return {"some": plain(value[0])} if value else {"none": True}
         case Timestamp():
             return {"timestamp": str(value)}
         case Duration():
-            return {"duration": value.nanos / 10**9}
+            return {"duration": value / 10**9}
         case dict():
             return {key: plain(child) for key, child in value.items()}
         case list():

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyroclast.api.enums import EntryPhase
 from pyroclast.api.records import FlowEntry
 from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
-from pyroclast.expressions.types import BOOL, DYN, INT, STRING, Type, list_of, map_of, object_of
+from pyroclast.expressions.values import BOOL, DYN, INT, LIST, MAP, STRING, Type, object_of
 from pyroclast.lifecycle.flow.states import EntryState, Stage
 from pyroclast.lifecycle.flow.units import Unit, UnitStage, item_of
 
@@ -28,12 +28,12 @@ _JOB: Final = {
     "retries": INT,
     "restarts": INT,
     **dict.fromkeys(_COUNTS, INT),
-    "tasks": map_of(STRING, map_of(STRING, INT)),
+    "tasks": MAP[MAP[INT]],
 }
-_TARGETS: Final[Mapping[str, Type]] = {"targets": map_of(STRING, object_of(**_JOB, rounds=list_of(DYN)))}
+_TARGETS: Final[Mapping[str, Type]] = {"targets": MAP[object_of(**_JOB, rounds=LIST[DYN])]}
 _ROUNDS: Final[Mapping[str, Type]] = {
     "last": object_of(**_JOB, index=INT, item=STRING),
-    "rounds": list_of(object_of(**_JOB, index=INT, item=STRING)),
+    "rounds": LIST[object_of(**_JOB, index=INT, item=STRING)],
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pyroclast.api import records
 from pyroclast.expressions import EvaluationError, ExpressionError, Program, Type, compile_expression
-from pyroclast.expressions.types import BOOL, DYN
+from pyroclast.expressions.values import BOOL, DYN
 from pyroclast.resources import quantity
 from pyroclast.resources.quantity import QuantityError
 

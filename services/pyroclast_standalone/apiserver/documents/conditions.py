@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyroclast.expressions import EvaluationError, ExpressionError, compile_expression
-from pyroclast.expressions.types import BOOL, DYN, STRING, list_of, map_of, object_of
+from pyroclast.expressions.values import BOOL, DYN, LIST, MAP, STRING, object_of
 
 from .stored_expressions import compile_stored
 from .values import Json
@@ -28,7 +28,7 @@ _REQUEST: Final = object_of(
     name=STRING,
     namespace=STRING,
     operation=STRING,
-    userInfo=object_of(username=STRING, uid=STRING, groups=list_of(STRING), extra=map_of(STRING, list_of(STRING))),
+    userInfo=object_of(username=STRING, uid=STRING, groups=LIST[STRING], extra=MAP[LIST[STRING]]),
     dryRun=BOOL,
     options=DYN,
 )

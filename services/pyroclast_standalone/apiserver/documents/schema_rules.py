@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyroclast.expressions import EvaluationError, ExpressionError, Optional, Program, compile_expression
-from pyroclast.expressions.types import BOOL, DYN, STRING, Type, optional_of
+from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
+from pyroclast.expressions.values import BOOL, DYN, OPTIONAL, STRING, Type
 
 from .errors import MISSING, FieldError, duplicate, forbidden, invalid, required, unsupported
 from .field_paths import BadFieldPath, find_field
@@ -48,7 +48,7 @@ class _Rule:
 
 
 def _variables(own: Type, rule: Mapping[str, Json]) -> dict[str, Type]:
-    return {"self": own, "oldSelf": optional_of(own) if rule.get("optionalOldSelf") else own}
+    return {"self": own, "oldSelf": OPTIONAL[own] if rule.get("optionalOldSelf") else own}
 
 
 def _compile(rule: Mapping[str, Json], own: Type) -> _Rule:
@@ -117,7 +117,7 @@ class _Place:
         variables: dict[str, Json] = {"self": self._read(value)}
         has_old = old is not NO_OLD and old is not None
         if rule.source.get("optionalOldSelf"):
-            variables["oldSelf"] = Optional(self._read(old), present=True) if has_old else Optional()
+            variables["oldSelf"] = (self._read(old),) if has_old else ()
         elif rule.is_transition:
             if not has_old:
                 return None, False

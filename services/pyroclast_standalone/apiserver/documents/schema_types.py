@@ -7,21 +7,22 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from pyroclast.expressions import EvaluationError
-from pyroclast.expressions.types import (
+from pyroclast.expressions.values import (
     BOOL,
     BYTES,
     DOUBLE,
     DURATION,
     DYN,
     INT,
+    LIST,
+    MAP,
     STRING,
     TIMESTAMP,
+    Duration,
+    Timestamp,
     Type,
-    list_of,
-    map_of,
     object_of,
 )
-from pyroclast.expressions.values import Duration, Timestamp
 
 from .values import Json
 
@@ -53,7 +54,7 @@ def type_of(schema: Mapping[str, Json], *, is_root: bool = False) -> Type:
     match schema.get("type"):
         case "array":
             items = schema.get("items")
-            return list_of(type_of(items) if isinstance(items, Mapping) else DYN)
+            return LIST[type_of(items) if isinstance(items, Mapping) else DYN]
         case "object":
             return _type_of_object(schema, is_root=is_root)
         case "string":
@@ -66,7 +67,7 @@ def _type_of_object(schema: Mapping[str, Json], *, is_root: bool) -> Type:
     extra = schema.get("additionalProperties")
     properties = schema.get("properties") or {}
     if isinstance(extra, Mapping):
-        return map_of(STRING, type_of(extra))
+        return MAP[type_of(extra)]
     if schema.get("x-kubernetes-preserve-unknown-fields") and not properties and not is_root:
         return DYN
     fields = {_escaped(name): type_of(inner) for name, inner in properties.items()}
@@ -86,8 +87,8 @@ def _text(parse: Callable[[str], Json]) -> _Reader:
 
 
 _READERS: Final[Mapping[str, _Reader]] = {
-    TIMESTAMP.kind: _text(lambda text: Timestamp.parse(f"{text}T00:00:00Z" if len(text) == len("2006-01-02") else text)),
-    DURATION.kind: _text(Duration.parse),
+    TIMESTAMP.kind: _text(lambda text: Timestamp(f"{text}T00:00:00Z" if len(text) == len("2006-01-02") else text)),
+    DURATION.kind: _text(Duration),
     BYTES.kind: _text(lambda text: base64.b64decode(text, validate=True)),
     DOUBLE.kind: lambda value: float(value) if value.__class__ is int else value,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
-from pyroclast.expressions.types import Type
+from pyroclast.expressions.values import Type
 
 from .values import Json
 
