@@ -168,6 +168,26 @@ def test_only_who_keeps_to_a_shard_may_see_them(helm, mode):
     assert any("nodeshards/status" in rule["resources"] for rule in rules) == (mode in {"soft", "hard"})
 
 
+@pytest.mark.parametrize("is_locking", ["true", "false"])
+def test_only_who_locks_nodes_may_write_them(helm, is_locking):
+    documents = rendered(helm, f"custom.scheduler_node_lock={is_locking}")
+    rules = of_kind(documents, "ClusterRole")["pyroclast-scheduler"]["rules"]
+    verbs = {verb for rule in rules if "nodes" in rule["resources"] for verb in rule["verbs"]}
+    assert verbs == {"list", "watch"} | ({"get", "patch"} if is_locking == "true" else set())
+    policy = of_kind(documents, "ValidatingAdmissionPolicy")["pyroclast-scheduler-account"]["spec"]
+    looked_at = [rule for rule in policy["matchConstraints"]["resourceRules"] if "nodes" in rule["resources"]]
+    assert bool(looked_at) == (is_locking == "true")
+    said = [each["message"] for each in policy["validations"] if "nodes" in each["expression"]]
+    assert said == ["the ServiceAccount pyroclast-scheduler may only change annotations of nodes"] * len(looked_at)
+
+
+@pytest.mark.parametrize("name", ["", "ours"])
+def test_the_scheduler_reads_one_config_map_at_most(helm, name):
+    rules = of_kind(rendered(helm, f"custom.scheduler_device_config={name}"), "ClusterRole")["pyroclast-scheduler"]["rules"]
+    found = [(rule["resourceNames"], rule["verbs"]) for rule in rules if "configmaps" in rule["resources"]]
+    assert found == ([([name], ["list", "watch"])] if name else [])
+
+
 def test_further_flags_and_variables_reach_their_program(helm):
     documents = rendered(
         helm, "custom.jobflow_extra_args[0]=--probe-workers=4", "custom.default_env[0].name=TZ", "custom.default_env[0].value=UTC"
