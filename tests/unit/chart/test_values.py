@@ -8,6 +8,8 @@ import textwrap
 import pytest
 import yaml
 
+from pyroclast.expressions import compile_expression
+from pyroclast.expressions.types import DYN
 from pyroclast.rules.resourcegroups import read_groups
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.settings import parse
@@ -179,6 +181,25 @@ def test_only_who_locks_nodes_may_write_them(helm, is_locking):
     assert bool(looked_at) == (is_locking == "true")
     said = [each["message"] for each in policy["validations"] if "nodes" in each["expression"]]
     assert said == ["the ServiceAccount pyroclast-scheduler may only change annotations of nodes"] * len(looked_at)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_allowed"),
+    [
+        ({"metadata": {"name": "n", "labels": {"a": "b"}, "annotations": {"hamivgpu": "now"}}}, True),
+        ({"metadata": {"name": "n", "labels": {"a": "c"}}}, False),
+        ({"metadata": {"name": "n"}}, False),
+        ({"spec": {"unschedulable": True}}, False),
+        ({}, True),
+    ],
+)
+def test_the_policy_keeps_the_scheduler_to_annotations_of_nodes(helm, change, is_allowed):
+    documents = rendered(helm, "custom.scheduler_node_lock=true")
+    policy = of_kind(documents, "ValidatingAdmissionPolicy")["pyroclast-scheduler-account"]["spec"]
+    (found,) = [each["expression"] for each in policy["validations"] if "nodes" in each["expression"]]
+    old = {"metadata": {"name": "n", "labels": {"a": "b"}}}
+    variables = {"object": {**old, **change}, "oldObject": old, "request": {"resource": {"resource": "nodes"}}}
+    assert compile_expression(found, dict.fromkeys(variables, DYN)).evaluate(variables) is is_allowed
 
 
 @pytest.mark.parametrize("name", ["", "ours"])

@@ -9,9 +9,10 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from pyroclast.api import keys
 from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry, Profile
 
-__all__ = ["BUILT_IN", "FILE", "Chip", "DeviceConfiguration", "KnownGeometries", "Template", "parse"]
+__all__ = ["BUILT_IN", "FILE", "Chip", "DeviceConfiguration", "KnownGeometries", "Template", "VgpuNames", "parse"]
 
 FILE: Final = "device-config.yaml"
 """The key of the ConfigMap."""
@@ -51,9 +52,20 @@ class KnownGeometries:
 
 
 @dataclass(frozen=True, slots=True)
+class VgpuNames:
+    """Under which names containers ask for virtual GPUs, and nodes have them."""
+
+    number: str = keys.VGPU_NUMBER
+    memory: str = keys.VGPU_MEMORY
+    percentage: str = keys.VGPU_MEMORY_PERCENTAGE
+    cores: str = keys.VGPU_CORES
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceConfiguration:
     """`known`: the first whose models match counts."""
 
+    names: VgpuNames = VgpuNames()
     chips: tuple[Chip, ...] = ()
     known: tuple[KnownGeometries, ...] = ()
 
@@ -113,6 +125,10 @@ class _Known(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Nvidia(msgspec.Struct, frozen=True, rename="camel"):
+    resource_count_name: str = ""
+    resource_memory_name: str = ""
+    resource_memory_percentage_name: str = ""
+    resource_core_name: str = ""
     known_mig_geometries: list[_Known] = []
 
 
@@ -137,8 +153,18 @@ def parse(text: str) -> DeviceConfiguration:
     except msgspec.ValidationError as error:
         raise ValueError(f"{FILE}: {error}") from error
     listed = document.vnpus.configs if isinstance(document.vnpus, _Chips) else document.vnpus or []
-    known = document.nvidia.known_mig_geometries if document.nvidia is not None else []
-    return DeviceConfiguration(tuple(map(_chip, listed)), tuple(map(_known, known)))
+    nvidia = document.nvidia or _Nvidia()
+    return DeviceConfiguration(_names(nvidia), tuple(map(_chip, listed)), tuple(map(_known, nvidia.known_mig_geometries)))
+
+
+def _names(given: _Nvidia) -> VgpuNames:
+    usual = VgpuNames()
+    return VgpuNames(
+        given.resource_count_name or usual.number,
+        given.resource_memory_name or usual.memory,
+        given.resource_memory_percentage_name or usual.percentage,
+        given.resource_core_name or usual.cores,
+    )
 
 
 def _chip(given: _Chip) -> Chip:

@@ -117,7 +117,7 @@ class DeviceShare:
         if self._sharing or self._number:
             first: list[Kind] = [GpuShare(by_number=self._number)]
         else:
-            first = [Vgpu(self._policy, self._configuration(session).geometries)] if self._virtual else []
+            first = [Vgpu(self._policy, self._configuration(session))] if self._virtual else []
         chips = self._configuration(session).chips if self._ascend else ()
         return [*first, *(Ascend(chip, self._policy) for chip in chips)]
 

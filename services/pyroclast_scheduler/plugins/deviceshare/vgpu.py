@@ -13,6 +13,7 @@ from typing import Final
 from pyroclast.api import keys, records
 from pyroclast_scheduler.model.tasks import group_of
 from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Part, Refused, order, policy_score
+from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, DeviceConfiguration, VgpuNames
 from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry, pick
 from pyroclast_scheduler.plugins.deviceshare.gpushare import amount
 
@@ -23,7 +24,6 @@ _UNSET: Final = 101
 _CORES: Final = "hami-core"
 _MIG: Final = "mig"
 _POLICIES: Final = ("binpack", "spread")
-_NEEDED: Final = (keys.VGPU_NUMBER, keys.VGPU_CORES, keys.VGPU_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +37,26 @@ class _Wish:
         return card.memory * self.percentage // _WHOLE if self.percentage != _UNSET else self.memory
 
 
-def _uncut(_type: str) -> tuple[Geometry, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Vgpu:
     """`policy`: binpack fills cards up, spread takes idle ones, empty takes the last ones.
 
-    `geometries`: how cards of a type can be cut.
+    `configuration`: names of resources, and how cards can be cut.
     """
 
     policy: str = ""
-    geometries: Callable[[str], tuple[Geometry, ...]] = _uncut
+    configuration: DeviceConfiguration = BUILT_IN
 
     def wants(self, pod: records.Pod) -> bool:
         """By the limits of the containers."""
-        return any(_wish(each) is not None for each in pod.spec.containers)
+        return any(_wish(each, self.configuration.names) is not None for each in pod.spec.containers)
 
     def cards(self, node: records.Node) -> list[Card] | None:
         """Those of the annotation, where the node also counts them among its resources."""
-        if any(amount(node.status.allocatable, name) <= 0 for name in _NEEDED):
+        names = self.configuration.names
+        if any(amount(node.status.allocatable, name) <= 0 for name in (names.number, names.cores, names.memory)):
             return None
-        return registered(node.metadata.annotations.get(keys.VGPU_NODE_REGISTER, ""), self.geometries)
+        return registered(node.metadata.annotations.get(keys.VGPU_NODE_REGISTER, ""), self.configuration.geometries)
 
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
         """What the annotation of the bind names."""
@@ -75,7 +72,7 @@ class Vgpu:
         trial = deepcopy(list(cards))
         chosen: list[tuple[Part, ...]] = []
         for container in pod.spec.containers:
-            wish = _wish(container)
+            wish = _wish(container, self.configuration.names)
             parts = () if wish is None else self._for_container(pod, node.metadata.name, wish, trial)
             chosen.append(parts)
         return Claim(tuple(chosen))
@@ -116,7 +113,7 @@ class Vgpu:
         return order(self.policy, card) if self.policy in _POLICIES else (-card.index, 0)
 
 
-def registered(text: str, geometries: Callable[[str], tuple[Geometry, ...]] = _uncut) -> list[Card] | None:
+def registered(text: str, geometries: Callable[[str], tuple[Geometry, ...]] = BUILT_IN.geometries) -> list[Card] | None:
     """Cards by the annotation: `uuid,slots,MiB,type,health,mode` each, ended by `:`; None where it makes no sense.
 
     The mode of the last one is that of all. Where it is `mig`, but of none it is known how it can be cut, they are shared whole.
@@ -162,17 +159,17 @@ def _part(card: Card, wish: _Wish, *, is_cut: bool) -> Part | None:
     return None if found is None else Part(card.name, found[1], wish.cores, found[0])
 
 
-def _wish(container: records.Container) -> _Wish | None:
+def _wish(container: records.Container, names: VgpuNames) -> _Wish | None:
     limits = container.resources.limits
-    if keys.VGPU_NUMBER not in limits and keys.VGPU_MEMORY not in limits:
+    if names.number not in limits and names.memory not in limits:
         return None
     both = {**container.resources.requests, **limits}
-    percentage = amount(both, keys.VGPU_MEMORY_PERCENTAGE) if keys.VGPU_MEMORY_PERCENTAGE in both else _UNSET
-    memory = amount(both, keys.VGPU_MEMORY)
+    percentage = amount(both, names.percentage) if names.percentage in both else _UNSET
+    memory = amount(both, names.memory)
     if not memory and percentage == _UNSET:
         percentage = _WHOLE
-    number = amount(limits, keys.VGPU_NUMBER) if keys.VGPU_NUMBER in limits else 1
-    return _Wish(number, memory, percentage, amount(both, keys.VGPU_CORES))
+    number = amount(limits, names.number) if names.number in limits else 1
+    return _Wish(number, memory, percentage, amount(both, names.cores))
 
 
 def _is_allowed(pod: records.Pod, card: Card) -> bool:

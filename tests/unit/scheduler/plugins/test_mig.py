@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -31,6 +33,8 @@ nvidia:
       - {name: 1g.10gb, memory: 10240, count: 1}
     - {group: group3, geometries: [{name: 7g.80gb, memory: 81920, count: 1}]}
 """
+DEVICES = {"namespace": "kube-system", "name": "volcano-vgpu-device-config"}
+REGISTERED = {"annotations": {"volcano.sh/node-vgpu-register": "t,4,16384,NVIDIA-Tesla T4,true,hami-core:"}}
 A100 = "NVIDIA-NVIDIA A100-SXM4-80GB"
 
 
@@ -97,7 +101,7 @@ def cluster(cards="a", mode="mig", text=TEXT, **arguments):
         "pods": 30,
     }
     made = Cluster({**VIRTUAL, **arguments}, [["n", 80, "80Gi", options]])
-    body = {"metadata": {"namespace": "kube-system", "name": "volcano-vgpu-device-config"}, "data": {"device-config.yaml": text}}
+    body = {"metadata": DEVICES, "data": {"device-config.yaml": text}}
     made.cache.object_changed(None, msgspec.convert(body, records.ConfigMap))
     return made
 
@@ -147,6 +151,15 @@ def test_rules_need_not_keep_pods_apart_in_a_card_that_is_cut():
 
 def test_without_a_known_geometry_the_card_is_shared_as_it_is():
     assert told(cluster(text="nvidia: {}").session(asking("p", 5000))) == {"p": "a,NVIDIA,5000,0:"}
+
+
+def test_the_config_map_may_name_the_resources():
+    names = {"resourceCountName": "x.io/n", "resourceMemoryName": "x.io/m", "resourceCoreName": "x.io/c"}
+    there = Cluster(VIRTUAL, [["n", 8, "8Gi", {"x.io/n": 4, "x.io/m": 16384, "x.io/c": 100, **REGISTERED}]])
+    body = {"metadata": DEVICES, "data": {"device-config.yaml": json.dumps({"nvidia": names})}}
+    there.cache.object_changed(None, msgspec.convert(body, records.ConfigMap))
+    pods = [["p", "j", "-", 1, "1G", {"x.io/n": 1, "x.io/m": 4000}], asking("unknown", 5)]
+    assert told(there.session(*pods)) == {"p": "t,NVIDIA,4000,0:"}
 
 
 @pytest.mark.parametrize("is_locking", [True, False])
