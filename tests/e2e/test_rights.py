@@ -31,6 +31,8 @@ RARE = {
         ("", "pods", "get"): "asked after a bind whose answer was lost",
         ("resource.k8s.io", "resourceclaims/binding", "patch"): "asked of whoever writes the status of a claim",
         ("", "persistentvolumes", "patch"): "asked when a claim gets a volume that is there, and no controller was faster",
+        ("", "configmaps", "list"): "asked where plugin deviceshare shares cards",
+        ("", "configmaps", "watch"): "asked where plugin deviceshare shares cards",
         ("custom.metrics.k8s.io", "nodes/node_cpu_usage_avg", "get"): "asked where an adaptor serves measurements",
         ("custom.metrics.k8s.io", "nodes/node_memory_usage_avg", "get"): "asked where an adaptor serves measurements",
     },

@@ -36,8 +36,15 @@ __all__ = [
     "GPU_UNHEALTHY_IDS",
     "GROUP_MIN_MEMBER",
     "GROUP_NAME",
+    "HAMI",
+    "HAMI_BIND_PHASE",
+    "HAMI_BIND_TIME",
+    "HAMI_NODE",
+    "HAMI_NODE_REGISTER",
+    "HAMI_TIME",
     "HIERARCHY",
     "HIERARCHY_WEIGHTS",
+    "HUAWEI",
     "HYPER_JOB",
     "HYPER_JOBS_FROM",
     "HYPER_JOB_UID",
@@ -63,6 +70,7 @@ __all__ = [
     "OVERSUBSCRIPTION_MEMORY",
     "OVERSUBSCRIPTION_TYPES",
     "PARTITION_ID",
+    "PREDICATE_TIME",
     "PREEMPTABLE",
     "QOS_LEVEL",
     "QUEUE_ALLOCATION_GATE",
@@ -96,6 +104,7 @@ __all__ = [
     "VGPU_MEMORY_PERCENTAGE",
     "VGPU_MODE",
     "VGPU_NODE",
+    "VGPU_NODE_LOCK",
     "VGPU_NODE_REGISTER",
     "VGPU_NUMBER",
     "VGPU_POD_GROUP_POLICY",
@@ -208,6 +217,15 @@ VGPU_UUIDS: Final = "volcano.sh/vgpu-use-gpuuuid"
 VGPU_FORBIDDEN_UUIDS: Final = "volcano.sh/vgpu-nouse-gpuuuid"
 VGPU_TYPES: Final = "nvidia.com/use-gputype"
 VGPU_FORBIDDEN_TYPES: Final = "nvidia.com/nouse-gputype"
+VGPU_NODE_LOCK: Final = "hamivgpu"
+HAMI: Final = "hami.io/"
+HAMI_NODE_REGISTER: Final = "hami.io/node-register-"
+HAMI_NODE: Final = "hami.io/vgpu-node"
+HAMI_TIME: Final = "hami.io/vgpu-time"
+HAMI_BIND_PHASE: Final = "hami.io/bind-phase"
+HAMI_BIND_TIME: Final = "hami.io/bind-time"
+HUAWEI: Final = "huawei.com/"
+PREDICATE_TIME: Final = "predicate-time"
 
 # Extended resources
 GPU_MEMORY: Final = "volcano.sh/gpu-memory"

@@ -5,6 +5,7 @@ Separate from the tables because pods, nodes and queues must agree on the same r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -23,6 +24,9 @@ MEMORY: Final = 1
 PODS: Final = 2
 _FIXED: Final = ("cpu", "memory", "pods")
 _LARGEST: Final = 2**60  # what a quantity may be at most
+_PARTS: Final = re.compile(
+    r"volcano\.sh/vgpu-memory-percentage|huawei\.com/Ascend\w*-memory"
+)  # of cards: nodes have none of them
 _CEILING: Final = 2**58  # what it counts as at most, so that some dozen of them add up without overflow; no real node comes near
 
 
@@ -73,14 +77,15 @@ class Dimensions:
 def amounts_of(resources: Mapping[str, object]) -> dict[str, int]:
     """A Kubernetes resource list in stored units: cpu in milli-cores, memory in bytes, pods plain, scalars in thousandths.
 
-    Names that the scheduler does not count (`storage`, `count/…`) are left out.
+    Names that the scheduler does not count (`storage`, `count/…`) are left out, and those that say how much of a card is wanted:
+    no node has an amount of these, what is left is for the plugin deviceshare to know.
 
     Raises:
         ValueError: a quantity is malformed, negative or absurdly large; the text names the resource.
     """
     amounts: dict[str, int] = {}
     for name, text in resources.items():
-        if not counts(name):
+        if not counts(name) or _PARTS.fullmatch(name):
             continue
         amount = stored_amount(name, str(text))
         if not 0 <= amount <= _LARGEST:

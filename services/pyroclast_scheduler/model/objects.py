@@ -18,14 +18,16 @@ T = TypeVar("T", bound=Record)
 class Watch:
     """A kind that a plugin needs, and the record to read it as: it is watched while the plugin is configured.
 
-    `is_optional`: there are clusters that do not know the kind; for the plugin they have none of its objects. `is_of_node`: an
-    object says more of the node of the same name, and of no other.
+    `key`: namespace/name of the only object that is needed; empty: all are. `is_optional`: there are clusters that do not know
+    the kind; for the plugin they have none of its objects. `is_of_node`: an object says more of the node of the same name, and
+    of no other.
     """
 
     kind: ResourceType
     record: type[Record]
     is_optional: bool = False
     is_of_node: bool = False
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

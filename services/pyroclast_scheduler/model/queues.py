@@ -24,7 +24,7 @@ class QueueFacts:
         self.name = queue.metadata.name
         self.uid = queue.metadata.uid
         self.created = seconds_of(queue.metadata.creation_timestamp)
-        self.weight = spec.weight
+        self.weight = max(0, spec.weight)  # less would take from the others what they deserve
         self.priority = spec.priority
         self.parent = spec.parent
         self.is_reclaimable = spec.reclaimable is not False

@@ -51,12 +51,14 @@ class Await:
 class Preparation:
     """What binding a pod takes beside its node: annotations that go with the binding, writes that must succeed before it.
 
-    `awaits`: what has to come about between the writes and the binding.
+    `awaits`: what has to come about between the writes and the binding. `node_lock`: the annotation of the node that is its lock,
+    taken before all else and released by the node's agent once the pod runs there; empty: none.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
     writes: tuple[Write, ...] = ()
     awaits: tuple[Await, ...] = ()
+    node_lock: str = ""
 
 
 @dataclass(frozen=True, slots=True)

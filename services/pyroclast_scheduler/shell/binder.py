@@ -25,6 +25,7 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
 from pyroclast_scheduler.shell.breath import Breath
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.nodelocks import LockHeld, NodeLocks
 from pyroclast_scheduler.shell.subjects import JobSeries
 
 __all__ = ["Binder"]
@@ -56,6 +57,10 @@ class _Bind:
     def awaits(self) -> list[Await]:
         return [wait for each in self.preparations for wait in each.awaits]
 
+    @property
+    def lock(self) -> str:
+        return next((each.node_lock for each in self.preparations if each.node_lock), "")
+
 
 def _group_label(task: TaskFacts) -> dict[str, str]:
     """The label by which all pods of a placement lead to its one event: each has an annotation of this key."""
@@ -86,6 +91,7 @@ class Binder:
         self._recorder = recorder
         self._metrics = metrics
         self.series = JobSeries(metrics)
+        self._locks = NodeLocks(client, client.now)
         self._queue: asyncio.Queue[_Bind] = asyncio.Queue()
         self._retries: dict[str, int] = {}
         self._writing = asyncio.Semaphore(WORKERS)
@@ -155,7 +161,7 @@ class Binder:
                 self._settle(bind.writes)
                 self._cache.take_back([bind.task.uid])
                 continue
-            if bind.writes or bind.awaits:
+            if bind.writes or bind.awaits or bind.lock:
                 group.create_task(self._bind_prepared(bind))  # may wait for others: not in the way of plain binds
             else:
                 await self._bind(bind)
@@ -163,8 +169,12 @@ class Binder:
     async def _bind_prepared(self, bind: _Bind) -> None:
         """Do what has to be done before, wait for what others have to do, then bind; or undo it all."""
         done: list[Write] = []
+        held = ""
+        is_bound = False
         start = time.perf_counter()
         try:
+            if bind.lock:
+                held = await self._locks.take(bind.node, bind.lock, lambda: self._is_wanted(bind.task.uid))
             async with self._writing:
                 for write in bind.writes:
                     await self._patch(write, write.patch)
@@ -172,19 +182,28 @@ class Binder:
             await self._wait(bind)
             self._metrics.stage.labels("PreBind").observe((time.perf_counter() - start) * 1000)
             self._metrics.task.labels("PreBound").observe(max(0.0, time.time() - bind.task.created) * 1000)
-        except _Hopeless as error:
+        except (_Hopeless, LockHeld) as error:
             log.warning("pod.not_prepared", pod=bind.task.key, node=bind.node, reason=str(error))
             self._metrics.refusals.labels("NotPrepared").inc()
             self._refused(bind.task, f"execute preBind for pod {bind.task.key} failed: {error}")
             await self._undo(done)
         except (ApiError, ConnectionFailed) as error:
-            if not await self._resolve(bind, error):
+            is_bound = await self._resolve(bind, error)
+            if not is_bound:
                 await self._undo(done)
         else:
-            if not await self._bind(bind):
+            is_bound = await self._bind(bind)
+            if not is_bound:
                 await self._undo(done)
         finally:
             self._settle(bind.writes[len(done) :])
+        if held and not is_bound:
+            await self._locks.release(bind.node, bind.lock, held)
+
+    def _is_wanted(self, uid: str) -> bool:
+        """Whether a pod whose bind waits is still there; its place is kept meanwhile."""
+        self._cache.keep(uid)
+        return uid in self._cache.tasks
 
     async def _wait(self, bind: _Bind) -> None:
         """Until all is done that the bind waits for.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import structlog
@@ -17,6 +17,7 @@ from pyroclast.runtime.service import Service
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.session import configuration
+from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.session import PluginFactory
 from pyroclast_scheduler.settings import SchedulerSettings
 
@@ -84,13 +85,24 @@ class PluginWatches:
 
     def ensure(self, settings: configuration.Configuration) -> None:
         """Begin to watch what plugins of `settings` need and nobody needed before."""
-        names = [entry.name for tier in settings.tiers for entry in tier if entry.name in self._plugins]
-        for watch in (each for name in names for each in getattr(self._plugins[name], "watches", ())):
+        entries = [entry for tier in settings.tiers for entry in tier if entry.name in self._plugins]
+        for watch in (each for entry in entries for each in self._asked(entry)):
             if watch not in self._watched and watch.kind not in self._unknown:
                 self._watched.add(watch)
-                informer: Informer[Record] = Informer(self._client, watch.kind, watch.record)
+                namespace, _, name = watch.key.partition("/")
+                one = f"metadata.name={name}" if name else ""
+                informer: Informer[Record] = Informer(
+                    self._client, watch.kind, watch.record, namespace=namespace, field_selector=one
+                )
                 informer.on_change(self._cache.node_object_changed if watch.is_of_node else self._cache.object_changed)
                 self._service.watch(informer)
+
+    def _asked(self, entry: configuration.PluginEntry) -> Sequence[Watch]:
+        """What a plugin always needs, and what it needs with these arguments."""
+        plugin = self._plugins[entry.name]
+        always: Sequence[Watch] = getattr(plugin, "watches", ())
+        further: Sequence[Watch] = getattr(plugin(Arguments(entry.arguments)), "further_watches", ())
+        return [*always, *further]
 
 
 def _observe(old: records.Pod | None, new: records.Pod | None, names: Collection[str], watched: _Watched) -> None:

@@ -8,6 +8,8 @@ import textwrap
 import pytest
 import yaml
 
+from pyroclast.expressions import compile_expression
+from pyroclast.expressions.types import DYN
 from pyroclast.rules.resourcegroups import read_groups
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.settings import parse
@@ -166,6 +168,45 @@ def test_members_of_a_ring_know_who_they_are(helm):
 def test_only_who_keeps_to_a_shard_may_see_them(helm, mode):
     rules = of_kind(rendered(helm, f"custom.scheduler_sharding_mode={mode}"), "ClusterRole")["pyroclast-scheduler"]["rules"]
     assert any("nodeshards/status" in rule["resources"] for rule in rules) == (mode in {"soft", "hard"})
+
+
+@pytest.mark.parametrize("is_locking", ["true", "false"])
+def test_only_who_locks_nodes_may_write_them(helm, is_locking):
+    documents = rendered(helm, f"custom.scheduler_node_lock={is_locking}")
+    rules = of_kind(documents, "ClusterRole")["pyroclast-scheduler"]["rules"]
+    verbs = {verb for rule in rules if "nodes" in rule["resources"] for verb in rule["verbs"]}
+    assert verbs == {"list", "watch"} | ({"get", "patch"} if is_locking == "true" else set())
+    policy = of_kind(documents, "ValidatingAdmissionPolicy")["pyroclast-scheduler-account"]["spec"]
+    looked_at = [rule for rule in policy["matchConstraints"]["resourceRules"] if "nodes" in rule["resources"]]
+    assert bool(looked_at) == (is_locking == "true")
+    said = [each["message"] for each in policy["validations"] if "nodes" in each["expression"]]
+    assert said == ["the ServiceAccount pyroclast-scheduler may only change annotations of nodes"] * len(looked_at)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_allowed"),
+    [
+        ({"metadata": {"name": "n", "labels": {"a": "b"}, "annotations": {"hamivgpu": "now"}}}, True),
+        ({"metadata": {"name": "n", "labels": {"a": "c"}}}, False),
+        ({"metadata": {"name": "n"}}, False),
+        ({"spec": {"unschedulable": True}}, False),
+        ({}, True),
+    ],
+)
+def test_the_policy_keeps_the_scheduler_to_annotations_of_nodes(helm, change, is_allowed):
+    documents = rendered(helm, "custom.scheduler_node_lock=true")
+    policy = of_kind(documents, "ValidatingAdmissionPolicy")["pyroclast-scheduler-account"]["spec"]
+    (found,) = [each["expression"] for each in policy["validations"] if "nodes" in each["expression"]]
+    old = {"metadata": {"name": "n", "labels": {"a": "b"}}}
+    variables = {"object": {**old, **change}, "oldObject": old, "request": {"resource": {"resource": "nodes"}}}
+    assert compile_expression(found, dict.fromkeys(variables, DYN)).evaluate(variables) is is_allowed
+
+
+@pytest.mark.parametrize("name", ["", "ours"])
+def test_the_scheduler_reads_one_config_map_at_most(helm, name):
+    rules = of_kind(rendered(helm, f"custom.scheduler_device_config={name}"), "ClusterRole")["pyroclast-scheduler"]["rules"]
+    found = [(rule["resourceNames"], rule["verbs"]) for rule in rules if "configmaps" in rule["resources"]]
+    assert found == ([([name], ["list", "watch"])] if name else [])
 
 
 def test_further_flags_and_variables_reach_their_program(helm):

@@ -59,6 +59,15 @@ def test_a_group_whose_sum_exceeds_any_number_does_not_stop_the_others():
     assert set(cycle(cache)) == {"good-p-0", "good-p-1"}
 
 
+@pytest.mark.parametrize("weight", [-1, -4, 0])
+def test_a_queue_of_negative_weight_takes_nothing_from_others(weight):
+    cache = filled()
+    cache.queue_changed(None, objects.queue(["odd", {"weight": weight}]))
+    cache.group_changed(None, objects.pod_group(["g", "odd", 1, {"phase": "Inqueue"}]))
+    cache.pod_changed(None, objects.pod(["other", "g", "-", 1, "1Gi"]))
+    assert {"good-p-0", "good-p-1"} <= set(cycle(cache))
+
+
 def test_the_sum_of_a_queue_does_not_wrap():
     cache = filled()
     for i in range(64):

@@ -7,22 +7,30 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pyroclast.api import records
+from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry
 
-__all__ = ["Card", "Claim", "Kind", "Part", "Refused"]
+__all__ = ["Card", "Claim", "Kind", "Part", "Refused", "order", "policy_score"]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one container has of one card: memory in the unit of the kind, cores in hundredths of the card."""
+    """What one container has of one card: memory in the unit of the kind, cores in hundredths of the card.
+
+    `instance`: which one of those that the driver cut the card into, empty if it is not cut.
+    """
 
     card: str
     memory: int
     cores: int = 0
+    instance: str = ""
 
 
 @dataclass(slots=True)
 class Card:
-    """One card. `users`: by UID of the pod, what it has of it; `groups`: the PodGroups of these pods, by UID."""
+    """One card. `users`: by UID of the pod, what it has of it; `groups`: the PodGroups of these pods, by UID.
+
+    `geometries`: how its driver can cut it; empty if it is shared as it is. `network`: the number of that to which it is linked.
+    """
 
     name: str
     index: int
@@ -31,6 +39,8 @@ class Card:
     type: str = ""
     users: dict[str, list[Part]] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
+    geometries: tuple[Geometry, ...] = ()
+    network: int | None = None
 
     @property
     def used_memory(self) -> int:
@@ -46,6 +56,11 @@ class Card:
     def idle_memory(self) -> int:
         """What is left, nothing where too much was given away."""
         return max(0, self.memory - self.used_memory)
+
+    @property
+    def instances(self) -> set[str]:
+        """Those of its instances that somebody uses."""
+        return {part.instance for parts in self.users.values() for part in parts if part.instance}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +83,21 @@ class Refused(Exception):
         self.is_final = is_final
 
 
+def order(policy: str, card: Card) -> tuple[int, int]:
+    """Cards by this are tried in order: binpack takes the fullest first, spread those with fewest users; then by index."""
+    rank = {"binpack": -card.used_memory, "spread": len(card.users)}
+    return rank.get(policy, 0), card.index
+
+
+def policy_score(policy: str, cards: Sequence[Card], claim: Claim) -> float:
+    """Binpack: how full the cards get, 100 each; spread: 100 for each that nobody uses."""
+    by_name = {card.name: card for card in cards}
+    found = [by_name[part.card] for part in claim.parts]
+    if policy == "binpack":
+        return sum(100.0 * (card.used_memory + part.memory) / card.memory for card, part in zip(found, claim.parts, strict=True))
+    return sum(100.0 for card in found if not card.users) if policy == "spread" else 0.0
+
+
 class Kind(Protocol):
     """One kind of device, and how it is shared."""
 
@@ -88,7 +118,7 @@ class Kind(Protocol):
         """
 
     def score(self, cards: Sequence[Card], claim: Claim) -> float:
-        """How good that would be, 0 to 100."""
+        """How good that would be; 0 where all are alike."""
 
     def annotations(self, claim: Claim, node: str, now: float) -> Mapping[str, str]:
         """What the bind says of it."""

@@ -28,5 +28,9 @@ def matching(rules: Sequence[Rule], labels: Mapping[str, str]) -> set[int]:
 
 
 def usable(cards: Iterable[Card], own: set[int], rules_by_pod: Mapping[str, set[int]]) -> list[Card]:
-    """The cards on which no pod sits that falls under one of `own` rules too."""
-    return [card for card in cards if not any(own & rules_by_pod.get(uid, set()) for uid in card.users)] if own else list(cards)
+    """The cards on which no pod sits that falls under one of `own` rules too; in a card that is cut pods are apart anyway."""
+
+    def is_shared(card: Card) -> bool:
+        return not card.geometries and any(own & rules_by_pod.get(uid, set()) for uid in card.users)
+
+    return [card for card in cards if not is_shared(card)] if own else list(cards)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from pyroclast.api import records
+from pyroclast.api import keys, records
+from pyroclast.api.types import CONFIG_MAPS
 from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.reasons import Code, Refusal
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task, TaskFacts
+from pyroclast_scheduler.model.objects import Watch
+from pyroclast_scheduler.model.reasons import Refusal
+from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import Plan
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Kind, Refused
-from pyroclast_scheduler.plugins.deviceshare.exclusive import Rule, matching, rules_of, usable
+from pyroclast_scheduler.plugins.deviceshare.ascend import Ascend
+from pyroclast_scheduler.plugins.deviceshare.cards import Kind
+from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, FILE, DeviceConfiguration, parse
+from pyroclast_scheduler.plugins.deviceshare.devices import Devices
+from pyroclast_scheduler.plugins.deviceshare.exclusive import rules_of
 from pyroclast_scheduler.plugins.deviceshare.gpushare import GpuShare
 from pyroclast_scheduler.plugins.deviceshare.vgpu import Vgpu
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.measures import CardUse
 from pyroclast_scheduler.session.outcome import Preparation
 from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.session import Session
@@ -29,194 +31,105 @@ from pyroclast_scheduler.session.statement import Move
 __all__ = ["DeviceShare"]
 
 _MEMORY: Final = "deviceshare"
-_SHOWN: Final = "deviceshare shown"
-_NO_DEVICES: Final = "node has no such devices"
-_WITHOUT_EFFECT: Final = (
-    "NodeLockEnable",
-    "AscendMindClusterVNPUEnable",
-    "AscendHAMiVNPUEnable",
-    "KnownGeometriesCMName",
-    "KnownGeometriesCMNamespace",
-)
+_WITHOUT_EFFECT: Final = "deviceshare.AscendMindClusterVNPUEnable"
 
 
 class DeviceShare:
     """Arguments `deviceshare.*`: `GPUSharingEnable`, `GPUNumberEnable`, `VGPUEnable`, of which one may be true.
 
-    `SchedulePolicy` (binpack or spread) and `ScheduleWeight` for virtual GPUs; `GPUExclusiveRules`, a list of label maps.
+    `AscendHAMiVNPUEnable` beside any of them. `SchedulePolicy` (binpack or spread) and `ScheduleWeight`, but for the first two;
+    `GPUExclusiveRules`, a list of label maps, and `NodeLockEnable` for virtual GPUs. `KnownGeometriesCMName` and
+    `KnownGeometriesCMNamespace`: the ConfigMap that says how cards and chips can be cut.
     """
 
     def __init__(self, arguments: Arguments) -> None:
-        sharing = arguments.boolean("deviceshare.GPUSharingEnable", default=False)
-        number = arguments.boolean("deviceshare.GPUNumberEnable", default=False)
-        virtual = arguments.boolean("deviceshare.VGPUEnable", default=False)
-        if sharing + number + virtual > 1:
+        self._sharing = arguments.boolean("deviceshare.GPUSharingEnable", default=False)
+        self._number = arguments.boolean("deviceshare.GPUNumberEnable", default=False)
+        self._virtual = arguments.boolean("deviceshare.VGPUEnable", default=False)
+        self._ascend = arguments.boolean("deviceshare.AscendHAMiVNPUEnable", default=False)
+        if self._sharing + self._number + self._virtual > 1:
             arguments.warnings.append("only one of GPUSharingEnable, GPUNumberEnable and VGPUEnable may be true; none is used")
-            sharing = number = virtual = False
+            self._sharing = self._number = self._virtual = False
         self._weight = arguments.integer("deviceshare.ScheduleWeight", 0)
-        policy = arguments.text("deviceshare.SchedulePolicy", "")
+        self._policy = arguments.text("deviceshare.SchedulePolicy", "")
         arguments.known.add("deviceshare.GPUExclusiveRules")
-        self._rules = rules_of(arguments.get("deviceshare.GPUExclusiveRules")) if virtual else []
-        self._kind: Kind | None = Vgpu(policy) if virtual else GpuShare(by_number=number) if sharing or number else None
-        for name in _WITHOUT_EFFECT:
-            arguments.known.add(f"deviceshare.{name}")
-            if arguments.get(f"deviceshare.{name}"):
-                arguments.warnings.append(f"argument deviceshare.{name} has no effect here")
+        self._rules = rules_of(arguments.get("deviceshare.GPUExclusiveRules")) if self._virtual else []
+        self._is_locking = arguments.boolean("deviceshare.NodeLockEnable", default=False)
+        if self._is_locking and not self._virtual:
+            arguments.warnings.append("argument deviceshare.NodeLockEnable has no effect without deviceshare.VGPUEnable")
+        name = arguments.text("deviceshare.KnownGeometriesCMName", "volcano-vgpu-device-config")
+        namespace = arguments.text("deviceshare.KnownGeometriesCMNamespace", "kube-system")
+        self._config_map = f"{namespace}/{name}"
+        arguments.known.add(_WITHOUT_EFFECT)
+        if arguments.get(_WITHOUT_EFFECT):
+            arguments.warnings.append(f"argument {_WITHOUT_EFFECT} has no effect here")
+
+    @property
+    def further_watches(self) -> Sequence[Watch]:
+        """The ConfigMap, where what it says matters."""
+        return (Watch(CONFIG_MAPS, records.ConfigMap, key=self._config_map),) if self._virtual or self._ascend else ()
 
     def open(self, session: Session) -> Extensions:
         """Register, if any kind of device is shared."""
-        if self._kind is None:
-            return Extensions()
-        devices = _Devices(session, self._kind, self._rules)
-        return Extensions(
-            coupled_predicate=devices.refusals,
-            batch_node_order=devices.scorer(self._weight) if self._weight > 0 else None,
-            pre_bind=devices.preparation,
-            moved=devices.moved,
-            close=devices.measure if isinstance(self._kind, Vgpu) else None,
-        )
-
-
-@dataclass(slots=True)
-class _Shown:
-    """Nodes with their residents as they were when they were measured last."""
-
-    nodes: dict[str, tuple[records.Node | None, Sequence[TaskFacts]]] = field(default_factory=dict)
-
-    @property
-    def is_derived(self) -> bool:
-        """What is lost of it is measured again."""
-        return True
-
-
-class _Devices:
-    """The cards of all nodes, read when first asked for. What was bound a moment ago is remembered until its pod says so."""
-
-    def __init__(self, session: Session, kind: Kind, rules: list[Rule]) -> None:
-        self._session = session
-        self._kind = kind
-        self._rules = rules
-        self._cards: dict[int, list[Card] | None] = {}
-        self._rules_by_pod: dict[str, set[int]] = {}
-        self._claims: dict[str, Claim] = {}
         bound: dict[str, Mapping[str, str]] = session.ports.memory.setdefault(_MEMORY, {})
         there = {task.uid for residents in session.snapshot.residents for task in residents} if bound else set()
         for uid in [uid for uid in bound if uid not in there]:
             del bound[uid]
-        self._bound = bound
+        found = [Devices(session, kind, self._rules, bound) for kind in self._kinds(session)]
+        if not found:
+            return Extensions()
 
-    def refusals(self, task: Task, plan: Plan) -> list[Refusal] | None:
-        """The nodes without cards for the pod, by reason; None for pods that ask for none."""
-        pod = task.facts.pod
-        if not self._kind.wants(pod):
-            return None
-        masks: dict[tuple[str, Code], Bools] = {}
-        for row in np.flatnonzero(plan.mask).tolist():
-            try:
-                self._choose(task.facts, row)
-            except Refused as refused:
-                code = Code.UNRESOLVABLE if refused.is_final else Code.UNSCHEDULABLE
-                masks.setdefault((str(refused), code), np.zeros(len(self._session.names), dtype=np.bool_))[row] = True
-        return [Refusal(mask, reason, code) for (reason, code), mask in masks.items()]
-
-    def scorer(self, weight: int) -> Any:  # noqa: ANN401 - the point's own type
-        """The scores of candidates, each `weight` times what the kind of device says."""
+        def refusals(task: Task, plan: Plan) -> list[Refusal] | None:
+            asked = [each for each in found if each.wants(task)]
+            refused: list[Refusal] = []
+            for each in asked:
+                open_to = plan.mask & ~np.logical_or.reduce([np.zeros_like(plan.mask), *(one.nodes for one in refused)])
+                refused += each.refusals(task, open_to)
+            return refused if asked else None
 
         def scores(job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
             del job, plan
-            if not self._kind.wants(task.facts.pod):
+            given = [each.scores(task, candidates) for each in found if each.wants(task)]
+            total: Floats = np.floor(np.sum(given, axis=0) + 0.5) * self._weight
+            return total if given else None
+
+        def preparation(task: Task, row: int) -> Preparation | None:
+            annotations = {key: value for each in found for key, value in each.annotations(task, row).items()}
+            if not annotations:
                 return None
-            found = np.zeros(len(candidates))
-            for row in np.flatnonzero(candidates).tolist():
-                try:
-                    claim = self._choose(task.facts, row)
-                except Refused:
-                    continue
-                found[row] = np.floor(self._kind.score(self._of(row) or [], claim) + 0.5) * weight
-            return found
+            bound[task.uid] = annotations
+            is_locked = self._is_locking and keys.VGPU_IDS_NEW in annotations
+            return Preparation(annotations=annotations, node_lock=keys.VGPU_NODE_LOCK if is_locked else "")
 
-        return scores
+        def moved(move: Move, sign: int) -> None:
+            for each in found:
+                each.moved(move, sign)
 
-    def moved(self, move: Move, sign: int) -> None:
-        """Give cards with a place, and take them back."""
-        is_taken = (move.status is not TaskStatus.RELEASING) == (sign > 0)
-        for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
-            if not self._kind.wants(task.facts.pod):
-                continue
-            if is_taken and move.status is not TaskStatus.RELEASING:
-                try:
-                    self._claims[task.uid] = self._choose(task.facts, row)
-                except Refused:
-                    continue  # promised for when others have gone
-                self._take(task.facts, row, self._claims[task.uid])
-            elif is_taken:
-                self._take(task.facts, row, self._held(task.facts))
-            else:
-                for card in self._of(row) or ():
-                    card.users.pop(task.uid, None)
-                    card.groups.pop(task.uid, None)
+        return Extensions(
+            coupled_predicate=refusals,
+            batch_node_order=scores if self._weight > 0 else None,
+            pre_bind=preparation,
+            moved=moved,
+            close=found[0].measure if self._virtual else None,
+        )
 
-    def preparation(self, task: Task, row: int) -> Preparation | None:
-        """The annotations that tell the node's agent which cards."""
-        claim = self._claims.get(task.uid)
-        if claim is None:
-            return None
-        annotations = self._kind.annotations(claim, self._session.names[row], self._session.ports.now)
-        self._bound[task.uid] = annotations
-        return Preparation(annotations=annotations)
+    def _kinds(self, session: Session) -> list[Kind]:
+        if self._sharing or self._number:
+            first: list[Kind] = [GpuShare(by_number=self._number)]
+        else:
+            first = [Vgpu(self._policy, self._configuration(session))] if self._virtual else []
+        chips = self._configuration(session).chips if self._ascend else ()
+        return [*first, *(Ascend(chip, self._policy) for chip in chips)]
 
-    def measure(self) -> None:
-        """Tell who shares which card, of nodes on which something changed since the last session."""
-        snapshot = self._session.snapshot
-        shown: _Shown = self._session.ports.memory.setdefault(_SHOWN, _Shown())
-        for name, row in snapshot.rows.items():
-            now = (snapshot.nodes[row], snapshot.residents[row])
-            before = shown.nodes.get(name, (None, None))
-            if now[0] is None or (now[0] is before[0] and now[1] is before[1]):
-                continue
-            shown.nodes[name] = now
-            names = {task.uid: task.name for task in snapshot.residents[row]}
-            self._session.measures.cards[name] = tuple(
-                CardUse(
-                    card.name,
-                    card.memory,
-                    tuple(
-                        (names[uid], sum(part.memory for part in parts), sum(part.cores for part in parts))
-                        for uid, parts in card.users.items()
-                        if uid in names
-                    ),
-                )
-                for card in self._of(row) or ()
-            )
-
-    def _choose(self, task: TaskFacts, row: int) -> Claim:
-        cards = self._of(row)
-        node = self._session.snapshot.nodes[row]
-        if cards is None or node is None:
-            raise Refused(_NO_DEVICES, is_final=True)
-        own = matching(self._rules, task.pod.metadata.labels)
-        return self._kind.choose(task.pod, node, usable(cards, own, self._rules_by_pod))
-
-    def _of(self, row: int) -> list[Card] | None:
-        """The cards of a node with those that use them."""
-        if row not in self._cards:
-            node = self._session.snapshot.nodes[row]
-            self._cards[row] = None if node is None else self._kind.cards(node)
-            for task in self._session.snapshot.residents[row] if self._cards[row] else ():
-                if self._kind.wants(task.pod):
-                    self._take(task, row, self._held(task))
-        return self._cards[row]
-
-    def _held(self, task: TaskFacts) -> Claim | None:
-        annotations = task.pod.metadata.annotations
-        found = self._kind.held(task.pod, annotations)
-        return found or self._kind.held(task.pod, self._bound.get(task.uid, {}))
-
-    def _take(self, task: TaskFacts, row: int, claim: Claim | None) -> None:
-        by_name = {card.name: card for card in self._cards.get(row) or ()}
-        for part in claim.parts if claim is not None else ():
-            card = by_name.get(part.card)
-            if card is not None:
-                card.users.setdefault(task.uid, []).append(part)
-                card.groups[task.uid] = task.job
-        self._rules_by_pod[task.uid] = matching(self._rules, task.pod.metadata.labels)
+    def _configuration(self, session: Session) -> DeviceConfiguration:
+        """That of the ConfigMap, or the built-in one where there is none or it makes no sense."""
+        config_map = session.objects(records.ConfigMap).get(self._config_map)
+        if config_map is None:
+            return BUILT_IN
+        try:
+            return parse(config_map.data.get(FILE, ""))
+        except ValueError as error:
+            warning = f"ConfigMap {self._config_map}: {error}; the built-in configuration of devices is used"
+            if warning not in session.warnings:
+                session.warnings.append(warning)
+            return BUILT_IN

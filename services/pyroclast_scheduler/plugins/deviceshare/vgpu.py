@@ -1,15 +1,20 @@
-"""Virtual GPUs as HAMi has them: parts of memory and cores of cards that the node's agent announces in an annotation."""
+"""Virtual GPUs as HAMi has them: parts of memory and cores of cards that the node's agent announces in an annotation.
+
+On nodes in mode `mig` the driver cuts the cards, and a container gets an instance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api import keys, records
 from pyroclast_scheduler.model.tasks import group_of
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Part, Refused
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Part, Refused, order, policy_score
+from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, DeviceConfiguration, VgpuNames
+from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry, pick
 from pyroclast_scheduler.plugins.deviceshare.gpushare import amount
 
 __all__ = ["Vgpu", "decode", "encode", "registered"]
@@ -17,7 +22,8 @@ __all__ = ["Vgpu", "decode", "encode", "registered"]
 _WHOLE: Final = 100
 _UNSET: Final = 101
 _CORES: Final = "hami-core"
-_NEEDED: Final = (keys.VGPU_NUMBER, keys.VGPU_CORES, keys.VGPU_MEMORY)
+_MIG: Final = "mig"
+_POLICIES: Final = ("binpack", "spread")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +39,24 @@ class _Wish:
 
 @dataclass(frozen=True, slots=True)
 class Vgpu:
-    """`policy`: binpack fills cards up, spread takes idle ones, empty takes the last ones."""
+    """`policy`: binpack fills cards up, spread takes idle ones, empty takes the last ones.
+
+    `configuration`: names of resources, and how cards can be cut.
+    """
 
     policy: str = ""
+    configuration: DeviceConfiguration = BUILT_IN
 
     def wants(self, pod: records.Pod) -> bool:
         """By the limits of the containers."""
-        return any(_wish(each) is not None for each in pod.spec.containers)
+        return any(_wish(each, self.configuration.names) is not None for each in pod.spec.containers)
 
     def cards(self, node: records.Node) -> list[Card] | None:
         """Those of the annotation, where the node also counts them among its resources."""
-        if any(amount(node.status.allocatable, name) <= 0 for name in _NEEDED):
+        names = self.configuration.names
+        if any(amount(node.status.allocatable, name) <= 0 for name in (names.number, names.cores, names.memory)):
             return None
-        return registered(node.metadata.annotations.get(keys.VGPU_NODE_REGISTER, ""))
+        return registered(node.metadata.annotations.get(keys.VGPU_NODE_REGISTER, ""), self.configuration.geometries)
 
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
         """What the annotation of the bind names."""
@@ -55,27 +66,20 @@ class Vgpu:
     def choose(self, pod: records.Pod, node: records.Node, cards: Sequence[Card]) -> Claim:
         """Cards for one container after another."""
         annotations = pod.metadata.annotations
-        if annotations.get(keys.VGPU_MODE, _CORES) != _CORES:
+        mode = _MIG if any(card.geometries for card in cards) else _CORES
+        if annotations.get(keys.VGPU_MODE, mode) != mode:
             raise Refused(f"vgpu mode {annotations[keys.VGPU_MODE]} is not that of the node", is_final=True)
         trial = deepcopy(list(cards))
         chosen: list[tuple[Part, ...]] = []
         for container in pod.spec.containers:
-            wish = _wish(container)
+            wish = _wish(container, self.configuration.names)
             parts = () if wish is None else self._for_container(pod, node.metadata.name, wish, trial)
             chosen.append(parts)
         return Claim(tuple(chosen))
 
     def score(self, cards: Sequence[Card], claim: Claim) -> float:
         """Binpack: how full the cards get; spread: for cards that nobody uses."""
-        by_name = {card.name: card for card in cards}
-        found = [by_name[part.card] for part in claim.parts]
-        if self.policy == "binpack":
-            return sum(
-                100.0 * (card.used_memory + part.memory) / card.memory for card, part in zip(found, claim.parts, strict=True)
-            )
-        if self.policy == "spread":
-            return sum(100.0 for card in found if not card.users)
-        return 0.0
+        return policy_score(self.policy, cards, claim)
 
     def annotations(self, claim: Claim, node: str, now: float) -> Mapping[str, str]:
         """What the agent of the node reads."""
@@ -93,9 +97,10 @@ class Vgpu:
         if wish.number > len(cards):
             raise Refused(f"no enough gpu cards on node {node}", is_final=True)
         parts: list[Part] = []
+        is_cut = any(card.geometries for card in cards)
         for card in sorted(cards, key=self._order):
-            if len(parts) < wish.number and _is_allowed(pod, card) and _has_room(pod, card, wish):
-                part = Part(card.name, wish.memory_of(card), wish.cores)
+            part = _part(card, wish, is_cut=is_cut) if len(parts) < wish.number and _is_allowed(pod, card) else None
+            if part is not None and _has_room(pod, card, wish):
                 parts.append(part)
                 card.users.setdefault(pod.metadata.uid, []).append(part)
                 card.groups[pod.metadata.uid] = group_of(pod.metadata)
@@ -105,27 +110,28 @@ class Vgpu:
         return tuple(parts)
 
     def _order(self, card: Card) -> tuple[int, int]:
-        if self.policy == "binpack":
-            return -card.used_memory, card.index
-        if self.policy == "spread":
-            return len(card.users), card.index
-        return -card.index, 0
+        return order(self.policy, card) if self.policy in _POLICIES else (-card.index, 0)
 
 
-def registered(text: str) -> list[Card] | None:
-    """Cards by the annotation: `uuid,slots,MiB,type,health,mode` each, ended by `:`; None where it makes no sense."""
+def registered(text: str, geometries: Callable[[str], tuple[Geometry, ...]] = BUILT_IN.geometries) -> list[Card] | None:
+    """Cards by the annotation: `uuid,slots,MiB,type,health,mode` each, ended by `:`; None where it makes no sense.
+
+    The mode of the last one is that of all. Where it is `mig`, but of none it is known how it can be cut, they are shared whole.
+    """
     cards: list[Card] = []
-    for entry in filter(None, text.split(":")):
-        fields = entry.split(",")
+    entries = [entry.split(",") for entry in text.split(":") if entry]
+    is_mig = bool(entries) and entries[-1][5:6] == [_MIG]
+    for fields in entries:
         if len(fields) < 6 or not (fields[1].isdecimal() and fields[2].isdecimal()):
             return None
-        cards.append(Card(fields[0], len(cards), int(fields[2]), int(fields[1]), fields[3]))
+        known = geometries(fields[3]) if is_mig else ()
+        cards.append(Card(fields[0], len(cards), int(fields[2]), int(fields[1]), fields[3], geometries=known))
     return cards or None
 
 
 def encode(claim: Claim) -> str:
-    """Containers divided by `;`, cards by `:`, each `uuid,type,memory,cores`."""
-    return ";".join("".join(f"{part.card},NVIDIA,{part.memory},{part.cores}:" for part in parts) for parts in claim.containers)
+    """Containers divided by `;`, cards by `:`, each `uuid,type,memory,cores`; an instance stands as `uuid[instance]`."""
+    return ";".join("".join(f"{_name(part)},NVIDIA,{part.memory},{part.cores}:" for part in parts) for parts in claim.containers)
 
 
 def decode(text: str) -> Claim | None:
@@ -136,21 +142,34 @@ def decode(text: str) -> Claim | None:
     for container in text.split(";"):
         fields = [entry.split(",") for entry in container.split(":") if entry]
         good = [each for each in fields if len(each) >= 4 and each[2].isdecimal() and each[3].isdecimal()]
-        containers.append(tuple(Part(each[0], int(each[2]), int(each[3])) for each in good))
+        named = [(each[0].rstrip("]").partition("["), each) for each in good]
+        containers.append(tuple(Part(card, int(each[2]), int(each[3]), instance) for (card, _, instance), each in named))
     return Claim(tuple(containers))
 
 
-def _wish(container: records.Container) -> _Wish | None:
+def _name(part: Part) -> str:
+    return f"{part.card}[{part.instance}]" if part.instance else part.card
+
+
+def _part(card: Card, wish: _Wish, *, is_cut: bool) -> Part | None:
+    """What the container would have of a card, None if no instance of it would do. `is_cut`: the driver cuts cards here."""
+    if not is_cut:
+        return Part(card.name, wish.memory_of(card), wish.cores)
+    found = pick(card.geometries, card.instances, wish.memory_of(card))
+    return None if found is None else Part(card.name, found[1], wish.cores, found[0])
+
+
+def _wish(container: records.Container, names: VgpuNames) -> _Wish | None:
     limits = container.resources.limits
-    if keys.VGPU_NUMBER not in limits and keys.VGPU_MEMORY not in limits:
+    if names.number not in limits and names.memory not in limits:
         return None
     both = {**container.resources.requests, **limits}
-    percentage = amount(both, keys.VGPU_MEMORY_PERCENTAGE) if keys.VGPU_MEMORY_PERCENTAGE in both else _UNSET
-    memory = amount(both, keys.VGPU_MEMORY)
+    percentage = amount(both, names.percentage) if names.percentage in both else _UNSET
+    memory = amount(both, names.memory)
     if not memory and percentage == _UNSET:
         percentage = _WHOLE
-    number = amount(limits, keys.VGPU_NUMBER) if keys.VGPU_NUMBER in limits else 1
-    return _Wish(number, memory, percentage, amount(both, keys.VGPU_CORES))
+    number = amount(limits, names.number) if names.number in limits else 1
+    return _Wish(number, memory, percentage, amount(both, names.cores))
 
 
 def _is_allowed(pod: records.Pod, card: Card) -> bool:

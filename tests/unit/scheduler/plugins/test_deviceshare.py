@@ -40,6 +40,8 @@ class Cluster:
     def __init__(self, arguments: Mapping[str, Any], nodes: list[Any]) -> None:
         self.cache = Cache()
         self.memory: dict[str, Any] = {}
+        self.warnings: list[str] = []
+        self.locks: dict[str, str] = {}
         self.entry = PluginEntry("deviceshare", arguments=dict(arguments))
         feed(self.cache, {"nodes": nodes, "queues": [["q", {}]], "podgroups": [["j", "q", 1]], "pods": []})
 
@@ -53,12 +55,14 @@ class Cluster:
         session = Session(self.cache.snapshot(), settings, registry.plugins(), ports, uid="session")
         registry.actions()["allocate"](session, Arguments())
         session.close_plugins()
+        self.warnings += session.warnings
         found = {}
         for commit in commits:
             for binds in commit.binds:
                 for uid, _ in binds.placed:
                     (preparation,) = binds.preparations[uid]
                     found[self.cache.tasks[uid].name] = preparation.annotations
+                    self.locks[self.cache.tasks[uid].name] = preparation.node_lock
         return found
 
 
@@ -147,7 +151,9 @@ def test_two_ways_at_once_are_refused():
     assert any("only one of" in warning for warning in arguments.warnings)
 
 
-_PARTS = st.tuples(st.text("abc0-", min_size=1), st.integers(0, 1 << 40), st.integers(0, 100)).map(lambda each: Part(*each))
+_PARTS = st.builds(
+    Part, st.text("abc0-", min_size=1), st.integers(0, 1 << 40), st.integers(0, 100), st.sampled_from(["", "group1-0", "g-12"])
+)
 
 
 @given(st.lists(st.lists(_PARTS).map(tuple), min_size=1).map(tuple).map(Claim))

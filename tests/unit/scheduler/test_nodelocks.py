@@ -1,0 +1,148 @@
+"""Locks of nodes: one holder at a time, a stale one is taken over, and a bind that fails leaves none behind."""
+
+import asyncio
+import contextlib
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from pyroclast.api import records
+from pyroclast.api.types import NODES, PODS, Key
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.events import EventRecorder
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.session.outcome import Binds, Commit, Preparation, Write
+from pyroclast_scheduler.shell import nodelocks
+from pyroclast_scheduler.shell.binder import Binder
+from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.nodelocks import LockHeld, NodeLocks
+
+LOCK = "hamivgpu"
+NODE = Key("", "n1")
+
+
+def at(seconds):
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def value(cluster):
+    node = await cluster.client.get(NODES, NODE)
+    return node["metadata"].get("annotations", {}).get(LOCK)
+
+
+async def put(cluster, text):
+    await cluster.client.patch(NODES, NODE, {"metadata": {"annotations": {LOCK: text}}}, PatchKind.MERGE)
+
+
+def always():
+    return True
+
+
+async def test_a_free_lock_is_taken_with_the_time_and_released(cluster):
+    await cluster.node("n1")
+    locks = NodeLocks(cluster.client, lambda: 1_800_000_000.9)
+    held = await locks.take("n1", LOCK, always)
+    assert held == await value(cluster) == "2027-01-15T08:00:00Z"
+    await locks.release("n1", LOCK, held)
+    assert await value(cluster) is None
+
+
+async def test_only_an_own_lock_is_released(cluster):
+    await cluster.node("n1")
+    await put(cluster, "2027-01-15T08:00:00Z")
+    await NodeLocks(cluster.client, cluster.client.now).release("n1", LOCK, "2027-01-15T08:00:01Z")
+    assert await value(cluster) == "2027-01-15T08:00:00Z"
+
+
+@pytest.mark.parametrize(("age", "is_taken"), [(0, False), (300, False), (301, True)])
+async def test_a_lock_is_in_force_for_five_minutes(cluster, monkeypatch, age, is_taken):
+    now = 1_800_000_000.0
+    monkeypatch.setattr(nodelocks, "PATIENCE_SECONDS", 0.0)
+    await cluster.node("n1")
+    await put(cluster, at(now - age))
+    with contextlib.nullcontext() if is_taken else pytest.raises(LockHeld):
+        await NodeLocks(cluster.client, lambda: now).take("n1", LOCK, always)
+    assert await value(cluster) == at(now if is_taken else now - age)
+
+
+async def test_two_schedulers_never_hold_it_together(cluster):
+    """Each holder finds nobody inside; all get their turn, as the agent releases it."""
+    await cluster.node("n1")
+    inside = most = done = 0
+
+    async def hold(locks):
+        nonlocal inside, most, done
+        held = await locks.take("n1", LOCK, always)
+        inside += 1
+        most = max(most, inside)
+        await asyncio.sleep(0.02)
+        inside -= 1
+        await locks.release("n1", LOCK, held)
+        done += 1
+
+    ours, theirs = (NodeLocks(cluster.client, cluster.client.now) for _ in range(2))
+    async with asyncio.TaskGroup() as group:
+        for locks in (ours, ours, theirs, theirs):
+            group.create_task(hold(locks))
+    assert (most, done) == (1, 4)
+
+
+async def test_nobody_waits_for_a_pod_that_is_gone(cluster):
+    await cluster.node("n1")
+    await put(cluster, at(cluster.client.now()))
+    looks = iter([True, True, False])
+    with pytest.raises(LockHeld, match="gone"):
+        await NodeLocks(cluster.client, cluster.client.now).take("n1", LOCK, lambda: next(looks))
+
+
+@contextlib.asynccontextmanager
+async def binding(cluster, *preparations):
+    """A binder that binds the pods of gang g to n1, each with its preparation."""
+    await cluster.node("n1")
+    await cluster.gang("g", len(preparations))
+    cache, metrics = Cache(), SchedulerMetrics(CollectorRegistry())
+    cache.node_changed(None, msgspec.convert(await cluster.client.get(NODES, NODE), records.Node, strict=False))
+    uids = []
+    for i in range(len(preparations)):
+        pod = msgspec.convert(await cluster.client.get(PODS, Key("default", f"g-w-{i}")), records.Pod, strict=False)
+        cache.pod_changed(None, pod)
+        uids.append(pod.metadata.uid)
+    binder = Binder(cluster.client, cache, EventRecorder(cluster.client, "test"), metrics)
+    cluster.server.forget_requests()
+    async with asyncio.TaskGroup() as group:
+        work = group.create_task(binder.run())
+        prepared = {uid: (each,) for uid, each in zip(uids, preparations, strict=True)}
+        await binder.take(Commit((Binds("default/g", tuple((uid, "n1") for uid in uids), prepared),)))
+        yield
+        work.cancel()
+
+
+async def bound(cluster):
+    return sum(node is not None for node in (await cluster.places("g-")).values())
+
+
+async def test_pods_of_a_node_are_bound_one_after_another_as_the_agent_releases_it(cluster):
+    async with binding(cluster, Preparation(node_lock=LOCK), Preparation(node_lock=LOCK)):
+        await cluster.until(lambda: bound(cluster))
+        await asyncio.sleep(0.5)
+        assert await bound(cluster) == 1
+        await put(cluster, None)
+
+        async def both():
+            return await bound(cluster) == 2
+
+        await cluster.until(both)
+        assert await value(cluster) is not None
+
+
+async def test_a_bind_that_fails_gives_the_lock_back(cluster):
+    wrong = Write(PODS, Key("default", "nobody"), {"metadata": {"annotations": {"a": "b"}}})
+    async with binding(cluster, Preparation(writes=(wrong,), node_lock=LOCK)):
+
+        async def is_free():
+            return cluster.server.requests()["patch", "nodes"] == 2 and await value(cluster) is None
+
+        await cluster.until(is_free)
+    assert await bound(cluster) == 0
