@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from . import installation
 from .accounts import Accounts
 from .directory import DataDirectory
 from .errors import CommandError
+from .ports import free_port, is_free
 from .processes import Program, Supervisor
 from .reachable import require_answer
 from .removal import remove
@@ -99,8 +99,8 @@ async def check(options: Options) -> int:
         async with Client(load_config(str(options.kubeconfig)), user_agent=USER_AGENT) as client:
             await require_answer(client, f"--kubeconfig {options.kubeconfig}")
         return 0
-    port = options.port or _last_port(directory.kubeconfig) or _free_port()
-    if not _is_free(port):
+    port = options.port or _last_port(directory.kubeconfig) or free_port()
+    if not is_free(port):
         raise CommandError(f"--port {port}: something listens there already; give a free port, or 0 to have one chosen")
     return port
 
@@ -116,7 +116,7 @@ async def _start_api_server(supervisor: Supervisor, options: Options, port: int)
     audit = ("--audit-log", str(options.audit_log)) if options.audit_log else ()
 
     async def is_ready() -> bool:
-        if not directory.kubeconfig.exists() or _is_free(port):
+        if not directory.kubeconfig.exists() or is_free(port):
             return False
         async with Client(load_config(str(directory.kubeconfig)), user_agent=USER_AGENT) as client:
             return await _answers(client)
@@ -142,13 +142,13 @@ async def _start_api_server(supervisor: Supervisor, options: Options, port: int)
 async def _start_services(
     supervisor: Supervisor, options: Options, client: Client, cluster: ClusterConfig, kubeconfig: Path
 ) -> Plane:
-    webhook_port = _free_port()
+    webhook_port = free_port()
     is_embedded = options.kubeconfig is None
     await installation.apply(client, installation.objects(f"https://127.0.0.1:{webhook_port}", is_embedded=is_embedded))
     accounts = Accounts(client, cluster, options.directory.accounts, supervisor.say)
     services = _services(options, webhook_port)
 
-    addresses = {service.name: f"127.0.0.1:{_free_port()}" for service in services}
+    addresses = {service.name: f"127.0.0.1:{free_port()}" for service in services}
     options.directory.addresses.write_text(json.dumps(addresses, indent=2) + "\n")
 
     async def start(service: _Service) -> None:
@@ -259,20 +259,4 @@ def _last_port(kubeconfig: Path) -> int | None:
     if not kubeconfig.exists():
         return None
     port = int(load_config(str(kubeconfig)).server.rpartition(":")[2])
-    return port if _is_free(port) else None
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    return port if is_free(port) else None

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import signal
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-__all__ = ["Part", "PartDied", "free_port", "wait_until"]
+__all__ = ["Part", "PartDied", "wait_until"]
 
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.05
@@ -91,13 +90,6 @@ class Part:
 
     def _last_words(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-8:])
-
-
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on at the moment."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 async def wait_until(condition: Callable[[], Awaitable[bool]], within: float, what: str) -> None:

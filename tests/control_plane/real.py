@@ -16,9 +16,10 @@ from typing import Any
 import aiohttp
 import yaml
 
+from pyroclast_standalone.ports import free_port
 from tests.control_plane import build
 from tests.control_plane.certificates import Certificates
-from tests.control_plane.parts import Part, free_port, wait_until
+from tests.control_plane.parts import Part, wait_until
 
 __all__ = ["RealControlPlane", "real_control_plane"]
 

@@ -24,6 +24,7 @@ class Audit:
         with self.log.open() as lines:
             for line in lines:
                 if line.rstrip().endswith("}") and (event := json.loads(line)).get("stage") in (stages or ("ResponseComplete",)):
+                    event["user"].setdefault("username", "")  # of a request that nobody was found for
                     yield event
 
     def was_ready(self, timestamp: str) -> bool:

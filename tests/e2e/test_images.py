@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.control_plane.parts import free_port
+from pyroclast_standalone.ports import free_port
 from tests.e2e.cluster import are_established, wait_until
 from tests.e2e.containers import Container, kubelet_files, start
 from tests.unit.chart import authorities, fresh_root, images, render

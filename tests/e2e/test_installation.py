@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from pyroclast_standalone.ports import free_port
 from tests.control_plane import build
-from tests.control_plane.parts import free_port
 from tests.e2e.cluster import wait_until
 from tests.e2e.server import real_server
 from tests.unit.chart.conftest import helm  # noqa: F401 - a fixture

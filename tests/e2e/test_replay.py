@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.control_plane.parts import free_port
+from pyroclast_standalone.ports import free_port
 from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.test_first_light import job
 from tests.e2e.test_several_schedulers import scheduler

@@ -19,7 +19,7 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
 from pyroclast_standalone import installation
 from pyroclast_standalone.apiserver.running import running_server
-from tests.control_plane.parts import free_port
+from pyroclast_standalone.ports import free_port
 from tests.e2e.containers import kubelet_files
 from tests.unit.chart import authorities, render
 

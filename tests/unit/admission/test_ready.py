@@ -12,8 +12,8 @@ import aiohttp
 
 from pyroclast_admission.certificates.plan import Step
 from pyroclast_admission.certificates.steps import carry_out
+from pyroclast_standalone.ports import free_port
 from tests.bench.admission_server import policy
-from tests.control_plane.parts import free_port
 from tests.unit.admission.test_stopping import LISTS
 from tests.unit.kube.fault_server import FaultServer, Got, answer, hang
 

@@ -12,7 +12,7 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
 from pyroclast.kube.errors import NotFound
 from pyroclast_standalone.apiserver.running import running_server
-from tests.control_plane.parts import free_port
+from pyroclast_standalone.ports import free_port
 
 KINDS = {kind.qualified for kind in (JOB_FLOWS, JOB_TEMPLATES, JOBS)}
 LEASE = Key("volcano-system", "pyroclast-jobflow-controller")

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.control_plane.parts import free_port
+from pyroclast_standalone.ports import free_port
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, hang
 
 Start = Callable[..., Any]
