@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pyroclast.expressions import compile_expression
-from pyroclast.expressions.types import DYN
+from pyroclast.expressions.values import DYN
 from pyroclast.rules.resourcegroups import read_groups
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.settings import parse
