@@ -136,6 +136,8 @@ class Installed:
 def test_the_chart_from_installation_to_its_end(control_plane: str, helm: Path, tmp_path: Path) -> None:  # noqa: F811
     if control_plane != "real" or build.missing(["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]):
         pytest.skip("Deployments need a whole control plane: --control-plane=real")
+    if any(Path(place).resolve().is_relative_to("/tmp") for place in (sys.prefix, __file__)):
+        pytest.skip("this checkout lies in /tmp, over which the pods mount a volume")
     port = free_port()
     values = tmp_path / "values.yaml"
     values.write_text(
