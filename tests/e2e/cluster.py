@@ -127,13 +127,11 @@ class Cluster:
     @contextlib.contextmanager
     def standing_aside(self, *services: str) -> Iterator[None]:
         """These services do nothing while the block lasts; afterwards new ones are there: the old may have lost their Leases."""
-        for service in services:
-            os.kill(self.pids[service], signal.SIGSTOP)
-        try:
-            yield
-        finally:
+        with contextlib.ExitStack() as stack:
             for service in services:
-                self.kill(service)
+                os.kill(self.pids[service], signal.SIGSTOP)
+                stack.callback(self.kill, service)
+            yield
 
     def kill(self, service: str) -> int:
         """kill -9; waits until the supervisor has started it again. The new process id."""
