@@ -2,6 +2,7 @@
 
 import functools
 import json
+import subprocess
 
 import kubernetes_validate
 import pytest
@@ -105,3 +106,13 @@ def understands(version, document):
     if document["apiVersion"].startswith(OF_OTHERS):
         return False
     return not (document["kind"].startswith("MutatingAdmissionPolicy") and version != VERSIONS[-1])
+
+
+@pytest.mark.parametrize("values", SETS.values(), ids=SETS)
+def test_helm_finds_nothing_wrong(helm, tmp_path, values):
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(values))
+    linted = subprocess.run(
+        [helm, "lint", "--strict", str(render.CHART), "--values", str(path)], capture_output=True, text=True, check=False
+    )
+    assert linted.returncode == 0, linted.stdout + linted.stderr
