@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 
@@ -9,25 +10,55 @@ from pyroclast.api.types import NODES, PODS, Key, ResourceType
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import NotFound
 
+from .errors import CommandError
 from .manifests import Catalogue, Manifest, key_of
 from .nodes.injections import SIMULATED
 
 __all__ = ["remove"]
 
+WAIT_SECONDS = 60.0
+POLL_SECONDS = 0.2
 
-async def remove(client: Client, manifests: Sequence[Manifest]) -> None:
-    """Delete the objects in reverse order, and the simulated nodes with the pods on them. What is gone already is passed over.
 
-    Finalizers of objects of our kinds are lifted, as nothing is left to honour them.
+async def remove(client: Client, manifests: Sequence[Manifest], *, wait_seconds: float = WAIT_SECONDS) -> None:
+    """Delete the objects in reverse order, and the simulated nodes with the pods on them; return when all of them are gone.
+
+    What is gone already is passed over. Finalizers of objects of our kinds are lifted, as nothing is left to honour them.
+
+    Raises:
+        CommandError: some are still there after `wait_seconds`; names them.
     """
     catalogue = Catalogue(client)
+    deleted: list[tuple[ResourceType, Key]] = []
     for manifest in reversed(manifests):
         if manifest["kind"] == "CustomResourceDefinition":
             await _lift_finalizers(client, _served_type(manifest))
         kind = await catalogue.type_of(manifest)
         with contextlib.suppress(NotFound):
             await client.delete(kind, key_of(manifest, kind))
+            deleted.append((kind, key_of(manifest, kind)))
     await _remove_nodes(client)
+    await _wait_until_gone(client, deleted, wait_seconds)
+
+
+async def _wait_until_gone(client: Client, deleted: Sequence[tuple[ResourceType, Key]], wait_seconds: float) -> None:
+    """A definition goes after the objects of its kind, a namespace after what is in it: later than the answer to their DELETE."""
+    deadline = asyncio.get_running_loop().time() + wait_seconds
+    left = [each for each in deleted if await _is_there(client, *each)]
+    while left:
+        if asyncio.get_running_loop().time() > deadline:
+            names = ", ".join(f"{kind.plural}/{key.name}" for kind, key in left)
+            raise CommandError(f"deleted, but not gone after {wait_seconds:.0f} s: {names}; see the conditions in their status")
+        await asyncio.sleep(POLL_SECONDS)
+        left = [each for each in left if await _is_there(client, *each)]
+
+
+async def _is_there(client: Client, kind: ResourceType, key: Key) -> bool:
+    try:
+        await client.get(kind, key)
+    except NotFound:
+        return False
+    return True
 
 
 async def _lift_finalizers(client: Client, kind: ResourceType) -> None:

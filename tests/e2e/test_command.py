@@ -213,8 +213,7 @@ def test_everything_can_be_taken_away_from_a_cluster_again(bare: Path, tmp_path:
         cluster.kubectl("create", "-f", "examples/gang.yaml")
         cluster.kubectl("wait", "--for=jsonpath={.status.state.phase}=Running", "vcjob/gang", "--timeout=60s")
     assert pyroclast("down", *data).returncode == 0
-    kinds = "crd,nodes,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
+    kinds = "crd,nodes,namespaces,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
     left = cluster.kubectl("get", kinds, "-o", "name").split()
     assert not [name for name in left if "volcano" in name or "pyroclast" in name or name.startswith("node/")]
-    wait_until(lambda: "pyroclast-system" not in cluster.kubectl("get", "ns", "-o", "name"), "the namespace to go")
     wait_until(lambda: not cluster.get("pods", "-A")["items"], "the pods to go")

@@ -1,0 +1,50 @@
+"""What a user takes away from a cluster is gone when the command says so; what does not go is named."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pyroclast.api.types import CONFIG_MAPS, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.config import load_config
+from pyroclast.kube.errors import NotFound
+from pyroclast_standalone.apiserver.running import running_server
+from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.removal import remove
+
+HELD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "finalizers": ["example.org/held"]}}
+KEY = Key("default", "a")
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Client]:
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        yield client
+
+
+async def _release(client: Client) -> None:
+    while "deletionTimestamp" not in (await client.get(CONFIG_MAPS, KEY))["metadata"]:
+        await asyncio.sleep(0.01)
+    await client.patch(CONFIG_MAPS, KEY, {"metadata": {"finalizers": None}}, PatchKind.MERGE)
+
+
+async def test_returns_when_all_is_gone(served: Client) -> None:
+    await served.create(CONFIG_MAPS, HELD, namespace="default")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_release(served))
+        await remove(served, [HELD])
+    with pytest.raises(NotFound):
+        await served.get(CONFIG_MAPS, KEY)
+
+
+async def test_names_what_does_not_go(served: Client) -> None:
+    await served.create(CONFIG_MAPS, HELD, namespace="default")
+    with pytest.raises(CommandError, match="deleted, but not gone after 0 s: configmaps/a; see"):
+        await remove(served, [HELD], wait_seconds=0)
+
+
+async def test_what_is_gone_already_is_passed_over(served: Client) -> None:
+    await remove(served, [HELD])
