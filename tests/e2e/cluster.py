@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.audit import Audit
+from tests.e2e.reading import Reader, ReadError
 from tests.e2e.server import RealServer, real_server
 
 __all__ = ["Cluster", "KubectlError", "are_established", "kubectl_is_there", "running", "services_of"]
@@ -55,6 +56,10 @@ class Cluster:
     pids: dict[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     server: RealServer | None = None
+    reader: Reader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = Reader(self.kubeconfig)
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
         """What kubectl prints.
@@ -84,9 +89,16 @@ class Cluster:
         raise AssertionError(f"kubectl {' '.join(arguments)} should have been refused, but: {output}")
 
     def get(self, *arguments: str) -> dict[str, Any]:
-        """The object or list that `kubectl get ARGUMENTS -o json` prints."""
-        found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "-o", "json"))
-        return found
+        """The object or list that `kubectl get ARGUMENTS -o json` prints, without the start of a process.
+
+        Raises:
+            KubectlError: what is asked for is not there, or the server does not answer.
+        """
+        try:
+            found = self.reader.get(*arguments)
+        except ReadError as error:
+            raise KubectlError(("get", *arguments), 1, "", f"{error}\n") from error
+        return json.loads(self.kubectl("get", *arguments, "-o", "json")) if found is None else found
 
     @property
     def audit(self) -> Audit:
@@ -216,6 +228,7 @@ def started(control_plane: str, kubeconfig: Path, audit_log: Path, arguments: li
         process.terminate()
         process.wait(STOP_SECONDS)
         reader.join()
+        cluster.reader.close()
         assert process.stdout is not None
         process.stdout.close()
 

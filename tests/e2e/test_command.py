@@ -216,4 +216,4 @@ def test_everything_can_be_taken_away_from_a_cluster_again(bare: Path, tmp_path:
     kinds = "crd,nodes,namespaces,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
     left = cluster.kubectl("get", kinds, "-o", "name").split()
     assert not [name for name in left if "volcano" in name or "pyroclast" in name or name.startswith("node/")]
-    wait_until(lambda: not cluster.get("pods", "-A")["items"], "the pods to go")
+    wait_until(lambda: not cluster.kubectl("get", "pods", "-A", "-o", "name"), "the pods to go")

@@ -1,0 +1,152 @@
+"""Objects for tests that look often: what `kubectl get ARGUMENTS -o json` prints, without a process for each look."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import threading
+import warnings
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # what the library does at import is not ours to mend
+    from aiohttp import ClientError
+    from kubernetes_asyncio import client, config
+
+__all__ = ["ReadError", "Reader"]
+
+SECONDS = 30.0
+DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+SELECTORS = {"-l": "labelSelector", "--selector": "labelSelector", "--field-selector": "fieldSelector"}
+
+T = TypeVar("T")
+
+
+class ReadError(Exception):
+    """What kubectl would say on standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked for; an empty `name` asks for a list, an empty `namespace` for all of them."""
+
+    kind: str
+    name: str
+    namespace: str
+    query: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    path: str
+    plural: str
+    namespaced: bool
+
+    def address(self, question: Question) -> str:
+        within = f"/namespaces/{question.namespace}" if self.namespaced and question.namespace else ""
+        return f"{self.path}{within}/{self.plural}" + (f"/{question.name}" if question.name else "")
+
+
+def question_of(arguments: tuple[str, ...]) -> Question | None:
+    """What kubectl would ask the server; None for arguments that are left to kubectl."""
+    namespace, query, words = "default", {}, []
+    left = iter(arguments)
+    for argument in left:
+        if argument in ("-n", "--namespace"):
+            namespace = next(left)
+        elif argument in ("-A", "--all-namespaces"):
+            namespace = ""
+        elif argument in SELECTORS:
+            query[SELECTORS[argument]] = next(left)
+        elif argument.startswith("-"):
+            return None
+        else:
+            words.append(argument)
+    if len(words) == 1 and words[0].count("/") == 1:
+        words = words[0].split("/")
+    if not 1 <= len(words) <= 2 or "," in words[0] or "/" in "".join(words):
+        return None
+    return Question(words[0], words[1] if len(words) == 2 else "", namespace, query)
+
+
+@dataclass(slots=True)
+class Reader:
+    """Asks one API server, as the administrator of `kubeconfig`."""
+
+    kubeconfig: Path
+    _api: client.ApiClient | None = None
+    _resources: dict[str, Resource] = field(default_factory=dict)
+
+    def get(self, *arguments: str) -> dict[str, Any] | None:
+        """The object or list; None for arguments that only kubectl understands.
+
+        Raises:
+            ReadError: the server refuses, does not know the kind or the object, or does not answer.
+        """
+        question = question_of(arguments)
+        return None if question is None else _do(self._answer(question))
+
+    def close(self) -> None:
+        """End its connections; a later `get` makes new ones."""
+        if self._api is not None:
+            _do(self._api.close())
+            self._api = None
+
+    async def _answer(self, question: Question) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(SECONDS):
+                if question.kind not in self._resources:
+                    self._resources = await self._discover()
+                if question.kind not in self._resources:
+                    raise ReadError(f'error: the server doesn\'t have a resource type "{question.kind}"')
+                return await self._ask(self._resources[question.kind].address(question), question.query)
+        except (ClientError, OSError) as error:
+            raise ReadError(f"error: {type(error).__name__}: {error}") from error
+
+    async def _discover(self) -> dict[str, Resource]:
+        """All names that kubectl takes for a kind; where two groups have one, the group that is listed first."""
+        found: dict[str, Resource] = {}
+        for path in ("/api", "/apis"):
+            for group in (await self._ask(path, {}, accept=DISCOVERY))["items"]:
+                name = group["metadata"].get("name", "")
+                version = group["versions"][0]
+                for each in version["resources"]:
+                    plural = each["resource"]
+                    resource = Resource(
+                        f"{path}/{name}/{version['version']}" if name else f"{path}/{version['version']}",
+                        plural,
+                        each["scope"] == "Namespaced",
+                    )
+                    short = [plural, each.get("singularResource") or plural, *each.get("shortNames", ())]
+                    for word in (*short, *(f"{word}.{name}" for word in short)):
+                        found.setdefault(word, resource)
+        return found
+
+    async def _ask(self, path: str, query: Mapping[str, str], *, accept: str = "application/json") -> dict[str, Any]:
+        if self._api is None:
+            self._api = await config.new_client_from_config(config_file=str(self.kubeconfig))
+        response = await self._api.rest_client.GET(
+            self._api.configuration.host + path,
+            headers={"Accept": accept, **self._api.default_headers},
+            query_params=query,
+            _preload_content=False,
+        )
+        body: dict[str, Any] = json.loads(await response.read())
+        if response.status != 200:
+            raise ReadError(f"Error from server ({body.get('reason')}): {body.get('message')}")
+        return body
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
+
+def _do(work: Coroutine[object, object, T]) -> T:
+    return asyncio.run_coroutine_threadsafe(work, _loop()).result()
