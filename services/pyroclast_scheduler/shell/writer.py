@@ -15,6 +15,7 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api import keys, records
+from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.types import POD_GROUPS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.answers import readable
 from pyroclast.kube.client import Client, PatchKind
@@ -153,7 +154,9 @@ class Writer:
                 continue
             if status.phase is not group.status.phase or key in preempting:
                 self._cache.believe(key, status)  # that others go for it stays said, however soon they are gone
-                self._groups.wish(key, status, now, mark=status.phase, is_urgent=True)
+                will_start = status.phase is PodGroupPhase.RUNNING and not status.running
+                hold = _TELL_SECONDS if will_start else 0.0  # the counts that follow soon go out with it
+                self._groups.wish(key, status, now, hold=hold, mark=status.phase, is_urgent=True)
             else:
                 counts = (status.running, status.succeeded, status.failed)
                 is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)
