@@ -65,6 +65,8 @@ def draw(rng: random.Random) -> Plan:
                     owed[later[1]] = name
         if rng.random() < 0.15:
             entry["for"] = {"count": rng.randint(0, 4), "parallel": rng.randint(1, 3)}
+            if entry["for"]["parallel"] == 1 and rng.random() < 0.5:  # of rounds in parallel it is open how many have begun
+                entry["for"]["until"] = rng.choice(["last.index == {}", "rounds.size() > {}"]).format(rng.randint(0, 4))
         if rng.random() < 0.3:
             entry["retry"] = {"limit": rng.randint(1, 3), "backoff": "2s"}
         plan.entries.append(entry)
@@ -81,8 +83,12 @@ def draw(rng: random.Random) -> Plan:
 
 
 def jobs_of(entry: dict[str, Any]) -> list[str]:
+    """The Jobs of an entry in order, those that a loop comes to if none fails."""
     loop = entry.get("for")
-    return [f"f-{entry['name']}"] if loop is None else [f"f-{entry['name']}-{index}" for index in range(loop["count"])]
+    if loop is None:
+        return [f"f-{entry['name']}"]
+    rounds = min(loop["count"], int(loop["until"].split()[-1]) + 1) if "until" in loop else loop["count"]
+    return [f"f-{entry['name']}-{index}" for index in range(rounds)]
 
 
 def foretell(plan: Plan) -> None:
