@@ -13,8 +13,6 @@ from typing import Any
 
 import looptime as virtual
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key
 from pyroclast.lifecycle.flow.cache import Cache
@@ -42,6 +40,7 @@ def draw(rng: random.Random) -> Plan:
     """A flow of up to 60 entries whose references go backwards; the first of each sort of choice is made for the next entries."""
     names = [f"e{number}" for number in range(rng.randint(1, 60))]
     plan = Plan([], {})
+    is_lucky = rng.random() < 0.5  # of a flow that fails it is open how far the others came
     owed: dict[str, str] = {}  # entries that a control statement chooses: by whom
     for position, name in enumerate(names):
         before = [other for other in names[:position] if other not in owed or rng.random() < 0.7]
@@ -63,14 +62,14 @@ def draw(rng: random.Random) -> Plan:
                 if len(later) > 1:
                     entry["switch"]["default"] = [later[1]]
                     owed[later[1]] = name
-        if rng.random() < 0.15:
+        if rng.random() < 0.2:
             entry["for"] = {"count": rng.randint(0, 4), "parallel": rng.randint(1, 3)}
             if entry["for"]["parallel"] == 1 and rng.random() < 0.5:  # of rounds in parallel it is open how many have begun
                 entry["for"]["until"] = rng.choice(["last.index == {}", "rounds.size() > {}"]).format(rng.randint(0, 4))
         if rng.random() < 0.3:
             entry["retry"] = {"limit": rng.randint(1, 3), "backoff": "2s"}
         plan.entries.append(entry)
-        bad = rng.choice([0.0, 0.1, 0.3])
+        bad = 0.0 if is_lucky else rng.choice([0.0, 0.1, 0.3])
         for job in jobs_of(entry):
             plan.ends[job] = [rng.choice([FAILED, TERMINATED]) if rng.random() < bad else COMPLETED for _ in range(5)]
         depends = entry.get("dependsOn")
@@ -287,13 +286,7 @@ def _held_against_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "decide", decide_twice)
 
 
-@settings(
-    max_examples=examples(20),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    derandomize=True,
-)
-@given(seed=st.integers(0, 2**32))
+@pytest.mark.parametrize("seed", range(examples(60)))
 def test_a_random_flow_comes_to_its_end(seed: int) -> None:
     loop = virtual.new_event_loop(start=0)
     try:

@@ -122,6 +122,16 @@ STARTS: dict[str, tuple[list[dict[str, Any]], dict[str, str], list[str]]] = {
         {"a": "Completed"},
         ["c", "s"],
     ),
+    "a switch waits for the end of its target, also where any target is enough": (
+        [
+            A,
+            entry("c"),
+            entry("s", dependsOn={"targets": ["a", "c"], "strategy": "any"}, switch={"on": "a", "default": ["d"]}),
+            entry("d"),
+        ],
+        {"a": "Running", "c": "Completed"},
+        [],
+    ),
     "a loop, one round at a time": ([entry("a", **{"for": {"count": 3}})], {"a-0": "Running"}, []),
     "the next round": ([entry("a", **{"for": {"count": 3}})], {"a-0": "Completed"}, ["a-1"]),
     "rounds in parallel": ([entry("a", **{"for": {"items": ["x", "y", "z"], "parallel": 2}})], {}, ["a-0", "a-1"]),

@@ -48,7 +48,9 @@ def judge_dependencies(facts: FlowFacts, node: Node, states: States) -> Dependen
     probes: list[ProbeRequest] = []
     judged = [(name, *_target(facts, node, name, states, probes)) for name in node.targets]
     by_condition = node.entry.condition.target if node.entry.condition is not None else ""  # which judges itself
-    asked = [(name, *_outcome(name, states.get(name))) for name in node.waits if name not in (*node.targets, by_condition)]
+    by_switch = node.entry.switch.on if node.entry.switch is not None else ""
+    awaited = [name for name in node.waits if name == by_switch or (name in node.asked and name != by_condition)]
+    asked = [(name, *_outcome(name, states.get(name))) for name in awaited]
     strategy = node.entry.depends_on.strategy if node.entry.depends_on is not None else TargetStrategy.ALL
     met, message = (_any if strategy is TargetStrategy.ANY else _all)(judged)
     if met is Met.YES:
