@@ -312,8 +312,13 @@ class Writer:
         return None
 
     def _group_written(self, key: str, body: dict[str, Any] | None) -> None:
-        """Take up the answer as the watch would, so that no session decides on what was before it."""
-        if body is not None and (group := readable(body, records.PodGroup)) is not None:
+        """Take up the answer as the watch would, so that no session decides on what was before it.
+
+        What the watch has shown to be gone meanwhile stays gone.
+        """
+        known = self._cache.written(key)
+        group = None if body is None or known is None else readable(body, records.PodGroup)
+        if known is not None and group is not None and known.metadata.uid == group.metadata.uid:
             self._cache.group_changed(None, group)
         if key not in self._groups:
             self._cache.believe(key, None)
