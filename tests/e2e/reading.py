@@ -99,13 +99,19 @@ class Reader:
     async def _answer(self, question: Question) -> dict[str, Any]:
         try:
             async with asyncio.timeout(SECONDS):
-                if question.kind not in self._resources:
+                kind = question.kind.lower()
+                if kind not in self._resources:
                     self._resources = await self._discover()
-                if question.kind not in self._resources:
+                if kind not in self._resources:
                     raise ReadError(f'error: the server doesn\'t have a resource type "{question.kind}"')
-                return await self._ask(self._resources[question.kind].address(question), question.query)
+                found = await self._ask(self._resources[kind].address(question), question.query)
         except (ClientError, OSError) as error:
             raise ReadError(f"error: {type(error).__name__}: {error}") from error
+        for item in (
+            found.get("items") or () if found["kind"].endswith("List") else ()
+        ):  # which say in a list only what they all are
+            item.update(apiVersion=found["apiVersion"], kind=found["kind"].removesuffix("List"))
+        return found
 
     async def _discover(self) -> dict[str, Resource]:
         """All names that kubectl takes for a kind; where two groups have one, the group that is listed first."""
@@ -121,7 +127,11 @@ class Reader:
                         plural,
                         each["scope"] == "Namespaced",
                     )
-                    short = [plural, each.get("singularResource") or plural, *each.get("shortNames", ())]
+                    short = [
+                        plural,
+                        each.get("singularResource") or each["responseKind"]["kind"].lower(),
+                        *each.get("shortNames", ()),
+                    ]
                     for word in (*short, *(f"{word}.{name}" for word in short)):
                         found.setdefault(word, resource)
         return found
