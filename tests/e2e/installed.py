@@ -21,7 +21,7 @@ import yaml
 
 from tests.e2e.cluster import wait_until
 from tests.e2e.endpoints import webhook_endpoints
-from tests.e2e.leftovers import Thing, everything
+from tests.e2e.leftovers import Thing, everything, left_behind
 from tests.e2e.server import RealServer, real_server
 from tests.unit.chart.render import CHART, NAMESPACE, RELEASE
 
@@ -31,6 +31,7 @@ LABELS = {"pool": "system", "disk": "fast"}
 """Labels of the nodes, for values that ask for some."""
 OTHER_KINDS = Path(__file__).with_name("other-kinds.yaml")
 HELM_SECONDS = "180s"
+GONE_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,19 @@ class Whole:
     def everything(self) -> frozenset[Thing]:
         """All objects that there are."""
         return self.server.do(everything(self.server.kubeconfig))
+
+    def await_as_before(self, before: frozenset[Thing], *, besides: str = "") -> None:
+        """Wait until nothing is there besides what was `before`, our kinds and their objects, and the namespace `besides`."""
+        left: list[Thing] = []
+
+        def is_as_before() -> bool:
+            left[:] = [each for each in left_behind(before, self.everything()) if not besides or each.namespace != besides]
+            return not left
+
+        try:
+            wait_until(is_as_before, "all to be gone", seconds=GONE_SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {left}") from None
 
 
 @contextlib.contextmanager

@@ -17,6 +17,10 @@ __all__ = ["Thing", "everything", "left_behind"]
 DISCOVERY = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
 NAMES_ONLY = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"}
 OURS = ".volcano.sh"
+OF_KINDS = {"customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"}
+"""What says that a kind is there, and is served."""
+PASSED_OVER = {"events", "componentstatuses", "endpoints"}
+"""Resources that go by themselves, or show others once more."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,7 +33,7 @@ class Thing:
 
 
 async def everything(kubeconfig: Path) -> frozenset[Thing]:
-    """All objects of all kinds but Events, which go by themselves."""
+    """All objects of all kinds, without Events."""
     found: set[Thing] = set()
     async with Client(load_config(str(kubeconfig)), user_agent="leftovers") as client:
         for root in ("/api", "/apis"):
@@ -48,11 +52,7 @@ async def everything(kubeconfig: Path) -> frozenset[Thing]:
 def left_behind(before: Iterable[Thing], after: Iterable[Thing]) -> list[Thing]:
     """What there is more than before, without our kinds and their objects, which outlive a release."""
     more = sorted(set(after) - set(before))
-    return [
-        each
-        for each in more
-        if not each.kind.endswith(OURS) and not (each.kind.startswith("customresourcedefinitions.") and each.name.endswith(OURS))
-    ]
+    return [each for each in more if not each.kind.endswith(OURS) and not (each.kind in OF_KINDS and each.name.endswith(OURS))]
 
 
 def _listable(groups: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -64,7 +64,7 @@ def _listable(groups: list[dict[str, Any]]) -> list[tuple[str, str]]:
         for version in group["versions"]:
             for resource in version.get("resources", ()):
                 plural = resource["resource"]
-                if "list" in resource["verbs"] and plural not in seen and plural != "events":
+                if "list" in resource["verbs"] and plural not in seen and plural not in PASSED_OVER:
                     seen.add(plural)
                     path = "/".join(part for part in (name, version["version"], plural) if part)
                     found.append((path, f"{plural}.{name}" if name else plural))

@@ -25,7 +25,6 @@ import yaml
 from tests.control_plane import build
 from tests.e2e.cluster import wait_until
 from tests.e2e.installed import Release, Whole, whole_plane
-from tests.e2e.leftovers import Thing, left_behind
 from tests.unit.chart import authorities, render
 from tests.unit.chart.conftest import helm  # noqa: F401 - a fixture
 from tests.unit.chart.render import NAMESPACE, RELEASE
@@ -105,9 +104,9 @@ def test_each_set_of_values_from_installation_to_its_end(whole: Whole, helm: Pat
         suites = it.helm("test", RELEASE, "--timeout", "120s")
         assert ("TEST SUITE:     None" if name in WITHOUT_A_GANG else "Phase:          Succeeded") in suites
         it.helm("uninstall", RELEASE, "--wait", "--timeout", "120s")
-        wait_until(lambda: not left_behind(prepared, whole.everything()), "nothing to be left but our kinds", seconds=90)
+        whole.await_as_before(prepared)
         assert prepared <= whole.everything(), "what others have made stays"
-    wait_until(lambda: not left_behind(before, whole.everything()), "the namespace to be as it was", seconds=60)
+    whole.await_as_before(before)
 
 
 def _holds_to_its_values(it: Release, name: str) -> None:
@@ -154,10 +153,7 @@ def test_the_chart_from_installation_to_its_end(whole: Whole, helm: Path, tmp_pa
     phases = it.phases(names)
     it.helm("uninstall", RELEASE, "--wait", "--timeout", "120s")
 
-    def left() -> list[Thing]:
-        return [each for each in left_behind(before, whole.everything()) if each.namespace != "default"]
-
-    wait_until(lambda: not left(), "nothing to be left but Jobs", seconds=90)
+    whole.await_as_before(before, besides="default")
     assert it.phases(names) == phases, "Jobs outlive the release"
 
 
