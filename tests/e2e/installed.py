@@ -29,6 +29,7 @@ __all__ = ["LABELS", "Release", "Whole", "whole_plane"]
 
 LABELS = {"pool": "system", "disk": "fast"}
 """Labels of the nodes, for values that ask for some."""
+NODES = ("node-0", "node-1")
 OTHER_KINDS = Path(__file__).with_name("other-kinds.yaml")
 HELM_SECONDS = "180s"
 GONE_SECONDS = 90.0
@@ -70,6 +71,7 @@ def whole_plane(folder: Path) -> Iterator[Whole]:
         port = server.do(endpoints.__aenter__())
         whole = Whole(server, port)
         begun = {Thing("serviceaccounts", NAMESPACE, "default"), Thing("configmaps", NAMESPACE, "kube-root-ca.crt")}
+        begun |= {Thing("leases.coordination.k8s.io", "kube-node-lease", name) for name in NODES}
         try:
             wait_until(lambda: begun <= whole.everything(), "the namespace to be complete")
             yield whole
@@ -80,7 +82,7 @@ def whole_plane(folder: Path) -> Iterator[Whole]:
 @contextlib.contextmanager
 def _nodes(kubeconfig: Path, folder: Path) -> Iterator[None]:
     """Two nodes that run pods as processes of this machine; their data is not in /tmp, over which our pods mount a volume."""
-    command = [sys.executable, "-m", "pyroclast_standalone.nodes", "--kubeconfig", str(kubeconfig), "--nodes", "2"]
+    command = [sys.executable, "-m", "pyroclast_standalone.nodes", "--kubeconfig", str(kubeconfig), "--nodes", str(len(NODES))]
     command += [f"--label={name}={value}" for name, value in LABELS.items()]
     # a network of its own: pods of other nodes on this machine listen on their addresses too
     command += ["--pod-network", f"127.{128 + secrets.randbelow(64)}.{secrets.randbelow(256)}.0/24"]
