@@ -114,7 +114,7 @@ def _holds_to_its_values(it: Release, name: str) -> None:
     for pod in it.get("pods", "-n", NAMESPACE)["items"]:
         if "deletionTimestamp" not in pod["metadata"]:
             assert {each["status"] for each in pod["status"]["conditions"] if each["type"] == "Ready"} == {"True"}
-    for document in yaml.safe_load_all(it.helm("get", "manifest", RELEASE)):
+    for document in yaml.load_all(it.helm("get", "manifest", RELEASE), yaml.CSafeLoader):
         if document and document["apiVersion"].startswith("monitoring.coreos.com/"):
             found = it.get(document["kind"], document["metadata"]["name"], "-n", NAMESPACE)
             assert found["spec"] == document["spec"], "no field is unknown to the kind"
