@@ -124,6 +124,14 @@ class Release:
         """`helm install` or `helm upgrade` of the chart, until all is ready."""
         return self.helm(verb, RELEASE, str(CHART), "--wait", "--timeout", HELM_SECONDS, "--values", str(self._values), *options)
 
+    @contextlib.contextmanager
+    def gone_at_last(self) -> Iterator[None]:
+        """Whatever happens: the next test finds no release of ours."""
+        try:
+            yield
+        finally:
+            self.helm("uninstall", RELEASE, "--ignore-not-found", "--wait", "--timeout", "120s")
+
     def get(self, *arguments: str) -> dict[str, Any]:
         """The object or list that kubectl finds."""
         found: dict[str, Any] = json.loads(self.run("kubectl", "get", *arguments, "-o", "json"))
