@@ -32,6 +32,15 @@ from tests.unit.chart.value_sets import SETS
 
 USUAL = {"high availability"}
 """Sets that are installed outside the soak too, beside the defaults in the long test."""
+CHANGES = {
+    "no metrics": ["custom.leader_elect_enable=false"],
+    "the defaults of Volcano": ["custom.leader_elect_enable=true"],
+    "several schedulers": ["custom.scheduler_members=1"],
+    "high availability": ["custom.controller_shards=1"],
+    "defaults": ["custom.admission_enable=false", "custom.vap_enable=true", "custom.jobflow_enable=false"],
+    "policies instead of webhooks": ["custom.enabled_admissions=/jobs/validate"],
+}
+"""What upgrades change besides labels, which makes new pods of all programs."""
 UNGUARDED = {"a scheduler alone"}
 """Sets with nobody who looks at Jobs."""
 WITHOUT_A_GANG = {"a scheduler alone", "flows alone"}
@@ -99,7 +108,8 @@ def test_each_set_of_values_from_installation_to_its_end(whole: Whole, helm: Pat
         prepared = whole.everything()
         it.release("install")
         _holds_to_its_values(it, name)
-        it.release("upgrade", "--set", "custom.common_labels.round=second")
+        changes = ["custom.common_labels.round=second", *CHANGES.get(name, ())]
+        it.release("upgrade", *(option for change in changes for option in ("--set", change)))
         _holds_to_its_values(it, name)
         suites = it.helm("test", RELEASE, "--timeout", "120s")
         assert ("Phase:          Succeeded" in suites) == (name not in WITHOUT_A_GANG)
