@@ -1,13 +1,18 @@
 # syntax=docker/dockerfile:1
 # One target for each service: admission, job-controller, jobflow-controller, scheduler.
 #   docker build --target scheduler --tag pyroclast/scheduler .
-# For an image of which every byte is known name the base by its digest: --build-arg PYTHON=python:3.13-slim@sha256:…
 # For two architectures: docker buildx build --platform linux/amd64,linux/arm64 --sbom=true --provenance=true …
+# The base must be named by its digest: --build-arg PYTHON=python:3.13-slim@sha256:…
+# `docker buildx imagetools inspect python:3.13-slim` shows the one of today. To try something out: --build-arg UNPINNED=true.
 ARG PYTHON=python:3.13-slim
+ARG UNPINNED=false
 
 # Everything is installed into one environment, by exact versions and hashes, also what builds our own wheel; the pip that does it stays
 # behind in this stage. packages.json says what there is in the end: names, versions, licences.
 FROM ${PYTHON} AS build
+ARG PYTHON
+ARG UNPINNED
+RUN python -c "exit(None if '${UNPINNED}' == 'true' or '@sha256:' in '${PYTHON}' else 'PYTHON=${PYTHON} names its base by no digest, so that nobody knows what is in the image: give --build-arg PYTHON=python:3.13-slim@sha256:..., or for trying out --build-arg UNPINNED=true')"
 WORKDIR /src
 COPY requirements.lock requirements-build.lock ./
 RUN python -m venv --without-pip /opt/pyroclast \

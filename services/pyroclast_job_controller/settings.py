@@ -27,7 +27,7 @@ class ControllerSettings(LeaderElectionSettings):
     worker_threads: int = Field(16, ge=1, description="how many Jobs are looked at at once")
     worker_threads_for_queue: int = Field(5, ge=1, description="how many Queues")
     worker_threads_for_podgroup: int = Field(5, ge=1, description="how many pods without a Job")
-    worker_threads_for_gc: int = Field(1, ge=1, description="how many finished Jobs")
+    worker_threads_for_gc: int = Field(5, ge=1, description="how many finished Jobs")
     worker_threads_for_cronjob: int = Field(3, ge=1, description="how many CronJobs")
     max_requeue_num: int = Field(15, description="how often what is refused is tried before it is given up; negative: for ever")
     scheduler_name: Names = Field(("volcano",), description="pods of these schedulers get a PodGroup; may be repeated")

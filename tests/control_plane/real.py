@@ -153,7 +153,7 @@ class RealControlPlane:
             "service-account-signing-key-file": pki.key_of("service-accounts"),
             "service-account-issuer": "https://localhost",
             "authorization-mode": "RBAC",
-            "service-cluster-ip-range": "10.0.0.0/24",
+            "service-cluster-ip-range": "10.0.0.0/24,fd00:10::/112",  # a Service has addresses of both families where it asks
             "audit-policy-file": policy,
             "audit-log-path": self.audit_log,
         }

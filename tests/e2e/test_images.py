@@ -65,7 +65,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[fresh_root.Bui
     fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder / "index"), "attrs"]
     if subprocess.run(fetch, capture_output=True, check=False).returncode:
         pytest.skip("no package index can be reached")
-    yield fresh_root.Builder(folder, render.ROOT)
+    yield fresh_root.Builder(folder, render.ROOT, {"PYTHON": "python:3.13-slim@sha256:" + "0" * 64})
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,31 +1,50 @@
 """The chart on a whole control plane: kube-scheduler places our pods, and nodes run them from their own specs as processes.
 
-Installed with `helm install --wait`, tested by `helm test`, upgraded and rolled back under a running Job, taken away.
+Installed with `helm install --wait`, upgraded, tested by `helm test` and taken away, with each set of values; with one of them
+upgraded and rolled back under Jobs of every phase. All sets run in the soak, few otherwise.
+
+What cannot be had here: cert-manager and the Prometheus operator. Definitions of their kinds are there, with the fields that we
+use, and the test writes the Secret that cert-manager would. API servers here have no network of pods: they call webhooks by
+`webhook.url`, behind which the pods of the Service are.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
-import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
+import yaml
 
-from pyroclast_standalone.ports import free_port
 from tests.control_plane import build
 from tests.e2e.cluster import wait_until
-from tests.e2e.server import real_server
+from tests.e2e.installed import Release, Whole, whole_plane
+from tests.unit.chart import authorities, render
 from tests.unit.chart.conftest import helm  # noqa: F401 - a fixture
-from tests.unit.chart.render import CHART
+from tests.unit.chart.render import NAMESPACE, RELEASE
+from tests.unit.chart.value_sets import SETS
 
-NAMESPACE = "batch"
+USUAL = {"high availability"}
+"""Sets that are installed outside the soak too, beside the defaults in the long test."""
+CHANGES = {
+    "no metrics": ["custom.leader_elect_enable=false"],
+    "the defaults of Volcano": ["custom.leader_elect_enable=true"],
+    "several schedulers": ["custom.scheduler_members=1"],
+    "high availability": ["custom.controller_shards=1"],
+    "defaults": ["custom.admission_enable=false", "custom.vap_enable=true", "custom.jobflow_enable=false"],
+    "policies instead of webhooks": ["custom.enabled_admissions=/jobs/validate"],
+}
+"""What upgrades change besides labels, which makes new pods of all programs."""
+UNGUARDED = {"a scheduler alone"}
+"""Sets with nobody who looks at Jobs."""
+WITHOUT_A_GANG = {"a scheduler alone", "flows alone"}
+"""Sets that leave out what `helm test` runs a gang with."""
 PROGRAMS = ["admission", "controllers", "jobflow", "scheduler"]
 LONG = """
 apiVersion: batch.volcano.sh/v1alpha1
@@ -68,94 +87,86 @@ def shell(name: str, script: str) -> str:
     return job(name, "sh", "").replace('args: [""]', f'args: ["-c", "{script}"]')
 
 
-@contextlib.contextmanager
-def nodes(kubeconfig: Path, folder: Path) -> Iterator[None]:
-    """Two nodes that run pods as processes of this machine; their data is not in /tmp, over which our pods mount a volume."""
-    command = [sys.executable, "-m", "pyroclast_standalone.nodes", "--kubeconfig", str(kubeconfig), "--nodes", "2"]
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as data, (folder / "nodes.log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, "--mode", "process", "--data-dir", data],
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-class Installed:
-    """helm and kubectl against one control plane."""
-
-    def __init__(self, kubeconfig: Path, helm: Path, values: Path) -> None:  # noqa: F811
-        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
-        self._helm, self._values = str(helm), str(values)
-
-    def run(self, *command: str, stdin: str | None = None) -> str:
-        done = subprocess.run(
-            command, env=self._environment, input=stdin, capture_output=True, text=True, timeout=240, check=False
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-        return done.stdout
-
-    def helm(self, *command: str) -> str:
-        return self.run(self._helm, *command, "--namespace", NAMESPACE)
-
-    def release(self, verb: str, *options: str) -> str:
-        wait = ("--wait", "--timeout", "180s", "--values", self._values)
-        return self.helm(verb, "pyroclast", str(CHART), *wait, *options)
-
-    def get(self, *arguments: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.run("kubectl", "get", *arguments, "-o", "json"))
-        return found
-
-    def phase(self, name: str) -> str:
-        return str(self.get("vcjob", name).get("status", {}).get("state", {}).get("phase", ""))
-
-    def await_phase(self, name: str, phase: str) -> None:
-        wait_until(lambda: self.phase(name) == phase, f"{name} to be {phase}", seconds=90)
-
-    def phases(self, names: Iterable[str]) -> dict[str, str]:
-        return {name: self.phase(name) for name in names}
-
-    def pods(self, jobs: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
-        """UID and restarts of the pods of these Jobs, or of all."""
-        found = self.get("pods", "-n", "default", "-l", "volcano.sh/job-name")["items"]
-        return {
-            pod["metadata"]["name"]: (
-                pod["metadata"]["uid"],
-                sum(container["restartCount"] for container in pod["status"].get("containerStatuses", [])),
-            )
-            for pod in found
-            if not jobs or pod["metadata"]["labels"]["volcano.sh/job-name"] in set(jobs)
-        }
-
-
-@pytest.mark.timeout(900)
-def test_the_chart_from_installation_to_its_end(control_plane: str, helm: Path, tmp_path: Path) -> None:  # noqa: F811
+@pytest.fixture(scope="module")
+def whole(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    """One for all tests here: each takes away what it has installed."""
     if control_plane != "real" or build.missing(["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]):
         pytest.skip("Deployments need a whole control plane: --control-plane=real")
     if any(Path(place).resolve().is_relative_to("/tmp") for place in (sys.prefix, __file__)):
         pytest.skip("this checkout lies in /tmp, over which the pods mount a volume")
-    port = free_port()
-    values = tmp_path / "values.yaml"
-    values.write_text(
-        f"""
-basic: {{admission_port: {port}}}
-webhook: {{url: "https://127.0.0.1:{port}"}}
-custom:
-  admission_replicas: 1
-  bind_address: $(POD_IP)
-  default_env: [{{name: PATH, value: "{Path(sys.executable).parent}:{os.environ["PATH"]}"}}]
-"""
-    )
-    with real_server(tmp_path / "real", scheduler=True) as server, nodes(server.kubeconfig, tmp_path):
-        it = Installed(server.kubeconfig, helm, values)
-        _from_installation_to_the_end(it)
+    with whole_plane(tmp_path_factory.mktemp("whole")) as whole:
+        yield whole
 
 
-def _jobs_of_each_phase(it: Installed) -> None:
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", [each if each in USUAL else pytest.param(each, marks=pytest.mark.soak) for each in SETS])
+def test_each_set_of_values_from_installation_to_its_end(whole: Whole, helm: Path, tmp_path: Path, name: str) -> None:  # noqa: F811
+    """Installed, upgraded, tested and uninstalled by helm; what is there then was there before, or is of our kinds."""
+    before = whole.everything()
+    it = Release(whole, helm, tmp_path, SETS[name])
+    with _prepared(it, name), it.gone_at_last():
+        prepared = whole.everything()
+        it.release("install")
+        _holds_to_its_values(it, name)
+        changes = ["custom.common_labels.round=second", *CHANGES.get(name, ())]
+        it.release("upgrade", *(option for change in changes for option in ("--set", change)))
+        _holds_to_its_values(it, name)
+        suites = it.helm("test", RELEASE, "--timeout", "120s")
+        assert ("Phase:          Succeeded" in suites) == (name not in WITHOUT_A_GANG)
+        it.helm("uninstall", RELEASE, "--wait", "--timeout", "120s")
+        whole.await_as_before(prepared)
+        assert prepared <= whole.everything(), "what others have made stays"
+    whole.await_as_before(before)
+
+
+def _holds_to_its_values(it: Release, name: str) -> None:
+    """Every pod that is there is ready, and what makes no sense is refused by whoever these values appoint for it."""
+    for pod in it.get("pods", "-n", NAMESPACE)["items"]:
+        if "deletionTimestamp" not in pod["metadata"]:
+            assert {each["status"] for each in pod["status"]["conditions"] if each["type"] == "Ready"} == {"True"}
+    for document in yaml.load_all(it.helm("get", "manifest", RELEASE), yaml.CSafeLoader):
+        if document and document["apiVersion"].startswith("monitoring.coreos.com/"):
+            found = it.get(document["kind"], document["metadata"]["name"], "-n", NAMESPACE)
+            assert found["spec"] == document["spec"], "no field is unknown to the kind"
+    if name not in UNGUARDED:
+        senseless = job("senseless", "true", "").replace("minAvailable: 2", "minAvailable: 3")
+        said = it.refused("kubectl", "create", "--dry-run=server", "-f", "-", stdin=senseless)
+        assert "job 'minAvailable' should not be greater than total replicas in tasks" in said
+
+
+@contextlib.contextmanager
+def _prepared(it: Release, name: str) -> Iterator[None]:
+    """What others have made before these values make sense, until the end."""
+    if name != "cert-manager":
+        yield
+        return
+    manifest = render.ROOT / "certs" / "cert-manager.yaml"
+    requests = list(yaml.safe_load_all(manifest.read_text()))
+    (asked,) = (each["spec"] for each in requests if each["metadata"]["name"] == "pyroclast-admission")
+    asked["ipAddresses"] = ["127.0.0.1"]  # where `webhook.url` has the API server call
+    files = authorities.certificate_of(requests, "pyroclast-admission", now=authorities.now())
+    metadata = {"name": asked["secretName"], "namespace": NAMESPACE}
+    data = {key: base64.b64encode(content).decode() for key, content in files.items()}
+    secret = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": metadata, "data": data}
+    it.run("kubectl", "create", "--validate=strict", "-f", str(manifest))
+    it.run("kubectl", "create", "-f", "-", stdin=json.dumps(secret))
+    yield
+    it.run("kubectl", "delete", "-f", str(manifest))
+    it.run("kubectl", "delete", "secret", asked["secretName"], "-n", NAMESPACE)
+
+
+@pytest.mark.timeout(600)
+def test_the_chart_from_installation_to_its_end(whole: Whole, helm: Path, tmp_path: Path) -> None:  # noqa: F811
+    before = whole.everything()
+    it = Release(whole, helm, tmp_path, SETS["defaults"])
+    with it.gone_at_last():
+        names = _from_installation_to_the_end(it)
+        phases = it.phases(names)
+    whole.await_as_before(before, besides="default")
+    assert it.phases(names) == phases, "Jobs outlive the release"
+
+
+def _jobs_of_each_phase(it: Release) -> None:
     def create(manifest: str) -> None:
         it.run("kubectl", "create", "-f", "-", stdin=manifest)
 
@@ -176,7 +187,7 @@ def _jobs_of_each_phase(it: Installed) -> None:
 
 
 @contextlib.contextmanager
-def _something_happens_meanwhile(it: Installed, name: str) -> Iterator[None]:
+def _something_happens_meanwhile(it: Release, name: str) -> Iterator[None]:
     """A pod fails while the programs are replaced; what its Job's policy says happens, and an Event tells of it."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         word = Path(folder) / "fail"
@@ -204,12 +215,13 @@ def _something_happens_meanwhile(it: Installed, name: str) -> Iterator[None]:
         it.run("kubectl", "delete", "vcjob", name)
 
 
-def _from_installation_to_the_end(it: Installed) -> None:
+def _from_installation_to_the_end(it: Release) -> tuple[str, ...]:
+    """The names of the Jobs that are left then, which stay in their phases."""
     it.release("install", "--create-namespace")
     for program in PROGRAMS:
         status = it.get("deployment", f"pyroclast-{program}", "-n", NAMESPACE)["status"]
-        assert status["readyReplicas"] == 1, program
-    assert "Phase:          Succeeded" in it.helm("test", "pyroclast")
+        assert status["readyReplicas"] == (2 if program == "admission" else 1), program
+    assert "Phase:          Succeeded" in it.helm("test", RELEASE)
     assert not it.get("pods", "-n", NAMESPACE, "-l", "!app")["items"], "the test leaves nothing"
 
     names = (*PHASES, "pending")
@@ -217,16 +229,15 @@ def _from_installation_to_the_end(it: Installed) -> None:
     phases, pods = it.phases(names), it.pods(names)
     assert phases == {**PHASES, "pending": "Pending"}
 
-    louder = [option for key in ("controller", "jobflow", "scheduler") for option in ("--set", f"custom.{key}_log_level=debug")]
     with _something_happens_meanwhile(it, "during-upgrade"):
-        it.release("upgrade", *louder)
+        it.release("upgrade", "--set", "custom.log_level=debug")
     assert it.phases(names) == phases, "an upgrade changes no Job and restarts no pod"
     assert it.pods(names) == pods, "an upgrade changes no Job and restarts no pod"
     it.run("kubectl", "create", "-f", "-", stdin=job("after-upgrade", "true", ""))
     it.await_phase("after-upgrade", "Completed")
 
     with _something_happens_meanwhile(it, "during-rollback"):
-        it.helm("rollback", "pyroclast", "1", "--wait", "--timeout", "180s")
+        it.helm("rollback", RELEASE, "1", "--wait", "--timeout", "180s")
     assert it.phases(names) == phases, "nor does a rollback"
     assert it.pods(names) == pods, "nor does a rollback"
     it.run("kubectl", "create", "-f", "-", stdin=job("after-rollback", "true", ""))
@@ -237,19 +248,4 @@ def _from_installation_to_the_end(it: Installed) -> None:
         it.await_phase(name, phase)
     it.run("kubectl", "delete", "vcjob", "restarting")
     it.run("kubectl", "delete", "pods", "-l", "volcano.sh/job-name=restarting", "--force", "--grace-period=0")
-    names = (*SETTLED, "pending")
-    phases = it.phases(names)
-
-    it.helm("uninstall", "pyroclast", "--wait", "--timeout", "120s")
-    left = it.run(
-        "kubectl",
-        "get",
-        "deployments,services,serviceaccounts,configmaps,roles,rolebindings,clusterroles,clusterrolebindings,networkpolicies,"
-        "poddisruptionbudgets,validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,"
-        "validatingadmissionpolicybindings,flowschemas",
-        "-A",
-        "-o",
-        "name",
-    ).split()
-    assert not [name for name in left if "pyroclast" in name or "volcano" in name or "vcjob" in name]
-    assert it.phases(names) == phases, "Jobs outlive the release"
+    return (*SETTLED, "pending")

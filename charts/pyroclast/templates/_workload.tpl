@@ -30,6 +30,10 @@ spec:
   {{- if gt $members 1 }}
   serviceName: {{ .name }}-service
   podManagementPolicy: Parallel
+  {{- else if and (ne $key "admission") (not $custom.leader_elect_enable) }}
+  # the old one ends before the new one starts: nothing else keeps two from working at the same time
+  strategy:
+    type: Recreate
   {{- end }}
   selector:
     matchLabels:
@@ -48,7 +52,9 @@ spec:
       {{- end }}
     spec:
       serviceAccountName: {{ .name }}
-      priorityClassName: system-cluster-critical
+      {{- with $custom.priority_class_name }}
+      priorityClassName: {{ . }}
+      {{- end }}
       enableServiceLinks: false
       # the pause, the 30 s in which a program ends its work, and a little
       terminationGracePeriodSeconds: {{ add 35 .pause }}

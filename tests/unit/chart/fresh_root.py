@@ -71,13 +71,13 @@ class Built:
 
 
 class Builder:
-    """Carries out stages in `folder`, with `files` of `root` as the context."""
+    """Carries out stages in `folder`, with the files of `root` as the context; `given` are the arguments of the build."""
 
-    def __init__(self, folder: Path, root: Path) -> None:
+    def __init__(self, folder: Path, root: Path, given: Mapping[str, str]) -> None:
         self._folder, self._root = folder, root
-        self._text = (root / "Dockerfile").read_text()
-        self._stages = images.stages(self._text)
-        self._bases = set(images.argument_defaults(self._text).values())
+        text = (root / "Dockerfile").read_text()
+        self._arguments = {**images.argument_defaults(text), **given}
+        self._stages = images.stages(text, given)
         self._built: dict[str, Built] = {}
         self._count = 0
         self.base = folder / "base"
@@ -88,7 +88,7 @@ class Builder:
         if name in self._built:
             return self._built[name]
         stage = self._stages[name]
-        below = Built([self.base]) if stage.base in self._bases else self.build(stage.base)
+        below = self.build(stage.base) if stage.base in self._stages else Built([self.base])
         built = Built([self._new(f"{name}-layer"), *below.layers], dict(below.environment), below.folder, below.user)
         arguments: dict[str, str] = {}
         for each in stage.instructions:
@@ -101,7 +101,7 @@ class Builder:
         match each.word:
             case "ARG":
                 key, _, default = each.text.partition("=")
-                arguments[key] = default
+                arguments[key] = self._arguments.get(key, default)
             case "ENV":
                 for key, value in re.findall(r"(\w+)=(\S+)", each.text):
                     built.environment[key] = images.expand(value, {**arguments, **built.environment})
@@ -113,7 +113,7 @@ class Builder:
             case "COPY":
                 self._copy(each.arguments, built)
             case "RUN":
-                done = self.run(built, ["sh", "-c", each.text], authorities=True)
+                done = self.run(built, ["sh", "-c", each.text], {**_AUTHORITIES, **arguments})
                 if done.returncode:
                     raise AssertionError(f"line {each.line}: {each.text}\n{done.stdout}{done.stderr}")
             case "LABEL" | "EXPOSE" | "ENTRYPOINT":
@@ -160,9 +160,11 @@ class Builder:
         ]
         return ["unshare", "--mount", sys.executable, "-c", _ENTER, json.dumps(settings)]
 
-    def run(self, built: Built, command: Sequence[str], *, authorities: bool = False) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, built: Built, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run `command` in a stage as it stands; what it writes stays."""
-        line = self.command(built, command, environment=_AUTHORITIES if authorities else None)
+        line = self.command(built, command, environment=environment)
         return subprocess.run(line, capture_output=True, text=True, check=False, timeout=500)
 
     def _new(self, name: str) -> Path:

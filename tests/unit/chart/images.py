@@ -75,10 +75,10 @@ def instructions(text: str) -> list[Instruction]:
     return found
 
 
-def stages(text: str) -> dict[str, Stage]:
-    """The stages by name, in order."""
+def stages(text: str, given: Mapping[str, str] | None = None) -> dict[str, Stage]:
+    """The stages by name, in order; `given` are the arguments of the build."""
     found: dict[str, Stage] = {}
-    arguments = argument_defaults(text)
+    arguments = {**argument_defaults(text), **(given or {})}
     for each in instructions(text):
         if each.word == "FROM":
             base, _, name = each.text.partition(" AS ")

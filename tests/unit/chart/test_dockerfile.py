@@ -1,9 +1,14 @@
 """The Dockerfile by the rules that a linter would hold it to, and the file that builds all images of it."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.unit.chart import images, render
 
@@ -155,13 +160,44 @@ def test_the_chart_asks_for_the_version_that_is_built():
     assert f'version = "{version}"' in project
 
 
+DIGEST = "python:3.13-slim@sha256:" + "0" * 64
+
+
 def test_the_base_is_an_argument_that_takes_a_digest():
-    digest = "python:3.13-slim@sha256:" + "0" * 64
     assert BAKE["variable"]["PYTHON"]["default"] == images.argument_defaults(TEXT)["PYTHON"]
-    text = TEXT.replace(f"ARG PYTHON={BAKE['variable']['PYTHON']['default']}", f"ARG PYTHON={digest}")
+    stages = images.stages(TEXT, {"PYTHON": DIGEST})
+    assert {stage.base for stage in stages.values()} <= {DIGEST, *stages}
+    text = TEXT.replace(f"ARG PYTHON={BAKE['variable']['PYTHON']['default']}", f"ARG PYTHON={DIGEST}")
     assert text != TEXT
     assert lint(text) == []
-    assert {stage.base for stage in images.stages(text).values()} <= {digest, *images.stages(text)}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "PYTHON=python:3.13-slim names its base by no digest"),
+        ({"PYTHON": "python:3.14"}, "give --build-arg PYTHON=python:3.13-slim@sha256:..."),
+        ({"PYTHON": DIGEST}, ""),
+        ({"UNPINNED": "true"}, ""),
+        ({"UNPINNED": "yes"}, "or for trying out --build-arg UNPINNED=true"),
+    ],
+)
+def test_a_base_without_a_digest_is_refused_in_words(given, words):
+    """The first command of the first stage, as a shell carries it out."""
+    build = images.stages(TEXT)["build"]
+    command = next(each for each in build.instructions if each.word != "ARG")
+    assert command.word == "RUN"
+    assert {each.text for each in build.of("ARG")} == {"PYTHON", "UNPINNED"}
+    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **images.argument_defaults(TEXT), **given}
+    done = subprocess.run(["sh", "-c", command.text], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode != 0) == bool(words)
+    assert words in done.stderr
+
+
+def test_bake_refuses_it_too_and_development_does_not():
+    assert BAKE["variable"]["UNPINNED"]["default"] == images.argument_defaults(TEXT)["UNPINNED"] == "false"
+    for artifact in yaml.safe_load((render.ROOT / "skaffold.yaml").read_text())["build"]["artifacts"]:
+        assert artifact["docker"]["buildArgs"] == {"UNPINNED": "true"}
 
 
 @pytest.mark.parametrize("name", BAKE["group"]["default"]["targets"])

@@ -177,7 +177,7 @@ def test_the_test_of_helm_runs_a_gang_of_two(helm):
     job = selftest.manifest("a", namespace, image, scheduler)
     assert (job["metadata"]["namespace"], job["spec"]["schedulerName"], float(seconds)) == ("batch", "other", 120)
     assert job["spec"]["minAvailable"] == job["spec"]["tasks"][0]["replicas"] == 2
-    hooks = [document for document in documents if "helm.sh/hook" in document["metadata"].get("annotations", {})]
+    hooks = [document for document in documents if document["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
     assert {document["kind"] for document in hooks} == {"ServiceAccount", "Role", "RoleBinding", "Pod"}
     assert all("hook-succeeded" in document["metadata"]["annotations"]["helm.sh/hook-delete-policy"] for document in hooks)
     assert not of_kind(rendered(helm, "custom.scheduler_enable=false"), "Pod"), f"a gang needs {sorted(KEYS)}"

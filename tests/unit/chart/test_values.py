@@ -129,31 +129,6 @@ def test_ignored_values_are_none_that_do_something():
     assert not [path for path in ignored if path.partition(".")[2] in values[path.partition(".")[0]]]
 
 
-@pytest.mark.parametrize("key", values_schema.SETTINGS)
-def test_every_flag_is_set_by_one_value(helm, key):
-    """What no value of its own sets is a further flag; what the chart sets is not."""
-    everything = rendered(
-        helm,
-        "webhook.url=https://a.example.org",
-        "custom.scheduler_name=a",
-        "custom.job_plugins=a",
-        "custom.otel_endpoint=http://b",
-        "custom.admission_feature_gates=A=true",
-        "custom.scheduler_feature_gates=A=true",
-        "custom.ignored_provisioners=a",
-        "custom.scheduler_sharding_mode=soft",
-        "custom.scheduler_sharding_name=a",
-        "custom.controller_shards=2",
-        "custom.controller_enabled_controllers=*",
-        "custom.jobflow_shards=2",
-        "custom.sharding_configmap_data=schedulerConfigs: []",
-    )
-    program = next(program for program, prefix in KEYS.items() if prefix == key)
-    (container,) = of_kind(everything, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"]
-    given = {argument.removeprefix("--").partition("=")[0] for argument in container["args"]}
-    assert not given & set(values_schema.extra_flags(key))
-
-
 def test_members_of_a_ring_know_who_they_are(helm):
     documents = rendered(helm, "custom.scheduler_members=3")
     assert "pyroclast-scheduler" not in of_kind(documents, "Deployment")

@@ -71,6 +71,24 @@ LIMITS = [
             "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
         },
     ),
+    (
+        r"custom\.priority_classes",
+        {
+            "type": ["array", "null"],
+            "items": {
+                "type": "object",
+                "required": ["name", "value"],
+                "additionalProperties": False,
+                "properties": {
+                    "name": {"type": "string"},
+                    "value": {"type": "integer", "maximum": 10**9},
+                    "description": {"type": "string"},
+                    "globalDefault": {"type": "boolean"},
+                    "preemptionPolicy": {"enum": ["PreemptLowerPriority", "Never"]},
+                },
+            },
+        },
+    ),
     (r"custom\.enabled_admissions", {"type": "string", "pattern": "^( *(/[a-z]+/(mutate|validate)) *(,|$))*$"}),
     (r"custom\.scheduler_schedule_period", {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"}),
     (r"custom\..*_replicas", {"type": "integer", "minimum": 0}),

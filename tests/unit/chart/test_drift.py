@@ -1,0 +1,190 @@
+"""What went wrong between the original's chart and its programs: flags out of reach, other defaults, labels left out."""
+
+import pytest
+
+from pyroclast.kube.leases import ShardLeases
+from pyroclast.runtime.settings import parse
+from tests.unit.chart import values_schema
+from tests.unit.chart.test_chart import KEYS, PROGRAMS, of_kind, rendered
+
+ALL_FLAGS = [
+    "webhook.url=https://a.example.org",
+    "custom.bind_address=$(POD_IP)",
+    "custom.scheduler_name=a",
+    "custom.job_plugins=a",
+    "custom.otel_endpoint=http://b",
+    "custom.admission_feature_gates=A=true",
+    "custom.scheduler_feature_gates=A=true",
+    "custom.ignored_provisioners=a",
+    "custom.scheduler_sharding_mode=soft",
+    "custom.scheduler_sharding_name=a",
+    "custom.controller_shards=2",
+    "custom.controller_enabled_controllers=*",
+    "custom.jobflow_shards=2",
+    "custom.sharding_configmap_data=schedulerConfigs: []",
+]
+UNREACHED = {
+    "controllers": {"controller-configmap", "lock-object-namespace"},
+    "jobflow": {"lock-object-namespace"},
+    "scheduler": {"leader-elect-shards", "lock-object-namespace"},
+}
+"""The ConfigMap has the release's name, the namespace of Leases its newer flag, and schedulers divide work as members."""
+OF_A_POD = {
+    "log_format", "enable_healthz", "enable_metrics", "admission_conf", "webhook_namespace", "webhook_service_name",
+    "webhook_url", "leader_elect_resource_namespace", "scheduler_conf",
+}  # fmt: skip
+"""Settings that are another in a pod: it has files and a namespace, is probed, and its log is read by machines."""
+
+
+def container_of(documents, program):
+    workloads = {**of_kind(documents, "Deployment"), **of_kind(documents, "StatefulSet")}
+    (container,) = workloads[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+def flags_of(documents, program):
+    return {argument.removeprefix("--").partition("=")[0] for argument in container_of(documents, program)["args"]}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_flag_is_reached_by_some_value(helm, program):
+    key = KEYS[program]
+    secret = rendered(helm, "webhook.certificates=secret")
+    given = flags_of(rendered(helm, *ALL_FLAGS), program) | flags_of(secret, program) | {"v", "log-level"}
+    there_are = {name.replace("_", "-") for name in values_schema.SETTINGS[key].model_fields}
+    assert there_are - given - set(values_schema.extra_flags(key)) == UNREACHED.get(program, set())
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_flag_is_reached_by_two(helm, program):
+    """What no value of its own sets is a further flag; what the chart sets is not."""
+    assert not flags_of(rendered(helm, *ALL_FLAGS), program) & set(values_schema.extra_flags(KEYS[program]))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_does_in_the_chart_what_it_does_without(helm, program):
+    settings = values_schema.SETTINGS[KEYS[program]]
+    ours = parse(settings, container_of(rendered(helm), program)["args"], program)
+    plain = parse(settings, ["--webhook-url=https://a"] if program == "admission" else [], program)
+    differ = {name for name in settings.model_fields if getattr(ours, name) != getattr(plain, name)}
+    if program == "jobflow":  # it passes over the names of others
+        assert set(plain.controllers) <= set(ours.controllers)
+        differ -= {"controllers"}
+    assert differ <= OF_A_POD
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_arguments_are_flags(helm, program):
+    assert all(argument.startswith("-") for argument in container_of(rendered(helm, *ALL_FLAGS), program)["args"])
+
+
+def test_common_labels_are_on_everything_but_definitions(helm):
+    documents = rendered(
+        helm,
+        "custom.common_labels.team=a",
+        "custom.vap_enable=true",
+        "custom.map_enable=true",
+        "custom.metrics_enable=true",
+        "networkPolicy.enabled=true",
+        "custom.admission_replicas=2",
+        "custom.priority_classes[0].name=a",
+        "custom.priority_classes[0].value=1",
+    )
+    bare = [
+        (each["kind"], each["metadata"]["name"])
+        for each in documents
+        if each["metadata"].get("labels", {}).get("team") != "a" and each["kind"] != "CustomResourceDefinition"
+    ]
+    assert bare == []
+
+
+def test_address_families_are_on_every_service(helm):
+    documents = rendered(helm, "service.ipFamilyPolicy=PreferDualStack", "service.ipFamilies={IPv4,IPv6}")
+    found = [(each["spec"]["ipFamilyPolicy"], each["spec"]["ipFamilies"]) for each in documents if each["kind"] == "Service"]
+    assert found == [("PreferDualStack", ["IPv4", "IPv6"])] * len(PROGRAMS)
+
+
+def test_every_port_of_a_service_is_listened_on(helm):
+    documents = rendered(helm)
+    for name, service in of_kind(documents, "Service").items():
+        container = container_of(documents, name.removeprefix("pyroclast-").removesuffix("-service"))
+        named = {port["name"] for port in container["ports"]}
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= named
+
+
+def test_webhooks_have_a_name_each(helm):
+    documents = rendered(helm)
+    names = [
+        hook["name"]
+        for each in documents
+        if each["kind"] in {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+        for hook in each["webhooks"]
+    ]
+    assert len(names) == len(set(names)) > 10
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("elects", [True, False])
+def test_without_election_an_upgrade_never_has_two_at_work(helm, program, elects):
+    documents = rendered(helm, f"custom.leader_elect_enable={str(elects).lower()}")
+    strategy = of_kind(documents, "Deployment")[f"pyroclast-{program}"]["spec"].get("strategy")
+    assert strategy == (None if elects or program == "admission" else {"type": "Recreate"})
+
+
+def test_webhooks_are_served_where_health_is(helm):
+    arguments = container_of(rendered(helm, "custom.bind_address=[::1]"), "admission")["args"]
+    settings = parse(values_schema.SETTINGS["admission"], arguments, "admission")
+    assert (settings.listen_address, settings.healthz_address) == ("::1", "[::1]:11251")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("custom.controller_shards=2", "custom.jobflow_shards=3"),
+        ("custom.scheduler_members=2",),
+        ("custom.leader_elect_enable=false",),
+    ],
+)
+def test_leases_go_with_the_release(helm, options):
+    """Those that the programs write by their flags, and no other."""
+    documents = rendered(helm, *options)
+    for program in PROGRAMS[1:]:
+        settings = parse(values_schema.SETTINGS[KEYS[program]], container_of(documents, program)["args"], program)
+        variables = {each["name"]: each.get("value") for each in container_of(documents, program)["env"]}
+        name, members = settings.leader_elect_resource_name, int(variables.get("SCHEDULER_NUM", "0"))
+        written = {f"{name}-{number}" for number in range(members)} or set(_leases(name, settings.leader_elect_shards))
+        gone = {other for other in _deleted_afterwards(documents, "Lease") if other.startswith(name)}
+        assert gone >= written, "also where election was on before"
+
+
+def _leases(name, shards):
+    return [lease.key.name for lease in ShardLeases(None, name, "a", "me", shards=shards)._leases]
+
+
+def _deleted_afterwards(documents, kind):
+    return {
+        each["metadata"]["name"]
+        for each in documents
+        if each["kind"] == kind
+        and each["metadata"].get("annotations", {}).get("helm.sh/hook") == "post-delete"
+        and {"before-hook-creation", "hook-succeeded"}
+        <= set(each["metadata"]["annotations"]["helm.sh/hook-delete-policy"].split(","))
+    }
+
+
+def test_only_our_own_secret_goes_with_the_release(helm):
+    assert _deleted_afterwards(rendered(helm, "basic.admission_secret_name=a"), "Secret") == {"a"}
+    assert not _deleted_afterwards(rendered(helm, "webhook.certificates=secret"), "Secret")
+    assert not _deleted_afterwards(rendered(helm, "custom.admission_enable=false", "custom.vap_enable=true"), "Secret")
+
+
+def test_priority_classes_come_with_the_release(helm):
+    options = ["custom.priority_classes[0].name=high", "custom.priority_classes[0].value=10000000", "custom.priority_class_name="]
+    documents = rendered(helm, *options, "custom.priority_classes[0].preemptionPolicy=Never")
+    (found,) = of_kind(documents, "PriorityClass").values()
+    assert (found["value"], found["preemptionPolicy"]) == (10_000_000, "Never")
+    assert "priorityClassName" not in of_kind(documents, "Deployment")["pyroclast-scheduler"]["spec"]["template"]["spec"]
+    usual = of_kind(rendered(helm), "Deployment")["pyroclast-scheduler"]["spec"]["template"]["spec"]
+    assert usual["priorityClassName"] == "system-cluster-critical"
+    assert not of_kind(rendered(helm), "PriorityClass")
