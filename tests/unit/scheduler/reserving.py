@@ -33,6 +33,7 @@ class World:
         self.now = objects.NOW
         self.period = 0
         self.reservations = None
+        self.released: set[str] = set()
         self.binds: dict[str, str] = {}
         self.evicted: list[str] = []
         self.notes: list[tuple[str, str]] = []
@@ -68,6 +69,15 @@ class World:
             self.cache.pod_changed(task.pod, None)
         self.cache.group_changed(objects.pod_group(self.rows[name]), None)
 
+    def shrink(self, name: str) -> None:
+        """One pod less of a job of which all wait, as its user scales it down."""
+        tasks = self.cache.tasks_of(f"t/{name}")
+        if len(tasks) > 1 and not any(task.node for task in tasks):
+            last = max(tasks, key=lambda task: task.name)
+            self.cache.pod_changed(last.pod, None)
+            before, self.rows[name] = self.rows[name], [*self.rows[name][:2], len(tasks) - 1, *self.rows[name][3:]]
+            self.cache.group_changed(objects.pod_group(before), objects.pod_group(self.rows[name]))
+
     def step(self, *, seconds: float = 1.0) -> None:
         self.now += seconds
         self.period += 1
@@ -82,6 +92,7 @@ class World:
             uid="session",
         )
         self.reservations = dict(outcome.reservations)
+        self.released = set(outcome.released)
         self.notes += [(note.job, note.reason) for note in outcome.notes]
         self.waiting = {each.task.name: each.message for each in outcome.waiting}
         for commit in commits:

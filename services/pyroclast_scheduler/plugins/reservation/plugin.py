@@ -127,7 +127,7 @@ class _Book:
         state = self.states.pop(key)
         job = self._session.job(key)
         if job is not None:
-            self._session.note(job, "Normal", "ReservationReleased", f"{len(state.locks)} nodes are no longer reserved: {why}")
+            self._session.note(job, "Normal", "ReservationReleased", state.released(why))
 
     def _renew(self) -> None:
         self._masks = {key: self._cluster.mask(state.nodes) for key, state in self.states.items() if state.locks}
