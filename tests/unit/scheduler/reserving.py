@@ -42,6 +42,7 @@ class World:
         self.options: dict[str, dict] = {}
         self.lengths: dict[str, float] = {}
         self.conditions: dict[str, str] = {}
+        self.phases: dict[str, str] = {}
         feed(self.cache, {"nodes": [[f"n{i}", 4, "8Gi"] for i in range(nodes)], "queues": [["q", {}], ["r", {}]]})
 
     def job(
@@ -108,6 +109,7 @@ class World:
                     self.cache.pod_changed(task.pod, self.running(placed, self.now))
         for key, status in outcome.statuses.items():
             self.cache.believe(key, status)
+            self.phases[key] = str(status.phase)
             self.conditions[key] = " ".join(condition.message for condition in status.conditions)
 
     @property
