@@ -255,6 +255,16 @@ def test_locks_pass_are_needed_and_cover_what_is_wanted_in_time(sizes, want, per
         assert covers(nodes, [nodes.rows[lock.node] for lock in state.locks], need)
 
 
+@pytest.mark.parametrize(("pace", "want"), [(1, 2), (3, 6), (ALL, 8)])
+def test_nodes_are_locked_by_schedule_periods_however_often_sessions_run(pace, want):
+    nodes = nodes_of([4] * 8, [True] * 8)
+    state = Reservation(job="j", uid="j", scheduler="volcano")
+    for period in (0, 0, 0, 1, 1):
+        need = Need(np.array([32.0, 0.0, 0.0]))
+        state = next_state(state, nodes, need, Settings(locks_per_period=pace), period=period, now=float(period))
+    assert len(state.locks) == want
+
+
 @given(st.lists(st.one_of(st.none(), st.integers(0, 100)), max_size=6), st.integers(0, 6))
 def test_the_promise_is_when_enough_nodes_are_free(ends, count):
     found = earliest(enumerate(ends), lambda free: len(free) >= count)
