@@ -79,9 +79,9 @@ class World:
             before, self.rows[name] = self.rows[name], [*self.rows[name][:2], len(tasks) - 1, *self.rows[name][3:]]
             self.cache.group_changed(objects.pod_group(before), objects.pod_group(self.rows[name]))
 
-    def step(self, *, seconds: float = 1.0) -> None:
+    def step(self, *, seconds: float = 1.0, periods: int = 1) -> None:
         self.now += seconds
-        self.period += 1
+        self.period += periods
         commits: list = []
         ports = Ports(self.now, commits.append, period=self.period, reservations=self.reservations)
         outcome = run_cycle(

@@ -350,6 +350,27 @@ def test_a_promise_that_was_put_off_does_not_let_more_jobs_in():
     assert "was put off: job t/long" in str(state)
 
 
+@pytest.mark.parametrize("periods", [0, 1], ids=["before another node is locked", "as another node is locked"])
+def test_a_promise_that_a_node_takes_along_says_so(periods):
+    world = World(nodes=3)
+    for i, hours in enumerate((1, 1, 2)):
+        world.job(f"long{i}", 1, node=f"n{i}", annotations={keys.RUNNING_ESTIMATE: f"{hours}h"}, start=0)
+    world.job("big", 2)
+    began = world.now
+    world.step()
+    world.step()
+    (state,) = world.reservations.values()
+    assert (state.nodes, state.promise, state.late) == ({"n0", "n1"}, began + 3600, "")
+    world.end("long0")
+    world.cache.node_changed(objects.node(["n0", 4, "8Gi"]), None)
+    world.step(periods=periods)
+    (state,) = world.reservations.values()
+    assert (state.promise, state.late) == (began + 7200 if periods else None, "node n0 is no longer kept")
+    world.step()
+    (state,) = world.reservations.values()
+    assert (state.nodes, state.promise, state.late) == ({"n1", "n2"}, began + 7200, "node n0 is no longer kept")
+
+
 def test_the_promise_stands_in_the_condition_and_in_an_event():
     world = World(arguments="{locksPerCycle: 4}")
     for i in range(4):
