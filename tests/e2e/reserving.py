@@ -65,8 +65,9 @@ def group_of(cluster: Cluster, job: str) -> str:
 
 def reservation(cluster: Cluster, group: str) -> dict[str, Any]:
     """What stands at a PodGroup; empty if nothing is kept for it."""
-    annotations = cluster.get("podgroups.scheduling.volcano.sh", group, "-n", "default")["metadata"].get("annotations", {})
-    return dict(json.loads(annotations.get(RESERVATION, "{}")))
+    kind, where = "podgroups.scheduling.volcano.sh", ("-n", "default", "--ignore-not-found", "-o", "json")
+    found = json.loads(cluster.kubectl("get", kind, group, *where) or "{}")  # it goes with the end of its Job
+    return dict(json.loads(found.get("metadata", {}).get("annotations", {}).get(RESERVATION, "{}")))
 
 
 def locked(cluster: Cluster, group: str) -> set[str]:
