@@ -53,8 +53,11 @@ def contended(control_plane: str, folder: Path) -> Iterator[Cluster]:
 def configure(cluster: Cluster, arguments: str | None) -> None:
     """Let the scheduler reserve with `arguments` of the plugin; None: without the actions and the plugin."""
     log = cluster.data / "logs" / "scheduler.log"
+    file = cluster.data / "scheduler.conf"
+    if file.read_text() == _text(arguments):
+        return
     before = log.read_text().count("configuration.loaded")
-    (cluster.data / "scheduler.conf").write_text(_text(arguments))
+    file.write_text(_text(arguments))
     wait_until(lambda: log.read_text().count("configuration.loaded") > before, "the scheduler to take up its configuration")
 
 

@@ -106,7 +106,7 @@ def keeps_its_promise(cluster: Cluster, stream: Stream) -> str:
     before = reservation(cluster, group)
     stream.until(lambda: locked(cluster, group) > {each["node"] for each in before["locks"]}, "more nodes to be kept", seconds=60)
     assert reservation(cluster, group)["since"] == before["since"], "for the same target"
-    stream.until(lambda: reservation(cluster, group)["promise"], "a promise", seconds=60)
+    stream.until(lambda: reservation(cluster, group).get("promise"), "a promise", seconds=60)
     promise = reservation(cluster, group)["promise"]
     stream.until(lambda: has_begun(stream, "promised"), "the named Job to start", seconds=300)
     assert start_of(stays(cluster), "promised") <= promise + LATENCY
@@ -151,13 +151,18 @@ def test_each_order_and_pace(cluster: Cluster, stream: Stream) -> None:
         stream.submit(run.name, SHORT, replicas=HALF, annotations=NAMED)
         group = group_of(cluster, run.name)
         stream.until(lambda: reservation(cluster, group).get("locks"), f"{run.name}: locks", seconds=60)  # noqa: B023
-        since, promise = reservation(cluster, group)["since"], None
-        while not has_begun(stream, run.name):
-            promise = promise or reservation(cluster, group).get("promise")
-            stream.until(lambda: True, "", seconds=60)
+        since = reservation(cluster, group)["since"]
+        promises: list[float] = []
+
+        def begins() -> bool:
+            promise = reservation(cluster, group).get("promise")  # noqa: B023
+            promises.extend([promise] if promise else [])  # noqa: B023
+            return has_begun(stream, run.name)  # noqa: B023
+
+        stream.until(begins, f"{run.name} to start", seconds=300)
         found = stays(cluster)
         start = start_of(found, run.name)
-        report(run, found, since, start, promise)
+        report(run, found, since, start, promises[0] if promises else None)
         assert waiting(found, start)
         if run.periods is not None:
             assert start - since <= max(lengths(found)) + run.periods * PERIOD + LATENCY
