@@ -6,6 +6,7 @@ Cache, sessions and actions are those of the scheduler; there is no API server, 
 from __future__ import annotations
 
 import heapq
+import math
 import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -110,14 +111,15 @@ class Run:
 
 
 def live(day: Day) -> Run:
-    """Let the day pass."""
+    """Let the day pass: a session in each period, and when a promise is due, since what gets free then wakes the scheduler."""
     world, run = _World(day), Run(day)
     at = 0.0
     while at < day.seconds:
         world.arrive(at, run)
         locked = world.step(at, run)
-        run.samples.append(Sample(at, locked, 1 - world.used / _TOTAL))
-        at += PERIOD
+        if at % PERIOD == 0:
+            run.samples.append(Sample(at, locked, 1 - world.used / _TOTAL))
+        at = min([at - at % PERIOD + PERIOD, *(each for each in world.promises if each > at)])
     run.small_done = world.ended
     return run
 
@@ -178,12 +180,18 @@ class _World:
                 large.started = at
         return sum(len(state.locks) for state in (self._reservations or {}).values())
 
+    @property
+    def promises(self) -> list[float]:
+        """What targets are promised, in whole seconds since the day began."""
+        return [math.ceil(each.promise - _EPOCH) for each in (self._reservations or {}).values() if each.promise is not None]
+
     def _submit(self, name: str, at: float, pods: int, cpu: int, seconds: float) -> None:
         body = msgspec.to_builtins(bench.group(name, pods))
         body["metadata"]["creationTimestamp"] = _timestamp(at)
         body["spec"]["minResources"] = {"cpu": str(pods * cpu)}
         if self._day.said:
-            body["metadata"]["annotations"] = {keys.RUNNING_ESTIMATE: f"{int(seconds * self._random.choice(self._day.said))}s"}
+            said = math.ceil(seconds * self._random.choice(self._day.said))
+            body["metadata"]["annotations"] = {keys.RUNNING_ESTIMATE: f"{said}s"}
         self._groups[name] = msgspec.convert(body, records.PodGroup)
         self._cache.group_changed(None, self._groups[name])
         for i in range(pods):

@@ -3,150 +3,176 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, running, wait_until
-from tests.e2e.test_first_light import job
+from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.contention import SECONDS, Stay, Stream, lengths, median, most_idle, stays, utilisation, waiting
+from tests.e2e.reserving import HALF, NAMED, NODES, PERIOD, configure, contended, events, group_of, locked, reservation, tells_why
 
-NODES = 40
-HALF = NODES // 2
-SECONDS = (
-    20,
-    34,
-    26,
-    40,
-    23,
-    37,
-    30,
-)  # how long small Jobs run: long enough that a slow machine does not let half of them end at once
-RESERVATION = "scheduling.volcano.sh/reservation"
-CONFIGURATION = """
-actions: "enqueue, %sallocate, backfill%s"
-tiers:
-- plugins: [{name: priority}, {name: gang}, {name: conformance}%s]
-- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
-"""
-WITHOUT = CONFIGURATION % ("", "", "")
-
-
-def keeping(arguments: str) -> str:
-    return CONFIGURATION % ("elect, ", ", reserve", f", {{name: reservation, arguments: {{{arguments}}}}}")
+FULL = NODES - 10  # running pods; the others are on their way
+MEDIANS = 20  # durations of a small Job that a large one waits in vain
+LATENCY = 10.0  # seconds in which nodes and scheduler take notice, on a slow machine
+SHORT = 15  # seconds that a large Job runs
+ORDERS = ("capacity", "idle")
+PACES = {"1": HALF, "4": -(-HALF // 4), "all": 1}
+"""`locksPerCycle`, and in how many periods enough nodes for a large Job are locked."""
 
 
 @pytest.fixture
 def cluster(control_plane: str, tmp_path: Path) -> Iterator[Cluster]:
-    """A control plane of the test's own, since its nodes are to be full."""
-    with running(control_plane, tmp_path / control_plane, nodes=NODES, scheduler=WITHOUT) as cluster:
+    with contended(control_plane, tmp_path) as cluster:
         yield cluster
 
 
-class Stream:
-    """Small Jobs of five pods, each of which takes a node; `flow` makes so many that some always wait."""
-
-    def __init__(
-        self, cluster: Cluster, *, estimated: bool, nodes: int = NODES, seconds: tuple[int, ...] = SECONDS, name: str = "small"
-    ) -> None:
-        self._cluster = cluster
-        self._estimated = estimated
-        self._nodes, self._seconds, self._name = nodes, seconds, name
-        self._numbers = itertools.count()
-        self.cpu = str(cluster.get("nodes")["items"][0]["status"]["allocatable"]["cpu"])
-
-    def manifest(self, name: str, seconds: int, *, replicas: int, minimum: int) -> dict[str, object]:
-        estimate = {"runningEstimate": f"{seconds + 5}s"} if self._estimated else {}  # until the node has begun and told the end
-        made = json.loads(job(name, command=["sleep", str(seconds)], replicas=replicas, min_available=minimum, **estimate))
-        container = made["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
-        container["resources"]["requests"]["cpu"] = self.cpu
-        return dict(made)
-
-    def submit(self, name: str, seconds: int, *, replicas: int, minimum: int = 1) -> None:
-        text = json.dumps(self.manifest(name, seconds, replicas=replicas, minimum=minimum))
-        self._cluster.kubectl("create", "-n", "default", "-f", "-", stdin=text)
-
-    def count(self, phase: str, *, of: str = "!=large") -> int:
-        """Pods in `phase` of the small Jobs, or of those whose name passes `of`."""
-        found = self._cluster.kubectl(
-            "get",
-            "pods",
-            "-n",
-            "default",
-            "-l",
-            f"volcano.sh/job-name{of}",
-            f"--field-selector=status.phase={phase}",
-            "-o",
-            "name",
-        )
-        return len(found.splitlines())
-
-    def flow(self) -> int:
-        """Make more where too few wait; how many wait."""
-        waiting = self.count("Pending")
-        if waiting < self._nodes:
-            names = list(itertools.islice(self._numbers, self._nodes // 5))
-            lengths = itertools.cycle(self._seconds)
-            made = zip(names, itertools.islice(lengths, names[0] % len(self._seconds), None), strict=False)
-            items = [self.manifest(f"{self._name}-{i}", length, replicas=5, minimum=1) for i, length in made]
-            text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-            self._cluster.kubectl("create", "-n", "default", "-f", "-", stdin=text)
-        return waiting
+@pytest.fixture
+def stream(cluster: Cluster) -> Stream:
+    """Small Jobs that fill all nodes."""
+    stream = Stream(cluster)
+    fill(stream)
+    return stream
 
 
-def reservation(cluster: Cluster) -> dict[str, object]:
-    """What the PodGroup of the large Job says; empty if nothing."""
-    for group in cluster.get("podgroups.scheduling.volcano.sh", "-n", "default")["items"]:
-        if group["metadata"]["name"].startswith("large-"):
-            return dict(json.loads(group["metadata"].get("annotations", {}).get(RESERVATION, "{}")))
-    return {}
+def fill(stream: Stream) -> None:
+    stream.until(lambda: stream.count("Running", of="!=none") >= FULL, "the nodes to be full", seconds=180)
 
 
-def locked(cluster: Cluster) -> set[str]:
-    """Names of the nodes that are kept for the large Job."""
-    locks = reservation(cluster).get("locks", [])
-    assert isinstance(locks, list)
-    return {each["node"] for each in locks}
+def start_of(found: Sequence[Stay], job: str) -> float:
+    """When the last pod of a large Job began; infinite as long as one waits."""
+    return max(each.start for each in found if each.job == job)
 
 
-def events(cluster: Cluster, reason: str) -> list[str]:
-    found = cluster.get("events", "-n", "default", "--field-selector", f"reason={reason}")["items"]
-    return [event["message"] for event in found if event["involvedObject"]["name"].startswith("large-")]
-
-
-def told_why(cluster: Cluster) -> bool:
-    pods = cluster.get("pods", "-n", "default", "--field-selector", "status.phase=Pending")["items"]
-    said = [condition.get("message", "") for pod in pods for condition in pod.get("status", {}).get("conditions", [])]
-    return any("waiting for nodes reserved for job default/large-" in text for text in said)
+def has_begun(stream: Stream, job: str) -> bool:
+    return stream.count("Running", of=f"={job}") + stream.count("Succeeded", of=f"={job}") == HALF
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("estimated", [False, True], ids=["without-estimates", "with-estimates"])
-def test_a_large_job_starts_behind_a_stream_of_small_ones(cluster: Cluster, *, estimated: bool) -> None:
-    stream = Stream(cluster, estimated=estimated)
-    stream.flow()
-    wait_until(lambda: stream.flow() and stream.count("Running") >= HALF, "the small Jobs to fill the cluster", seconds=120)
-    stream.submit("large", 600, replicas=HALF, minimum=HALF)
-    if not estimated:  # as long as nobody keeps nodes for it, it waits: estimates change nothing in that
-        before = stream.count("Succeeded")
-        gone_by = lambda: stream.flow() and stream.count("Succeeded") >= before + NODES  # noqa: E731
-        wait_until(gone_by, "as many small Jobs as there are nodes to go by", seconds=300)
-    assert stream.count("Running", of="=large") == 0, "nobody keeps nodes for it"
+def test_a_large_job_starts_behind_a_stream_of_small_ones(cluster: Cluster, stream: Stream) -> None:
+    stream.submit("large", SHORT, replicas=HALF)
+    came = time.time()
+    gone_by = lambda: time.time() > came + MEDIANS * sorted(SECONDS)[len(SECONDS) // 2]  # noqa: E731
+    stream.until(gone_by, "many small Jobs to go by", seconds=600)
+    stream.until(lambda: time.time() > came + MEDIANS * median(stays(cluster)), "20 times the median duration", seconds=600)
+    found, now = stays(cluster), time.time()
+    assert most_idle(found, came, now, nodes=NODES) < HALF
+    assert all(each.start > now for each in found if each.job == "large"), "nobody keeps nodes for it"
 
-    (cluster.data / "scheduler.conf").write_text(keeping("locksPerCycle: 2"))
-    wait_until(lambda: stream.flow() >= 0 and reservation(cluster).get("locks"), "nodes to be kept for the large Job", seconds=60)
+    configure(cluster, "locksPerCycle: 4, fill: false")
+    group = group_of(cluster, "large")
+    stream.until(lambda: reservation(cluster, group).get("locks"), "nodes to be kept for the large Job", seconds=60)
+    since = reservation(cluster, group)["since"]
+    gauge = f'pyroclast_reservation_nodes{{job="default/{group}'
+    shown = {
+        "metrics": lambda: gauge in cluster.metrics("scheduler"),
+        "waiting pods": lambda: tells_why(cluster, group),
+    }
+    missing = set(shown)
+
+    def begins() -> bool:
+        missing.difference_update([each for each in missing if shown[each]()])
+        return has_begun(stream, "large")
+
+    stream.until(begins, "the large Job to start", seconds=300)
+    assert not missing, "where users look nodes were said to be kept"
+    found = stays(cluster)
+    start = start_of(found, "large")
+    assert start - since <= max(lengths(found)) + HALF * PERIOD
+    assert waiting(found, start), "it did not just outlast the small ones"
+    stream.until(lambda: not reservation(cluster, group), "the nodes to be given back", seconds=60)
+    stream.until(lambda: gauge not in cluster.metrics("scheduler"), "the metrics to say so", seconds=60)
+
+    promised = keeps_its_promise(cluster, stream)
+    told = [(group, "ReservationTarget"), (group, "ReservationReleased"), (promised, "ReservationPromised")]
+    for each, reason in told:  # not before the end: events are sent in turn, and those of the small Jobs are many
+        wait_until(lambda: events(cluster, each, reason), f"the event {reason}", seconds=120)  # noqa: B023
+
+
+def keeps_its_promise(cluster: Cluster, stream: Stream) -> str:
+    """Small Jobs that end in time fill what is kept for a named Job, and a scheduler that is killed takes nothing from it.
+
+    The name of its PodGroup.
+    """
+    fill(stream)
+    configure(cluster, "locksPerCycle: 4")
+    stream.submit("promised", SHORT, replicas=HALF, annotations=NAMED)
+    group = group_of(cluster, "promised")
+    stream.until(lambda: reservation(cluster, group).get("locks"), "nodes to be kept for the named Job", seconds=60)
     cluster.kill("scheduler")  # the next one knows what stands in the annotation only
-    kept, since = locked(cluster), reservation(cluster).get("since")
-    assert events(cluster, "ReservationTarget")
-    wait_until(lambda: stream.flow() >= 0 and told_why(cluster), "the small Jobs to say what they wait for")
-    assert 'pyroclast_reservation_nodes{job="default/large-' in cluster.metrics("scheduler")
-    if estimated:
-        wait_until(lambda: stream.flow() >= 0 and events(cluster, "ReservationPromised"), "a promise", seconds=120)
-    wait_until(lambda: stream.flow() >= 0 and locked(cluster) > kept, "the next leader to keep more nodes", seconds=60)
-    assert reservation(cluster)["since"] == since, "for the same target"
-    wait_until(lambda: stream.flow() >= 0 and stream.count("Running", of="=large") == HALF, "the large Job to run", seconds=300)
-    assert stream.count("Pending"), "small Jobs still wait: it did not just outlast them"
-    wait_until(lambda: not reservation(cluster), "the nodes to be given back")
-    assert events(cluster, "ReservationReleased")
-    wait_until(lambda: "pyroclast_reservation_nodes{" not in cluster.metrics("scheduler"), "the metrics to say so")
+    before = reservation(cluster, group)
+    stream.until(lambda: locked(cluster, group) > {each["node"] for each in before["locks"]}, "more nodes to be kept", seconds=60)
+    assert reservation(cluster, group)["since"] == before["since"], "for the same target"
+    stream.until(lambda: reservation(cluster, group).get("promise"), "a promise", seconds=60)
+    promise = reservation(cluster, group)["promise"]
+    stream.until(lambda: has_begun(stream, "promised"), "the named Job to start", seconds=300)
+    assert start_of(stays(cluster), "promised") <= promise + LATENCY
+    return group
+
+
+@dataclass(frozen=True)
+class Run:
+    """A named large Job under one configuration. `said`: what the small Jobs' estimates are of the truth, in turn."""
+
+    name: str
+    arguments: str | None
+    periods: int | None = None
+    said: tuple[float, ...] = (1.0,)
+
+
+RUNS = [
+    Run("none", None),
+    *(
+        Run(f"{order}-{pace}", f"nodeOrder: {order}, locksPerCycle: {pace}, fill: false", periods)
+        for order, (pace, periods) in itertools.product(ORDERS, PACES.items())
+    ),
+    Run("honest", "locksPerCycle: 4", PACES["4"]),
+    Run("wrong", "locksPerCycle: 4", None, (0.5, 2.0)),
+]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_each_order_and_pace(cluster: Cluster, stream: Stream) -> None:
+    """One line each (`-s` shows them): from the choice to the start, and the utilisation until then."""
+    for run in RUNS:
+        stream.said = run.said
+        configure(cluster, None)
+        fill(stream)
+        came = time.time()
+        if run.arguments is None:
+            stream.until(lambda: time.time() > came + 60, "small Jobs to go by", seconds=300)  # noqa: B023
+            report(run, stays(cluster), came, time.time())
+            continue
+        configure(cluster, run.arguments)
+        stream.submit(run.name, SHORT, replicas=HALF, annotations=NAMED)
+        group = group_of(cluster, run.name)
+        stream.until(lambda: reservation(cluster, group).get("locks"), f"{run.name}: locks", seconds=60)  # noqa: B023
+        since = reservation(cluster, group)["since"]
+        promises: list[float] = []
+
+        def begins() -> bool:
+            promise = reservation(cluster, group).get("promise")  # noqa: B023
+            promises.extend([promise] if promise else [])  # noqa: B023
+            return has_begun(stream, run.name)  # noqa: B023
+
+        stream.until(begins, f"{run.name} to start", seconds=300)
+        found = stays(cluster)
+        start = start_of(found, run.name)
+        report(run, found, since, start, promises[0] if promises else None)
+        assert waiting(found, start)
+        if run.periods is not None:
+            assert start - since <= max(lengths(found)) + run.periods * PERIOD + LATENCY
+        stream.until(lambda: not reservation(cluster, group), f"{run.name}: release", seconds=60)  # noqa: B023
+
+
+def report(run: Run, found: Sequence[Stay], begin: float, end: float, promise: float | None = None) -> None:
+    late = "" if promise is None else f", {end - promise:+.0f} s after its first promise"
+    sys.stdout.write(
+        f"{run.name}: {end - begin:.0f} s{late}, utilisation {utilisation(found, begin, end, nodes=NODES):.3f}, "
+        f"most idle {most_idle(found, begin, end, nodes=NODES)}, longest small {max(lengths(found)):.0f} s\n"
+    )
+    sys.stdout.flush()

@@ -49,6 +49,10 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
         why = f", which was put off: {self.late}" if self.late else ""
         return f"{len(self.locks)} nodes are kept for it; {when}{why}"
 
+    def released(self, why: str) -> str:
+        """The message of the event that ends it."""
+        return f"{len(self.locks)} nodes are no longer reserved: {why}"
+
     @property
     def nodes(self) -> frozenset[str]:
         """Names of the locked nodes."""

@@ -13,6 +13,7 @@ from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
+from pyroclast_scheduler.model.reservations import read
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.waits import Rest
 from pyroclast_scheduler.session.causes import cause_of
@@ -32,6 +33,7 @@ _BARE = records.PodGroupStatus()
 def close(session: Session, *, timestamp: str) -> Outcome:
     """Let the plugins finish and say what is to be written. `timestamp`: now, RFC 3339."""
     session.close_plugins()
+    _end_reservations(session)
     _tell_reservations(session)
     touched = [job for job in session.others.values() if job.is_changed]
     outcome = Outcome(notes=session.notes, warnings=session.warnings, queues=_queues(session))
@@ -69,6 +71,20 @@ def close(session: Session, *, timestamp: str) -> Outcome:
                 outcome.rests.append(rest)
     outcome.unready = unready
     return outcome
+
+
+def _end_reservations(session: Session) -> None:
+    """Where no plugin reserves any more, give back what stands from before: else its annotation and metrics would stay."""
+    if session.reservations is not None:
+        return
+    known = session.ports.reservations
+    if known is None:
+        known = read((facts.group for facts in session.snapshot.all_jobs.values()), session.ports.scheduler)
+    for key, state in known.items():
+        job = session.job(key)
+        if job is not None:
+            session.note(job, "Normal", "ReservationReleased", state.released("the plugin reservation is not configured"))
+    session.reservations, session.reserved = {}, frozenset(known)
 
 
 def _tell_reservations(session: Session) -> None:

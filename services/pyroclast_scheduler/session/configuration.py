@@ -159,8 +159,10 @@ def _check_reservation(actions: tuple[str, ...], tiers: tuple[tuple[PluginEntry,
         raise BadConfiguration(
             f"elect, reserve and the plugin reservation belong together; {' and '.join(missing)} lacks", line=line
         )
-    places = {name: actions.index(name) for name in ("enqueue", "elect", "allocate", "reserve") if name in actions}
-    if not places.get("enqueue", -1) < places["elect"] < places.get("allocate", -1) < places["reserve"]:
+    places = {name: [i for i, each in enumerate(actions) if each == name] for name in ("enqueue", "elect", "allocate", "reserve")}
+    enqueue, elect, allocate, reserve = places.values()
+    is_ordered = enqueue and allocate and enqueue[0] < elect[0] <= elect[-1] < allocate[0] < reserve[0]
+    if not is_ordered:
         raise BadConfiguration("elect must stand between enqueue and allocate, and reserve after allocate", line=line)
 
 

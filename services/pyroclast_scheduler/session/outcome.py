@@ -121,8 +121,8 @@ class Outcome:
     `statuses`: by PodGroup, the status that it should have and does not have yet. `bare`: PodGroups that are Pending and may not
     say so, since an absent phase reads like that.
     `promised`: by UID, the node that a pod gets once what goes there is gone. `incomplete`: PodGroups that hold places without
-    being ready, with tasks that wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None where nobody
-    reserves. `released`: jobs that had one when the session began. `queues`: what each queue has allocated.
+    being ready, with tasks that wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None
+    before the session ended. `released`: jobs that had one when the session began. `queues`: what each queue has allocated.
     """
 
     seen: set[str] = field(default_factory=set)

@@ -33,6 +33,7 @@ class World:
         self.now = objects.NOW
         self.period = 0
         self.reservations = None
+        self.released: set[str] = set()
         self.binds: dict[str, str] = {}
         self.evicted: list[str] = []
         self.notes: list[tuple[str, str]] = []
@@ -41,6 +42,7 @@ class World:
         self.options: dict[str, dict] = {}
         self.lengths: dict[str, float] = {}
         self.conditions: dict[str, str] = {}
+        self.phases: dict[str, str] = {}
         feed(self.cache, {"nodes": [[f"n{i}", 4, "8Gi"] for i in range(nodes)], "queues": [["q", {}], ["r", {}]]})
 
     def job(
@@ -68,9 +70,18 @@ class World:
             self.cache.pod_changed(task.pod, None)
         self.cache.group_changed(objects.pod_group(self.rows[name]), None)
 
-    def step(self, *, seconds: float = 1.0) -> None:
+    def shrink(self, name: str) -> None:
+        """One pod less of a job of which all wait, as its user scales it down."""
+        tasks = self.cache.tasks_of(f"t/{name}")
+        if len(tasks) > 1 and not any(task.node for task in tasks):
+            last = max(tasks, key=lambda task: task.name)
+            self.cache.pod_changed(last.pod, None)
+            before, self.rows[name] = self.rows[name], [*self.rows[name][:2], len(tasks) - 1, *self.rows[name][3:]]
+            self.cache.group_changed(objects.pod_group(before), objects.pod_group(self.rows[name]))
+
+    def step(self, *, seconds: float = 1.0, periods: int = 1) -> None:
         self.now += seconds
-        self.period += 1
+        self.period += periods
         commits: list = []
         ports = Ports(self.now, commits.append, period=self.period, reservations=self.reservations)
         outcome = run_cycle(
@@ -82,6 +93,7 @@ class World:
             uid="session",
         )
         self.reservations = dict(outcome.reservations)
+        self.released = set(outcome.released)
         self.notes += [(note.job, note.reason) for note in outcome.notes]
         self.waiting = {each.task.name: each.message for each in outcome.waiting}
         for commit in commits:
@@ -97,6 +109,7 @@ class World:
                     self.cache.pod_changed(task.pod, self.running(placed, self.now))
         for key, status in outcome.statuses.items():
             self.cache.believe(key, status)
+            self.phases[key] = str(status.phase)
             self.conditions[key] = " ".join(condition.message for condition in status.conditions)
 
     @property

@@ -65,29 +65,6 @@ async def test_each_pod_of_a_gang_leads_to_the_one_event_and_no_write_is_added(c
         assert (requests["create", "pods"], requests["patch", "pods"], requests["update", "pods"]) == (3 + 3, 0, 0)
 
 
-async def test_a_queue_shows_what_of_its_guarantee_is_kept_for_it(cluster):
-    """Other queues get the rest; what the queue uses itself is no longer kept; a guarantee that goes keeps nothing."""
-
-    async def reserved_is(name, want):
-        queue = await cluster.client.get(QUEUES, Key("", name))
-        return queue.get("status", {}).get("reservation", {}).get("resource", {}) == want
-
-    await cluster.node("n1", cpu="8")
-    async with cluster.scheduler():
-        await cluster.until(lambda: queues_of(cluster))
-        await cluster.queue("sure", guarantee={"resource": {"cpu": "6"}})
-        await cluster.until(lambda: reserved_is("sure", {"cpu": "6"}))
-        await cluster.gang("large", 4, cpu="1")
-        await cluster.gang("small", 2, cpu="1")
-        await cluster.until(all_bound(cluster, "small-"))
-        assert not any((await cluster.places("large-")).values()), "two of eight are left to the others"
-        await cluster.gang("own", 2, cpu="2", queue="sure")
-        await cluster.until(all_bound(cluster, "own-"))
-        await cluster.until(lambda: reserved_is("sure", {"cpu": "2"}))
-        await cluster.client.patch(QUEUES, Key("", "sure"), {"spec": {"guarantee": None}}, PatchKind.MERGE)
-        await cluster.until(lambda: reserved_is("sure", {}))
-
-
 async def allocated_is(cluster, want):
     queue = await cluster.client.get(QUEUES, Key("", "default"))
     return queue.get("status", {}).get("allocated") == want

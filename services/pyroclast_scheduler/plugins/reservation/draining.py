@@ -31,7 +31,7 @@ def evict_lower(session: Session, job: Job, rows: Sequence[int]) -> None:
             if bundle.is_whole:
                 bundle.tasks = [task for task in owner.tasks if task.status in ALLOCATED and task.row >= 0]
             bundles.append(bundle)
-    candidates = [(bundle.job, task) for bundle in bundles for task in bundle.tasks]
+    candidates = [(bundle.job, task) for bundle in bundles for task in bundle.tasks if task.facts.is_preemptable]
     if not candidates:
         return
     wish = GangEviction(job, session.hyper_nodes.top, is_reclaim=False)

@@ -106,14 +106,15 @@ class _Book:
         if self._settings.is_preemptive:
             evict_lower(session, job, [nodes.rows[lock.node] for lock in following.locks])
         rows = [nodes.rows[lock.node] for lock in following.locks]
-        if not covers(nodes, rows, need):
-            return following
-        ends, late = self._cluster.ends(rows, self._settings.assumed)
         gone = sorted(state.nodes - following.nodes)
-        blame = late or (f"node {gone[0]} is no longer kept" if gone else "")
-        found = earliest(ends, lambda free: covers(nodes, free, need))
-        following = promised(following, found, blame, ports.now)
-        if following.promise is not None:
+        blame = f"node {gone[0]} is no longer kept" if gone else ""
+        if covers(nodes, rows, need):
+            ends, late = self._cluster.ends(rows, self._settings.assumed)
+            found = earliest(ends, lambda free: covers(nodes, free, need))
+            following = promised(following, found, late or blame, ports.now)
+        elif following.promise is not None:  # no node was locked yet in the place of one that went
+            following = promised(following, None, blame or "the nodes hold less than it asks for", ports.now)
+        if following.promise is not None or following.promise != state.promise:
             session.note(job, "Normal", "ReservationPromised", str(following))
         return following
 
@@ -127,7 +128,7 @@ class _Book:
         state = self.states.pop(key)
         job = self._session.job(key)
         if job is not None:
-            self._session.note(job, "Normal", "ReservationReleased", f"{len(state.locks)} nodes are no longer reserved: {why}")
+            self._session.note(job, "Normal", "ReservationReleased", state.released(why))
 
     def _renew(self) -> None:
         self._masks = {key: self._cluster.mask(state.nodes) for key, state in self.states.items() if state.locks}

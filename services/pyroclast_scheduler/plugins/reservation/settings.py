@@ -18,7 +18,8 @@ ALL: Final = -1
 class Settings:
     """`nodeOrder`, `locksPerCycle`, `preemptive`, `targetScope`, `maxLockedShare`, `minWait`, `fill`, `assumeDuration`.
 
-    `order`: capacity or idle, what the largest nodes are measured by. `most_share`: the part of the nodes that may be locked.
+    `order`: capacity or idle, what the largest nodes are measured by. `most_share`: the part of the nodes that may be
+    locked, for all targets together.
     `least_wait`: seconds that a job waits before it is chosen. `assumed`: seconds that a job without an estimate runs; None: that
     is not known.
     """

@@ -99,11 +99,11 @@ def next_state(state: Reservation, nodes: Nodes, need: Need, settings: Settings,
     free = _free(nodes, kept, need)
     is_apart = need.was_refused and covers(nodes, free, need)  # there is more to it than room: its pods keep apart, say
     is_short = is_apart and len(free) == len(kept)
-    if settings.locks_per_period != ALL and not is_apart and (period != state.period or len(kept) < len(state.locks)):
-        kept = _without_superfluous(kept, nodes, need)
     if period == state.period:
         return msgspec.structs.replace(state, locks=tuple(kept))
-    most = int(settings.most_share * int(nodes.passing.sum())) if settings.most_share < 1 else len(nodes.names)
+    most = len(nodes.names)
+    if settings.most_share < 1:
+        most = int(settings.most_share * int(nodes.passing.sum())) - int((nodes.passing & nodes.taken).sum())
     count = len(nodes.names) if settings.locks_per_period == ALL else settings.locks_per_period
     for row in _candidates(nodes, kept, need, settings.order):
         is_enough = settings.locks_per_period != ALL and not is_short and covers(nodes, _rows(nodes, kept), need)
@@ -111,6 +111,8 @@ def next_state(state: Reservation, nodes: Nodes, need: Need, settings: Settings,
             break
         kept.append(Lock(nodes.names[row], now))
         count -= 1
+    if settings.locks_per_period != ALL and not is_apart:
+        kept = _without_superfluous(kept, nodes, need)
     return msgspec.structs.replace(state, locks=tuple(kept), period=period)
 
 

@@ -118,6 +118,15 @@ def test_no_more_than_the_share_is_locked():
     assert len(world.locked) == 2
 
 
+def test_all_targets_together_lock_no_more_than_the_share():
+    world = full(World(arguments="{locksPerCycle: all, maxLockedShare: 0.75, targetScope: queue}"))
+    world.job("one", 2)
+    world.job("two", 2, queue="r")
+    world.step()
+    assert set(world.reservations) == {"t/one", "t/two"}
+    assert len(world.locked) == 3
+
+
 def test_what_matters_less_leaves_at_once_on_demand():
     world = full(World(arguments="{locksPerCycle: 2, preemptive: true}"))
     world.job("big", 2, **{"class": 10})
@@ -125,6 +134,17 @@ def test_what_matters_less_leaves_at_once_on_demand():
     assert len(world.evicted) == 2
     world.step()
     assert {"big-0", "big-1"} <= world.binds.keys()
+
+
+@pytest.mark.parametrize(("may_go", "want"), [(True, ["gang-0", "gang-1", "other-0"]), (False, ["other-0"])])
+def test_a_gang_goes_whole_or_not_at_all(may_go, want):
+    world = World(arguments="{locksPerCycle: 2, preemptive: true}")
+    pods = [["gang-0", "gang", "n0", 4, 0], ["gang-1", "gang", "n2", 4, 0, {"pre": may_go}]]
+    feed(world.cache, {"podgroups": [["gang", "r", 2, {"phase": "Running"}]], "pods": pods})
+    world.job("other", 1, node="n1")
+    world.job("big", 2, **{"class": 10})
+    world.step()
+    assert sorted(world.evicted) == want
 
 
 def test_a_job_that_ends_before_the_promise_may_use_what_is_kept():
@@ -162,12 +182,30 @@ def test_a_restart_goes_on_where_it_was():
     assert before <= world.locked
 
 
+@pytest.mark.parametrize("is_new", [False, True], ids=["while it runs", "with a restart"])
+def test_what_was_kept_is_given_back_when_nobody_reserves_any_more(is_new):
+    world = full(World())
+    world.job("big", 2)
+    world.step()
+    (state,) = world.reservations.values()
+    world.job("big", 2, annotations={keys.RESERVATION: written(state)})
+    world.settings = parse('actions: "enqueue, allocate"', actions=registry.actions(), plugins=registry.plugins())
+    world.reservations = None if is_new else world.reservations
+    world.step()
+    assert world.reservations == {}
+    assert world.released == {"t/big"}
+    assert ("t/big", "ReservationReleased") in world.notes
+
+
 @pytest.mark.parametrize(
     ("actions", "with_plugin"),
     [
         ("elect, enqueue, allocate, reserve", True),
         ("enqueue, allocate, elect, reserve", True),
         ("enqueue, elect, reserve, allocate", True),
+        ("elect, allocate, reserve", True),
+        ("enqueue, elect, allocate, elect, reserve", True),
+        ("enqueue, elect, backfill, reserve", True),
         ("enqueue, elect, allocate", True),
         ("enqueue, elect, allocate, reserve", False),
         ("enqueue, allocate", True),
@@ -212,9 +250,19 @@ def test_locks_pass_are_needed_and_cover_what_is_wanted_in_time(sizes, want, per
             assert len(state.locks) <= len(before.locks) + per_period
             for row in rows:
                 rest = [each for each in rows if each != row]
-                assert row == rows[-1] or not covers(nodes, rest, need) or not covers(nodes, rows, need)
+                assert not covers(nodes, rest, need) or not covers(nodes, rows, need)
     if covers(nodes, np.flatnonzero(nodes.passing), need) and periods * max(per_period, 1) >= len(sizes):
         assert covers(nodes, [nodes.rows[lock.node] for lock in state.locks], need)
+
+
+@pytest.mark.parametrize(("pace", "want"), [(1, 2), (3, 6), (ALL, 8)])
+def test_nodes_are_locked_by_schedule_periods_however_often_sessions_run(pace, want):
+    nodes = nodes_of([4] * 8, [True] * 8)
+    state = Reservation(job="j", uid="j", scheduler="volcano")
+    for period in (0, 0, 0, 1, 1):
+        need = Need(np.array([32.0, 0.0, 0.0]))
+        state = next_state(state, nodes, need, Settings(locks_per_period=pace), period=period, now=float(period))
+    assert len(state.locks) == want
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 100)), max_size=6), st.integers(0, 6))
@@ -300,6 +348,27 @@ def test_a_promise_that_was_put_off_does_not_let_more_jobs_in():
     world.step()
     assert not world.binds
     assert "was put off: job t/long" in str(state)
+
+
+@pytest.mark.parametrize("periods", [0, 1], ids=["before another node is locked", "as another node is locked"])
+def test_a_promise_that_a_node_takes_along_says_so(periods):
+    world = World(nodes=3)
+    for i, hours in enumerate((1, 1, 2)):
+        world.job(f"long{i}", 1, node=f"n{i}", annotations={keys.RUNNING_ESTIMATE: f"{hours}h"}, start=0)
+    world.job("big", 2)
+    began = world.now
+    world.step()
+    world.step()
+    (state,) = world.reservations.values()
+    assert (state.nodes, state.promise, state.late) == ({"n0", "n1"}, began + 3600, "")
+    world.end("long0")
+    world.cache.node_changed(objects.node(["n0", 4, "8Gi"]), None)
+    world.step(periods=periods)
+    (state,) = world.reservations.values()
+    assert (state.promise, state.late) == (began + 7200 if periods else None, "node n0 is no longer kept")
+    world.step()
+    (state,) = world.reservations.values()
+    assert (state.nodes, state.promise, state.late) == ({"n1", "n2"}, began + 7200, "node n0 is no longer kept")
 
 
 def test_the_promise_stands_in_the_condition_and_in_an_event():

@@ -31,6 +31,7 @@ EVENTS = st.lists(
         st.tuples(st.just("large"), st.integers(2, NODES), st.sampled_from(["q", "r"])),
         st.tuples(st.just("end"), st.integers(0, 9), st.just("")),
         st.tuples(st.just("delete large"), st.integers(0, 9), st.just("")),
+        st.tuples(st.just("shrink large"), st.integers(0, 9), st.just("")),
         st.tuples(st.just("node goes"), st.integers(0, NODES - 1), st.just("")),
         st.tuples(st.just("node closes"), st.integers(0, NODES - 1), st.just("")),
         st.tuples(st.just("node comes"), st.integers(0, NODES - 1), st.sampled_from(["4", "8"])),
@@ -51,6 +52,7 @@ class Course:
         self.count = 0
         self.large: list[str] = []
         self.small: list[str] = []
+        self.changed: set[str] = set()
         self.nodes = {f"n{i}": objects.node([f"n{i}", 4, "8Gi"]) for i in range(NODES)}
 
     def happen(self, event: str, number: int, word: str) -> None:
@@ -67,6 +69,9 @@ class Course:
             listed = self.small if event == "end" else self.large
             if listed:
                 world.end(listed.pop(number % len(listed)))
+        elif event == "shrink large":
+            if self.large:
+                world.shrink(self.large[number % len(self.large)])
         elif event.startswith("node"):
             self._node(f"n{number}", event, word)
         elif event == "restart":
@@ -78,9 +83,11 @@ class Course:
             assert read(groups, "volcano").keys() <= (world.reservations or {}).keys()
             world.reservations = None
         self.step(seconds=float(number) if event == "wait" else 1.0)
+        self.changed.clear()
 
     def _node(self, name: str, event: str, cpu: str) -> None:
         cache = self.world.cache
+        self.changed.add(name)
         known = self.nodes.pop(name, None)
         if event == "node goes":
             for task in [task for task in cache.tasks.values() if task.node == name]:
@@ -107,8 +114,10 @@ class Course:
         assert len(set(every)) == len(every), "no node is locked for two"
         for node in every:
             assert node in self.open, "what is locked is there and open"
-        for key in after:
+        for key, state in after.items():
             assert not self._is_placed(key), "what has its places has no reservation"
+            if key in before and before[key].uid == state.uid:
+                self._judge_dropped(key, before[key].nodes - state.nodes, state.nodes)
         for pod, node in world.binds.items():
             if pod not in bound:
                 self._judge(pod, node, before)
@@ -123,6 +132,12 @@ class Course:
                 assert "fill: false" not in self.arguments
                 assert state.promise is not None
                 assert self.world.now + seconds <= state.promise
+
+    def _judge_dropped(self, key: str, dropped, rest) -> None:
+        """A lock goes only with its node, or when the others hold what is lacking."""
+        room = sum(int(self.nodes[name].status.allocatable["cpu"]) // 4 for name in rest)
+        lacking = sum(not task.node for task in self.world.cache.tasks_of(key))
+        assert dropped <= self.changed | (self.nodes.keys() - self.open) or room >= lacking, f"{dropped} of {key} were given up"
 
     def _is_placed(self, key: str) -> bool:
         tasks = self.world.cache.tasks_of(key)
