@@ -8,10 +8,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
-import aiohttp
-
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.connections import Request
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, ServerError
 from pyroclast.kube.fence import closed_because
@@ -19,7 +18,7 @@ from pyroclast.kube.lines import LineSplitter
 from pyroclast.kube.observer import Observer
 from pyroclast.kube.ratelimit import TokenBucket
 from pyroclast.kube.retry import MAX_ATTEMPTS, Repeat, pause_before_retry
-from pyroclast.kube.transport import CONNECT_SECONDS, Request, Transport
+from pyroclast.kube.transport import Transport
 
 __all__ = ["Call", "Caller"]
 
@@ -90,15 +89,13 @@ class Caller:
         The request is not repeated. A stream that is cut raises ConnectionFailed; one that ends in order just ends.
         `silence` is the number of seconds without a byte after which the stream counts as dead; 0 for never.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence or None)
         loop = asyncio.get_running_loop()
         began, status = loop.time(), 0
         try:
-            async with self.transport.exchange(request, timeout) as response:
-                status = response.status
+            async with self.transport.stream(request, silence) as (status, content):
                 yield []
                 splitter = LineSplitter()
-                while chunk := await response.content.readany():
+                while chunk := await content.readany():
                     if lines := splitter.feed(chunk):
                         yield lines
                 if splitter.rest:
