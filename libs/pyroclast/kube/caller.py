@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,7 +68,7 @@ class Caller:
     async def call(self, call: Call, deadline: Deadline | None = None) -> bytes:
         """The body of the answer, after as many attempts as are allowed and fit before `deadline`, all waiting included."""
         deadline = deadline or Deadline.after(CALL_SECONDS)
-        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        backoff: Backoff | None = None
         lost = False
         while True:
             try:
@@ -78,6 +77,7 @@ class Caller:
                 if isinstance(error, NotFound):
                     error.after_lost_answer = lost
                 lost = lost or isinstance(error, ServerError) or (isinstance(error, ConnectionFailed) and error.sent)
+                backoff = backoff or Backoff(FIRST_PAUSE, LONGEST_PAUSE)
                 pause = pause_before_retry(error, call.repeat, backoff)
                 if pause is None or pause >= deadline.left() or backoff.failures >= MAX_ATTEMPTS:
                     raise
@@ -119,8 +119,11 @@ class Caller:
         """Wait until a request may be sent, but no longer than `deadline`: who waited in vain has sent nothing."""
         if self._bucket is not None and not await self._bucket.wait(deadline.left()):
             raise _not_sent(call, f"the limit of {self._bucket.rate:g} requests per second leaves no room for it in time")
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
         try:
-            async with asyncio.timeout_at(deadline.at) if self._slots.locked() else _no_limit:
+            async with asyncio.timeout_at(deadline.at):
                 await self._slots.acquire()
         except TimeoutError:
             raise _not_sent(call, f"{self._most} requests were under way and none ended in time") from None
@@ -140,6 +143,3 @@ class Caller:
 
 def _not_sent(call: Call, why: str) -> ConnectionFailed:
     return ConnectionFailed(f"not sent: {why}", sent=False, verb=call.request.method, path=call.request.path)
-
-
-_no_limit: Final = nullcontext()
