@@ -46,6 +46,7 @@ class SchedulerMetrics:
         self.plugin = histogram("plugin_scheduling_latency_milliseconds", "A plugin's part", _PLUGIN, "plugin", "OnSession")
         self.action = histogram("action_scheduling_latency_milliseconds", "An action", _ACTION, "action")
         self.task = histogram("task_scheduling_latency_milliseconds", "From a pod's creation to a stage", _TASK, "stage")
+        self._watched = self.task.labels("Watched")
         self.stage = histogram("scheduling_stage_duration_milliseconds", "A stage", _STAGE, "stage")
         self.victims = gauge("pod_preemption_victims", "Victims of the last preemption")
         self.preemptions = ExactCounter(
@@ -101,4 +102,4 @@ class SchedulerMetrics:
     def watched(self, old: records.Pod | None, new: records.Pod | None) -> None:
         """A pod came, changed, or went."""
         if old is None and new is not None and not new.spec.node_name:
-            self.task.labels("Watched").observe(max(0.0, time.time() - seconds_of(new.metadata.creation_timestamp)) * 1000)
+            self._watched.observe(max(0.0, time.time() - seconds_of(new.metadata.creation_timestamp)) * 1000)
