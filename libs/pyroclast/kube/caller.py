@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.config import ClusterConfig
@@ -26,8 +27,7 @@ FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A request and how to go about it.
 
     Attributes:

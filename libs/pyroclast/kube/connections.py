@@ -10,10 +10,10 @@ import asyncio
 import functools
 import socket
 import ssl
-from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
+import msgspec
 from aiohttp.client_reqrep import ClientRequest, ConnectionKey
 from multidict import CIMultiDictProxy
 from yarl import URL
@@ -30,8 +30,7 @@ FIRST_FINAL: Final = 200  # answers below are provisional, and another follows
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, gc=False):
     """One request. `path` and `query` are quoted; `query` is without its question mark."""
 
     method: str
