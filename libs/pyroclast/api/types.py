@@ -98,15 +98,11 @@ class ResourceType:
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """URL path of the collection (no name), an object or its subresource; an empty namespace means all of them."""
-        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
-        if self.namespaced and namespace:
-            parts += ["namespaces", namespace]
-        parts.append(self.plural)
+        path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        path += f"/namespaces/{namespace}/{self.plural}" if self.namespaced and namespace else f"/{self.plural}"
         if name:
-            parts.append(name)
-        if subresource:
-            parts.append(subresource)
-        return "/".join(parts)
+            path += f"/{name}"
+        return f"{path}/{subresource}" if subresource else path
 
 
 def _core(plural: str, kind: str, *, namespaced: bool = True) -> ResourceType:

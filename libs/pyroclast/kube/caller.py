@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Final
 
-import aiohttp
+import msgspec
 
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.connections import Request
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, ServerError
 from pyroclast.kube.fence import closed_because
@@ -19,7 +18,7 @@ from pyroclast.kube.lines import LineSplitter
 from pyroclast.kube.observer import Observer
 from pyroclast.kube.ratelimit import TokenBucket
 from pyroclast.kube.retry import MAX_ATTEMPTS, Repeat, pause_before_retry
-from pyroclast.kube.transport import CONNECT_SECONDS, Request, Transport
+from pyroclast.kube.transport import Transport
 
 __all__ = ["Call", "Caller"]
 
@@ -28,8 +27,7 @@ FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A request and how to go about it.
 
     Attributes:
@@ -70,7 +68,7 @@ class Caller:
     async def call(self, call: Call, deadline: Deadline | None = None) -> bytes:
         """The body of the answer, after as many attempts as are allowed and fit before `deadline`, all waiting included."""
         deadline = deadline or Deadline.after(CALL_SECONDS)
-        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        backoff: Backoff | None = None
         lost = False
         while True:
             try:
@@ -79,6 +77,7 @@ class Caller:
                 if isinstance(error, NotFound):
                     error.after_lost_answer = lost
                 lost = lost or isinstance(error, ServerError) or (isinstance(error, ConnectionFailed) and error.sent)
+                backoff = backoff or Backoff(FIRST_PAUSE, LONGEST_PAUSE)
                 pause = pause_before_retry(error, call.repeat, backoff)
                 if pause is None or pause >= deadline.left() or backoff.failures >= MAX_ATTEMPTS:
                     raise
@@ -90,15 +89,13 @@ class Caller:
         The request is not repeated. A stream that is cut raises ConnectionFailed; one that ends in order just ends.
         `silence` is the number of seconds without a byte after which the stream counts as dead; 0 for never.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence or None)
         loop = asyncio.get_running_loop()
         began, status = loop.time(), 0
         try:
-            async with self.transport.exchange(request, timeout) as response:
-                status = response.status
+            async with self.transport.stream(request, silence) as (status, content):
                 yield []
                 splitter = LineSplitter()
-                while chunk := await response.content.readany():
+                while chunk := await content.readany():
                     if lines := splitter.feed(chunk):
                         yield lines
                 if splitter.rest:
@@ -122,8 +119,11 @@ class Caller:
         """Wait until a request may be sent, but no longer than `deadline`: who waited in vain has sent nothing."""
         if self._bucket is not None and not await self._bucket.wait(deadline.left()):
             raise _not_sent(call, f"the limit of {self._bucket.rate:g} requests per second leaves no room for it in time")
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
         try:
-            async with asyncio.timeout_at(deadline.at) if self._slots.locked() else _no_limit:
+            async with asyncio.timeout_at(deadline.at):
                 await self._slots.acquire()
         except TimeoutError:
             raise _not_sent(call, f"{self._most} requests were under way and none ended in time") from None
@@ -143,6 +143,3 @@ class Caller:
 
 def _not_sent(call: Call, why: str) -> ConnectionFailed:
     return ConnectionFailed(f"not sent: {why}", sent=False, verb=call.request.method, path=call.request.path)
-
-
-_no_limit: Final = nullcontext()

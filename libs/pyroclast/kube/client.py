@@ -18,12 +18,12 @@ import orjson
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.caller import Call, Caller
 from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.connections import Request
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import ConnectionFailed
 from pyroclast.kube.observer import SILENT, Observer
 from pyroclast.kube.paging import Page, read_pages
 from pyroclast.kube.retry import Repeat
-from pyroclast.kube.transport import Request
 
 __all__ = ["Client", "Json", "PatchKind"]
 
@@ -219,7 +219,6 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
         content_type: str = JSON_TYPE,
         once: bool = False,
         deadline: Deadline | None = None,
@@ -228,7 +227,7 @@ class Client:
 
         It is not sent again if `once`; a POST only if it certainly did not reach the server.
         """
-        request = _request(method, path, query, body, content_type=content_type, headers=headers)
+        request = _request(method, path, query, body, content_type=content_type)
         repeat = Repeat.NEVER if once else Repeat.DOUBLES if method == "POST" else Repeat.HARMLESS
         return await self._caller.call(Call(request, VERBS[method], repeat=repeat), deadline)
 
@@ -277,13 +276,9 @@ def _request(
     body: bytes | None = None,
     *,
     content_type: str = JSON_TYPE,
-    headers: Mapping[str, str] | None = None,
 ) -> Request:
-    all_headers = dict(headers or ())
-    if body is not None:
-        all_headers["Content-Type"] = content_type
     quoted = path if PLAIN.fullmatch(path) else quote(path, SAFE)
-    return Request(method, quoted, urlencode(query) if query else "", body, all_headers)
+    return Request(method, quoted, urlencode(query) if query else "", body, content_type)
 
 
 def _label(kind: ResourceType, subresource: str) -> str:

@@ -47,6 +47,7 @@ class ApiMetrics:
         self._latency = Histogram(
             "rest_client_request_duration_seconds", "How long they took", ["verb"], registry=registry, buckets=FAST
         )
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram | None]] = {}
         self._events = Counter("pyroclast_watch_events_total", "Watch events taken in", ["resource"], registry=registry)
         self._incidents = Counter(
             "pyroclast_watch_incidents_total",
@@ -65,9 +66,16 @@ class ApiMetrics:
 
     def request(self, verb: str, resource: str, status: int, seconds: float) -> None:
         """A request ended; `status` 0 means that no answer came."""
-        self._requests.labels(verb, resource, str(status) if status else "<error>").inc()
-        if verb != "watch":
-            self._latency.labels(verb).observe(seconds)
+        count, took = self._known.get((verb, resource, status)) or self._series(verb, resource, status)
+        count.inc()
+        if took is not None:
+            took.observe(seconds)
+
+    def _series(self, verb: str, resource: str, status: int) -> tuple[Counter, Histogram | None]:
+        """The series of such requests, kept, as to find them takes longer than to count."""
+        count = self._requests.labels(verb, resource, str(status) if status else "<error>")
+        found = self._known[verb, resource, status] = (count, None if verb == "watch" else self._latency.labels(verb))
+        return found
 
     def events(self, resource: str, count: int) -> None:
         """Watch events were taken in."""

@@ -34,7 +34,7 @@ class Entry:
     tasks: dict[str, TaskFacts] = field(default_factory=dict)
     sums: TaskSums = field(default_factory=TaskSums)
     counted: Contribution | None = None
-    strangers: set[str] = field(default_factory=set)
+    strangers: frozenset[str] = frozenset()
 
     @property
     def current(self) -> records.PodGroup | None:
@@ -107,9 +107,9 @@ class JobTable:
             uid, known = pod.metadata.uid, self.entries.get(key)
             is_known = known is not None and uid in known.strangers
             if is_there and not pod.spec.node_name and not is_known:
-                self.entry(key).strangers.add(uid)
+                self.entry(key).strangers |= {uid}
             elif is_known and not (is_there and not pod.spec.node_name):
-                self.entry(key).strangers.discard(uid)
+                self.entry(key).strangers -= {uid}
 
     def all_changed(self) -> None:
         """Work out all facts anew."""

@@ -5,7 +5,6 @@ Amounts are whole numbers of any size, so that no sum overflows and none drifts;
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -28,9 +27,9 @@ class TaskSums:
     """
 
     tally: Tally = field(default_factory=Tally)
-    allocated: Counter[str] = field(default_factory=Counter)
-    pending: Counter[str] = field(default_factory=Counter)
-    gated: Counter[str] = field(default_factory=Counter)
+    allocated: dict[str, int] = field(default_factory=dict)
+    pending: dict[str, int] = field(default_factory=dict)
+    gated: dict[str, int] = field(default_factory=dict)
     releasing: int = 0
 
     def add(self, task: TaskFacts, sign: int = 1) -> None:
@@ -91,7 +90,7 @@ class QueueTotals:
 
     def __init__(self) -> None:
         self.jobs = 0
-        self.parts: tuple[Counter[str], ...] = (Counter(), Counter(), Counter(), Counter(), Counter())
+        self.parts: tuple[dict[str, int], ...] = ({}, {}, {}, {}, {})
 
     def add(self, contribution: Contribution, sign: int = 1) -> None:
         """Count a job in (1) or out (−1)."""
@@ -110,6 +109,6 @@ class QueueTotals:
         return QueueSums(allocated, pending, elastic, inqueue, whole, self.jobs)
 
 
-def _add(total: Counter[str], amounts: Mapping[str, int], sign: int) -> None:
+def _add(total: dict[str, int], amounts: Mapping[str, int], sign: int) -> None:
     for name, amount in amounts.items():
-        total[name] += sign * amount
+        total[name] = total.get(name, 0) + sign * amount

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime
 from typing import Final
 
@@ -126,16 +127,20 @@ def task_of(pod: records.Pod, book: ShapeBook) -> TaskFacts:
     )
 
 
+@functools.lru_cache(4096)  # what is made together has one time
 def seconds_of(timestamp: str | None) -> float:
     """Seconds since the epoch of an RFC 3339 time, 0 without one."""
     return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
 
 
 def _priority(spec: records.PodSpec, annotation: str) -> int:
+    own = 1 if spec.priority is None else spec.priority
+    if not annotation:
+        return own
     try:
         return int(annotation)
     except ValueError:
-        return 1 if spec.priority is None else spec.priority
+        return own
 
 
 def _index_of(name: str) -> int:

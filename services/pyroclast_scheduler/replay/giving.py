@@ -123,7 +123,7 @@ def restored(state: State) -> Cache:
     held.update(state.held)
     refused.update(state.refused)
     for key, uids in state.strangers.items():
-        jobs.entry(key).strangers.update(uids)
+        jobs.entry(key).strangers |= set(uids)
     cache.placed()  # works out what is wrong with jobs
     if news := cache.problems.keys() - state.problems.keys():
         what = min(news)

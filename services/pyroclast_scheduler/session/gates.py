@@ -19,7 +19,7 @@ def open_gates(session: Session) -> None:
     found = [
         (session.queues[job.facts.queue], job)
         for job in session.jobs.values()
-        if not job.is_pending and any(task.facts.is_behind_queue_gate for task in job.tasks)
+        if not job.is_pending and any(task.gates and task.is_behind_queue_gate for task in job.facts.tasks)
     ]
     taken: dict[tuple[str, int], int] = {}
     for queue, job in sorted(found, key=lambda each: (session.queue_key(each[0]), session.job_key(each[1]))):

@@ -90,6 +90,8 @@ class Binder:
         self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
+        self._assumed, self._bound = (metrics.task.labels(stage) for stage in ("Assumed", "Bound"))
+        self._binding = metrics.stage.labels("Bind")
         self.series = JobSeries(metrics)
         self._locks = NodeLocks(client, client.now)
         self._queue: asyncio.Queue[_Bind] = asyncio.Queue()
@@ -122,7 +124,7 @@ class Binder:
                     self._queue.put_nowait(
                         _Bind(task, node, is_told=i == 0, preparations=binds.preparations.get(task.uid, ()), session=self.session)
                     )
-                    self._metrics.task.labels("Assumed").observe(max(0.0, now - task.created) * 1000)
+                    self._assumed.observe(max(0.0, now - task.created) * 1000)
             self._placed(binds.job, len(binds.placed), now)
         if self._queue.qsize() >= LONGEST_BACKLOG:
             self._room.clear()
@@ -264,8 +266,8 @@ class Binder:
         except (ApiError, ConnectionFailed) as error:
             return await self._resolve(bind, error)
         self._retries.pop(task.uid, None)
-        self._metrics.stage.labels("Bind").observe((time.perf_counter() - start) * 1000)
-        self._metrics.task.labels("Bound").observe(max(0.0, time.time() - task.created) * 1000)
+        self._binding.observe((time.perf_counter() - start) * 1000)
+        self._bound.observe(max(0.0, time.time() - task.created) * 1000)
         log.debug("pod.bound", pod=task.key, node=bind.node)
         if bind.is_told:
             message = f"Successfully assigned {task.key} to {bind.node}"

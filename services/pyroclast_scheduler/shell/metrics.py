@@ -25,7 +25,6 @@ _PLUGIN: Final = _buckets(0.1, 100, 15)
 _ACTION: Final = _buckets(1, 2000, 20)
 _TASK: Final = _buckets(50, 60000, 30)
 _STAGE: Final = _buckets(0.1, 500, 20)
-_JOB_LABELS: Final = ("job_name", "queue", "job_namespace")
 
 
 class SchedulerMetrics:
@@ -44,12 +43,10 @@ class SchedulerMetrics:
         self.cycle = histogram("e2e_scheduling_latency_milliseconds", "A whole cycle", _CYCLE)
         self.open_session = histogram("open_session_duration_milliseconds", "Snapshot and opening of plugins", _CYCLE)
         self.job_latency = histogram("e2e_job_scheduling_latency_milliseconds", "From a job's creation to placements", _JOB)
-        self.job_duration = gauge("e2e_job_scheduling_duration", "From a job's creation to its last placement", *_JOB_LABELS)
-        self.job_start = gauge("e2e_job_scheduling_start_time", "Creation of the job, seconds since the epoch", *_JOB_LABELS)
-        self.job_last = gauge("e2e_job_scheduling_last_time", "Last placement, seconds since the epoch", *_JOB_LABELS)
         self.plugin = histogram("plugin_scheduling_latency_milliseconds", "A plugin's part", _PLUGIN, "plugin", "OnSession")
         self.action = histogram("action_scheduling_latency_milliseconds", "An action", _ACTION, "action")
         self.task = histogram("task_scheduling_latency_milliseconds", "From a pod's creation to a stage", _TASK, "stage")
+        self._watched = self.task.labels("Watched")
         self.stage = histogram("scheduling_stage_duration_milliseconds", "A stage", _STAGE, "stage")
         self.victims = gauge("pod_preemption_victims", "Victims of the last preemption")
         self.preemptions = ExactCounter(
@@ -63,7 +60,6 @@ class SchedulerMetrics:
         self.retries = ExactCounter(
             "volcano_job_retry_counts", "Cycles in which a job was not ready", ("job_id",), registry=registry
         )
-        self.job_share = gauge("job_share", "Dominant share of a job", "job_ns", "job_id")
         self.attempts = Counter("volcano_schedule_attempts_total", "Pods that were tried", ("result",), registry=registry)
         self.refusals = Counter(
             "pyroclast_bind_refusals_total", "Binds that the API server refused", ("reason",), registry=registry
@@ -106,4 +102,4 @@ class SchedulerMetrics:
     def watched(self, old: records.Pod | None, new: records.Pod | None) -> None:
         """A pod came, changed, or went."""
         if old is None and new is not None and not new.spec.node_name:
-            self.task.labels("Watched").observe(max(0.0, time.time() - seconds_of(new.metadata.creation_timestamp)) * 1000)
+            self._watched.observe(max(0.0, time.time() - seconds_of(new.metadata.creation_timestamp)) * 1000)

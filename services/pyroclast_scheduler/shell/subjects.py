@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
+import msgspec
 import numpy as np
 from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from pyroclast.api import records
-from pyroclast.api.types import Key
 from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY
 from pyroclast_scheduler.model.tasks import seconds_of
@@ -107,50 +110,83 @@ class CardSeries:
             gauge.remove(*labels)
 
 
-class JobSeries:
-    """What is told of single jobs."""
+class _Job(msgspec.Struct, gc=False):
+    """What is told of one job: times in seconds since the epoch, the duration in milliseconds; None is not told."""
+
+    labels: tuple[str, str, str]
+    start: float
+    duration: float | None = None
+    last: float | None = None
+    share: float | None = None
+
+
+class JobSeries(Collector):
+    """What is told of single jobs.
+
+    Worked out when asked for: four gauges of the library for each of 10,000 jobs take 30 MB, and half of the time of a placement.
+    """
 
     def __init__(self, metrics: SchedulerMetrics) -> None:
         self._metrics = metrics
-        self._labels: dict[str, tuple[str, str, str]] = {}
+        self._jobs: dict[str, _Job] = {}
+        metrics.registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """The series of all jobs; may be called from another thread."""
+        jobs = list(self._jobs.values())
+        for name, text, value in _OF_JOBS:
+            yield _family(name, text, _JOB_LABELS, [(job.labels, value(job)) for job in jobs])
+        shares = [((job.labels[2], job.labels[0]), job.share) for job in jobs]
+        yield _family("job_share", "Dominant share of a job", _SHARE_LABELS, shares)
 
     def seen(self, group: records.PodGroup) -> None:
         """A PodGroup is there."""
-        key = str(group.key)
-        labels = (group.metadata.name, group.spec.queue, group.metadata.namespace)
-        if self._labels.get(key) == labels:
-            return
-        self.gone((key,))
-        self._labels[key] = labels
-        self._metrics.job_start.labels(*labels).set(seconds_of(group.metadata.creation_timestamp))
+        self._job(group)
 
     def placed(self, group: records.PodGroup, count: int, now: float) -> None:
         """So many of its pods were placed at `now`, in seconds since the epoch."""
-        self.seen(group)
-        labels = self._labels[str(group.key)]
-        milliseconds = max(0.0, now - seconds_of(group.metadata.creation_timestamp)) * 1000
+        job = self._job(group)
+        job.duration, job.last = max(0.0, now - job.start) * 1000, now
         for _ in range(count):
-            self._metrics.job_latency.observe(milliseconds)
-        self._metrics.job_duration.labels(*labels).set(milliseconds)
-        self._metrics.job_last.labels(*labels).set(now)
+            self._metrics.job_latency.observe(job.duration)
 
     def shares(self, shares: Mapping[str, float]) -> None:
         """Dominant shares by job."""
         for key, share in shares.items():
-            if key in self._labels:
-                name = Key.parse(key)
-                self._metrics.job_share.labels(name.namespace, name.name).set(share)
+            job = self._jobs.get(key)
+            if job is not None:
+                job.share = share
 
     def gone(self, keys: Collection[str]) -> None:
         """These PodGroups are no longer there: nor is anything that was told of them."""
         for key in keys:
-            labels = self._labels.pop(key, None)
-            if labels is None:
-                continue
-            name, _, namespace = labels
-            metrics = self._metrics
-            for gauge in (metrics.job_start, metrics.job_duration, metrics.job_last):
-                gauge.remove(*labels)
-            metrics.job_share.remove(namespace, name)
-            for each in (metrics.unready_tasks, metrics.retries):
-                each.remove(name)
+            job = self._jobs.pop(key, None)
+            if job is not None:
+                for each in (self._metrics.unready_tasks, self._metrics.retries):
+                    each.remove(job.labels[0])
+
+    def _job(self, group: records.PodGroup) -> _Job:
+        key = str(group.key)
+        labels = (group.metadata.name, group.spec.queue, group.metadata.namespace)
+        job = self._jobs.get(key)
+        if job is None or job.labels != labels:
+            self.gone((key,))
+            job = self._jobs[key] = _Job(labels, seconds_of(group.metadata.creation_timestamp))
+        return job
+
+
+_JOB_LABELS: Final = ("job_name", "queue", "job_namespace")
+_SHARE_LABELS: Final = ("job_ns", "job_id")
+_OF_JOBS: Final[tuple[tuple[str, str, Callable[[_Job], float | None]], ...]] = (
+    ("e2e_job_scheduling_duration", "From a job's creation to its last placement", attrgetter("duration")),
+    ("e2e_job_scheduling_start_time", "Creation of the job, seconds since the epoch", attrgetter("start")),
+    ("e2e_job_scheduling_last_time", "Last placement, seconds since the epoch", attrgetter("last")),
+)
+
+
+def _family(name: str, text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float | None]]) -> Metric:
+    family = GaugeMetricFamily(f"volcano_{name}", text, labels=labels)
+    for own, value in values:
+        if value is not None:
+            family.add_metric(own, value)
+    return family

@@ -30,6 +30,7 @@ class Got:
     headers: dict[str, str]
     body: bytes
     writer: asyncio.StreamWriter = field(repr=False)
+    target: str = ""
 
     @property
     def json(self) -> Any:
@@ -238,4 +239,4 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> G
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     url = urlsplit(target)
-    return Got(method, url.path, dict(parse_qsl(url.query)), headers, body, writer)
+    return Got(method, url.path, dict(parse_qsl(url.query)), headers, body, writer, target)
