@@ -45,6 +45,7 @@ class Session:
         self.queues = cluster.queues
         self.jobs = cluster.jobs
         self.tasks = cluster.tasks
+        self.tables = cluster.tables
         self.actions = actions
         self.arguments = arguments or {}
         self.journal = []  # (task, status before, node before)
@@ -247,12 +248,23 @@ class Session:
 
     def set(self, task, status, node):
         self.journal.append((task, task.status, task.node))
+        before = task.status
         task.status, task.node = status, node
+        self.tell(task, before)
+
+    def tell(self, task, before):
+        """Plugins that keep sums of their own see what changed."""
+        for tier in self.tiers:
+            for plugin, _ in tier:
+                if hasattr(plugin, "moved"):
+                    plugin.moved(task, before)
 
     def undo_to(self, mark):
         while len(self.journal) > mark:
             task, status, node = self.journal.pop()
+            before = task.status
             task.status, task.node = status, node
+            self.tell(task, before)
 
     def allocate(self, task, node):
         self.set(task, ALLOCATED, node.name)

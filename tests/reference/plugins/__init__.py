@@ -2,6 +2,7 @@
 
 from .binpack import Binpack
 from .capacity import Capacity
+from .cdp import Cdp
 from .conformance import Conformance
 from .drf import Drf
 from .gang import Gang
@@ -9,12 +10,15 @@ from .network_topology_aware import NetworkTopologyAware
 from .nodegroup import NodeGroup
 from .nodeorder import NodeOrder
 from .overcommit import Overcommit
+from .pdb import Pdb
 from .predicates import Predicates
 from .priority import Priority
 from .proportion import Proportion
 from .resource_strategy_fit import ResourceStrategyFit
+from .resourcequota import ResourceQuota
 from .sla import Sla
 from .tdm import Tdm
+from .usage import Usage
 
 PLUGINS = {
     "binpack": Binpack,
@@ -32,4 +36,8 @@ PLUGINS = {
     "resource-strategy-fit": ResourceStrategyFit,
     "sla": Sla,
     "tdm": Tdm,
+    "cdp": Cdp,
+    "pdb": Pdb,
+    "resourcequota": ResourceQuota,
+    "usage": Usage,
 }

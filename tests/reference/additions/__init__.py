@@ -1,0 +1,33 @@
+"""Plugins that a random cluster gets beside those of `generator`, with the objects that they read.
+
+`ADDITIONS`: by name of the plugin, what puts it into a case, and the actions of which the case must have one.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.reference import generator
+
+from . import evictions, quotas, usage
+
+ADDITIONS = {
+    "pdb": (evictions.add_pdb, {"preempt", "reclaim", "gangpreempt", "gangreclaim"}),
+    "cdp": (evictions.add_cdp, {"preempt", "reclaim"}),
+    "resourcequota": (quotas.add, {"enqueue"}),
+    "usage": (usage.add, {"allocate", "backfill", "preempt"}),
+}
+
+
+def make(seed: int, name: str = "") -> dict:
+    """The case of a seed: with the plugin of that name, or one by the seed."""
+    random = Random(f"addition {seed}")
+    name = name or random.choice(list(ADDITIONS))
+    add, actions = ADDITIONS[name]
+    while True:
+        case = generator.make(random.getrandbits(40))
+        if actions & set(case["profile"]["actions"]):
+            break
+    case["id"] = f"{name}-{seed}"
+    add(random, case)
+    return case
