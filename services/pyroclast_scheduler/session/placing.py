@@ -74,7 +74,7 @@ def place(
         if missed:
             if not attempt.may_go_on(missed[0]):
                 break
-            while tasks and _alike(missed[0], tasks[0]):
+            while tasks and _alike(missed[0], tasks[0]) and alike(session, [missed[0], tasks[0]]) > 1:
                 missed.append(tasks.popleft())
             _skip(job, missed[1:], like=missed[0])
         elif attempt.is_ready():

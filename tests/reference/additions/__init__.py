@@ -1,6 +1,6 @@
 """Plugins that a random cluster gets beside those of `generator`, with the objects that they read.
 
-`ADDITIONS`: by name of the plugin, what puts it into a case, and the actions of which the case must have one.
+`ADDITIONS`: by name of the plugin (volumes: the part of predicates), what puts it into a case, and the actions of which the case must have one.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from random import Random
 
 from tests.reference import generator
 
-from . import evictions, quotas, usage
+from . import devices, evictions, quotas, usage, volumes
 
 ADDITIONS = {
     "pdb": (evictions.add_pdb, {"preempt", "reclaim", "gangpreempt", "gangreclaim"}),
     "cdp": (evictions.add_cdp, {"preempt", "reclaim"}),
     "resourcequota": (quotas.add, {"enqueue"}),
     "usage": (usage.add, {"allocate", "backfill", "preempt"}),
+    "deviceshare": (devices.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
+    "volumes": (volumes.add, {"allocate", "backfill", "preempt", "reclaim", "gangpreempt"}),
 }
 
 

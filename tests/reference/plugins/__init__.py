@@ -4,6 +4,7 @@ from .binpack import Binpack
 from .capacity import Capacity
 from .cdp import Cdp
 from .conformance import Conformance
+from .deviceshare import DeviceShare
 from .drf import Drf
 from .gang import Gang
 from .network_topology_aware import NetworkTopologyAware
@@ -36,6 +37,7 @@ PLUGINS = {
     "resource-strategy-fit": ResourceStrategyFit,
     "sla": Sla,
     "tdm": Tdm,
+    "deviceshare": DeviceShare,
     "cdp": Cdp,
     "pdb": Pdb,
     "resourcequota": ResourceQuota,

@@ -3,6 +3,7 @@
 from tests.reference.session import OK, RESOLVABLE, UNRESOLVABLE
 
 from .selectors import matches, present, term_of, tolerates, wants
+from .volumes import Volumes
 
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
 
@@ -10,6 +11,7 @@ UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect
 class Predicates:
     def __init__(self, session, flags, arguments):
         self.session = session
+        self.volumes = Volumes(session)
         self.is_on = {key.removeprefix("predicate.").removesuffix("Enable"): value for key, value in arguments.items()}
 
     def predicate(self, task, node):
@@ -20,11 +22,18 @@ class Predicates:
             ("NodePorts", self.ports),
             ("PodAffinity", self.pod_affinity),
             ("PodTopologySpread", self.spread),
+            ("NodeVolumeLimits", self.volumes.limit),
+            ("VolumeZone", self.volumes.zone),
+            ("VolumeBinding", self.volumes.binding),
         ):
             if self.is_on.get(name, True):
                 checks.append(check)
         found = [check(task, node) for check in checks]
         return UNRESOLVABLE if UNRESOLVABLE in found else RESOLVABLE if RESOLVABLE in found else OK
+
+    def moved(self, task, before):
+        if self.is_on.get("VolumeBinding", True):
+            self.volumes.moved(task)
 
     def pods(self, task, node):
         return RESOLVABLE if node.allocatable["pods"] <= len(present(self.session, node)) else OK
