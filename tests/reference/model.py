@@ -75,6 +75,7 @@ class Task:
         self.annotations = dict(options.get("annotations", {}))
         if not self.preemptable:
             self.annotations["volcano.sh/preemptable"] = "false"
+        self.has_claims = any(options.get(key) for key in ("pvc", "ephemeral", "claim"))
         self.is_gated = bool(options.get("gates"))
         self.is_best_effort = is_empty(self.request)
         self.namespace = options.get("ns", "t")

@@ -69,7 +69,8 @@ def _usual(case: Mapping[str, Any]) -> str | dict[str, Any]:
 def configuration(profile: Mapping[str, Any], case: Mapping[str, Any]) -> Configuration:
     """The configuration that a profile stands for in `case`.
 
-    `use` keeps only these plugins; `arguments`: more of them, by plugin; `weights` are arguments of nodeorder; `L` is the level of capacity; `prio` adds priority.
+    `use` keeps only these plugins; `arguments`: more of them, by plugin; `weights` are arguments of nodeorder; `L` is the level
+    of capacity; `prio` adds priority.
     """
     use, weights = case.get("use"), case.get("weights") or {}
     tiers = tuple(

@@ -59,8 +59,9 @@ def place(
     attempt = _Attempt(session, job, sub_job, within, hyper_node)
     queue = session.queues[job.facts.queue]
     while tasks:
+        is_live = session.reorder(tasks)
         plan = session.plan(tasks[0].facts.shape)
-        run = _run(tasks)
+        run = [tasks[0]] if is_live else _run(tasks)
         count = session.allocatable(queue, plan, len(run), run[0])
         if count == 0:
             job.is_limited = True

@@ -1,6 +1,7 @@
 """Plugins that a random cluster gets beside those of `generator`, with the objects that they read.
 
-`ADDITIONS`: by name of the plugin (volumes: the part of predicates), what puts it into a case, and the actions of which the case must have one.
+`ADDITIONS`: by name of the plugin (volumes: the part of predicates), what puts it into a case, and the actions of which the
+case must have one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from random import Random
 
 from tests.reference import generator
 
-from . import devices, evictions, quotas, usage, volumes
+from . import devices, evictions, quotas, topologies, usage, volumes
 
 ADDITIONS = {
     "pdb": (evictions.add_pdb, {"preempt", "reclaim", "gangpreempt", "gangreclaim"}),
@@ -17,6 +18,7 @@ ADDITIONS = {
     "resourcequota": (quotas.add, {"enqueue"}),
     "usage": (usage.add, {"allocate", "backfill", "preempt"}),
     "deviceshare": (devices.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
+    "task-topology": (topologies.add, {"allocate", "preempt", "reclaim"}),
     "volumes": (volumes.add, {"allocate", "backfill", "preempt", "reclaim", "gangpreempt"}),
 }
 

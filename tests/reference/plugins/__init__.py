@@ -18,6 +18,7 @@ from .proportion import Proportion
 from .resource_strategy_fit import ResourceStrategyFit
 from .resourcequota import ResourceQuota
 from .sla import Sla
+from .task_topology import TaskTopology
 from .tdm import Tdm
 from .usage import Usage
 
@@ -41,5 +42,6 @@ PLUGINS = {
     "cdp": Cdp,
     "pdb": Pdb,
     "resourcequota": ResourceQuota,
+    "task-topology": TaskTopology,
     "usage": Usage,
 }

@@ -10,6 +10,7 @@ from .selectors import matches, present
 
 MEMORY, NUMBER = "volcano.sh/gpu-memory", "volcano.sh/gpu-number"
 VGPU = "volcano.sh/vgpu-"
+LISTS = ["volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid", "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"]
 NODE_HAS = [VGPU + each for each in ("number", "cores", "memory")]
 
 
@@ -71,7 +72,7 @@ class DeviceShare:
         number, memory, percent, cores = self.wish(task)
         users, fitting = {} if is_empty else self.users(node), []
         for card in sorted(self.cards(node) or [], key=lambda card: self.order(node, card, users)):
-            name, size, slots, kind = card
+            name, size = card[:2]
             needed = memory if percent is None else size * percent // 100
             mine = users.get(name, [])
             if self.kind == "GPUNumberEnable":
@@ -95,19 +96,17 @@ class DeviceShare:
 
     def fits(self, task, card, mine, needed, cores):
         name, size, slots, kind = card
-        listed = {}
-        for key in ("volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid", "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"):
-            listed[key] = [each.strip() for each in task.annotations.get(key, "").split(",") if each.strip()]
-        wanted, unwanted, types, others = listed.values()
+        listed = [[each.strip() for each in task.annotations.get(key, "").split(",") if each.strip()] for key in LISTS]
+        wanted, unwanted, types, others = listed
         if (wanted and name not in wanted) or name in unwanted or "NVIDIA" not in kind:
             return False
         if types and not any(each.lower() in kind.lower() for each in types):
             return False
         if any(each.lower() in kind.lower() for each in others):
             return False
-        if task.annotations.get("volcano.sh/vgpu-podgroup-policy") == "spread":
-            if any(other.job == task.job and (memory or more) for other, memory, more in mine):
-                return False
+        is_spread = task.annotations.get("volcano.sh/vgpu-podgroup-policy") == "spread"
+        if is_spread and any(other.job == task.job and (memory or more) for other, memory, more in mine):
+            return False
         rules = [rule for rule in self.rules if matches(rule, task.labels)]
         if any(matches(rule, other.labels) for rule in rules for other, _, _ in mine):
             return False

@@ -1,4 +1,4 @@
-"""Claims on volumes, as the filters of Kubernetes see them: VolumeBinding, VolumeZone, NodeVolumeLimits (scheduler-plugins 15.5)."""
+"""Claims on volumes, as filters see them: VolumeBinding, VolumeZone, NodeVolumeLimits (scheduler-plugins 15.5)."""
 
 from tests.reference.amounts import number
 from tests.reference.model import ALLOCATED, BINDING, PENDING, PIPELINED
@@ -136,5 +136,5 @@ class Volumes:
             known = {name: self.state(name) for name in self.names(task)}
             kept = {name: volume or NEW for name, (volume, tied) in known.items() if tied is not None}
             self.chosen[task.name] = (task.node, kept | self.distribute(self.names(task), node))
-        elif task.status in {PENDING} or (task.status != BINDING and task.name in self.chosen):
+        elif task.status == PENDING or (task.status != BINDING and task.name in self.chosen):
             self.chosen.pop(task.name, None)
