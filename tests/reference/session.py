@@ -222,6 +222,25 @@ class Session:
         found = [ask(task, node) for ask in self.all_of("predicate")]
         return UNRESOLVABLE if UNRESOLVABLE in found else RESOLVABLE if RESOLVABLE in found else OK
 
+    def part_refusal(self, part, task, node):
+        """The worst of what `part` of each filter says: `coupled` for what depends on other pods, `crowded` for their ports."""
+        found = [
+            getattr(plugin, part)(task, node)
+            for tier in self.tiers
+            for plugin, flags in tier
+            if "predicate" in flags and hasattr(plugin, part)
+        ]
+        return UNRESOLVABLE if UNRESOLVABLE in found else RESOLVABLE if RESOLVABLE in found else OK
+
+    def sees_trials(self):
+        """Whether filters notice in a dry run that somebody would be gone: where predicates may preempt or allocate."""
+        return any(
+            flags & {"preemptable", "allocatable"}
+            for tier in self.tiers
+            for plugin, flags in tier
+            if type(plugin).__name__ == "Predicates"
+        )
+
     def scores(self, task, nodes):
         total = {node.name: 0 for node in nodes}
         for ask in self.all_of("node_order"):

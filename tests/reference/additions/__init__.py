@@ -1,7 +1,7 @@
 """Plugins that a random cluster gets beside those of `generator`, with the objects that they read.
 
-`ADDITIONS`: by name of the plugin (volumes: the part of predicates), what puts it into a case, and the actions of which the
-case must have one.
+`ADDITIONS`: by name of the plugin, what puts it into a case, and the actions of which the case must have one. `volumes` is a
+part of predicates, `dry-run` a mode of preempt.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from . import devices, evictions, quotas, topologies, usage, volumes
 ADDITIONS = {
     "pdb": (evictions.add_pdb, {"preempt", "reclaim", "gangpreempt", "gangreclaim"}),
     "cdp": (evictions.add_cdp, {"preempt", "reclaim"}),
+    "dry-run": (evictions.add_dry_run, {"preempt"}),
     "resourcequota": (quotas.add, {"enqueue"}),
     "usage": (usage.add, {"allocate", "backfill", "preempt"}),
     "deviceshare": (devices.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),

@@ -28,6 +28,26 @@ def add_pdb(random: Random, case: dict) -> None:
         case["budgets"].append(budget)
 
 
+def add_dry_run(random: Random, case: dict) -> None:
+    """No plugin, but the mode of preempt that tries nodes."""
+    given: dict = {"enableTopologyAwarePreemption": True}
+    for key, choices in (
+        ("minCandidateNodesPercentage", [0, 50, 100]),
+        ("minCandidateNodesAbsolute", [0, 1, 3]),
+        ("maxCandidateNodesAbsolute", [1, 2, 100]),
+    ):
+        if random.random() < 0.5:
+            given[key] = random.choice(choices)
+    case["profile"]["actionArgs"] = {"preempt": given}
+    for tier in case["profile"]["tiers"]:
+        for listing in tier:
+            if "predicates" in listing and random.random() < 0.8:
+                listing["predicates"] = ["predicate", random.choice(["preemptable", "allocatable"])]
+    for row in case["pods"]:
+        if row[2] != "-" and random.random() < 0.8:
+            options(row)["started"] = random.choice([0, 60, 3600])
+
+
 def add_cdp(random: Random, case: dict) -> None:
     put(random, case, "cdp", ["preemptable", "reclaimable"])
     for row in case["pods"]:

@@ -127,6 +127,8 @@ class DeviceShare:
             return OK
         return UNRESOLVABLE if self.choose(task, node, is_empty=True) is None else RESOLVABLE
 
+    coupled = predicate
+
     def scores(self, task, nodes):
         return {node.name: floor(self.score(task, node) + Fraction(1, 2)) * self.weight for node in nodes}
 
