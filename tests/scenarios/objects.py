@@ -176,7 +176,7 @@ def pod(row: list[Any]) -> records.Pod:
     for key, value in options.items():
         if "/" in key:
             requests[key] = str(value)
-    limits = {key: value for key, value in requests.items() if "/" in key}
+    limits = {key: value for key, value in requests.items() if "/" in key or options.get("guaranteed")}
     spec: dict[str, Any] = {
         "schedulerName": "volcano",
         "nodeName": "" if where == "-" else where,

@@ -21,7 +21,7 @@ from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
 from pyroclast_scheduler.session.session import Session
 
-from . import claims, objects, storage
+from . import claims, cpus, objects, storage
 from .profiles import configuration, profile_of
 
 UNDERSTOOD = {
@@ -67,6 +67,7 @@ UNDERSTOOD = {
     "quotas",
     "usage",
     "arguments",
+    "numa",
 }
 
 
@@ -148,7 +149,7 @@ def feed(cache: Cache, tables: Mapping[str, Any]) -> None:
     for name, (tier, members) in (tables.get("hypernodes") or {}).items():
         tier_name = (tables.get("tierNames") or {}).get(tier, "")
         cache.object_changed(None, objects.hyper_node(name, tier, members, tables["hypernodes"], tier_name))
-    for record in (*storage.of(tables), *claims.of(tables)):
+    for record in (*storage.of(tables), *claims.of(tables), *cpus.of(tables)):
         cache.object_changed(None, record)
     for row in tables.get("queues") or []:
         cache.queue_changed(None, objects.queue(row))

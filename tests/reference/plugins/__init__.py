@@ -10,6 +10,7 @@ from .gang import Gang
 from .network_topology_aware import NetworkTopologyAware
 from .nodegroup import NodeGroup
 from .nodeorder import NodeOrder
+from .numa_aware import NumaAware
 from .overcommit import Overcommit
 from .pdb import Pdb
 from .predicates import Predicates
@@ -40,6 +41,7 @@ PLUGINS = {
     "tdm": Tdm,
     "deviceshare": DeviceShare,
     "cdp": Cdp,
+    "numa-aware": NumaAware,
     "pdb": Pdb,
     "resourcequota": ResourceQuota,
     "task-topology": TaskTopology,

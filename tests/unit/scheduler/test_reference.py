@@ -11,6 +11,7 @@ from tests.reference.generator import covered, make
 from tests.reference.plugins.cdp import Cdp
 from tests.reference.plugins.deviceshare import DeviceShare
 from tests.reference.plugins.gang import Gang
+from tests.reference.plugins.numa_aware import NumaAware
 from tests.reference.plugins.pdb import Pdb
 from tests.reference.plugins.proportion import Proportion
 from tests.reference.plugins.resourcequota import ResourceQuota
@@ -73,6 +74,8 @@ def test_a_wrong_rule_is_seen(monkeypatch, plugin, point, wrong):
         ("usage", Usage, "node_order", lambda self, task, node: 0),
         ("usage", Usage, "predicate", lambda self, task, node: ""),
         ("deviceshare", DeviceShare, "predicate", lambda self, task, node: ""),
+        ("numa-aware", NumaAware, "predicate", lambda self, task, node: ""),
+        ("numa-aware", NumaAware, "spread", lambda self, task, node: 0),
         ("task-topology", TaskTopology, "task_order", lambda self, left, right: 0),
         ("task-topology", TaskTopology, "node_order", lambda self, task, node: 0),
         ("volumes", Volumes, "binding", lambda self, task, node: ""),
