@@ -1,7 +1,7 @@
 """Decide a case by the engine and by the reference; `python -m tests.reference.compare FIRST LAST` prints where they differ.
 
-After these: `network` for clusters with hypernodes, `more` for those with plugins beside the usual ones, or the name of one of
-these; `-v` writes the cases.
+After these: `network` for clusters with hypernodes (`full-network`: with gangs that evict), `more` for those with plugins beside
+the usual ones, or the name of one of these; `-v` writes the cases.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ def maker_of(words: list[str]):
     """What makes the clusters that these words name."""
     if "network" in words:
         return networks.make
+    if "full-network" in words:
+        return networks.make_full
     if "more" in words:
         return additions.make
     name = next((word for word in words if word in additions.ADDITIONS), None)

@@ -160,9 +160,9 @@ class Session:
             found = self.network.common(found, part.allocated)
         return found
 
-    def gradient(self, limit, allocated, inside, need):
+    def gradient(self, limit, allocated, inside, need, *, is_evicting=False):
         asked = self.all_of("gradient")
-        return asked[0](limit, allocated, inside, need) if asked else [[inside]]
+        return asked[0](limit, allocated, inside, need, is_evicting) if asked else [[inside]]
 
     def hyper_node_scores(self, part, candidates):
         total = dict.fromkeys(candidates, 0)

@@ -37,7 +37,7 @@ def disagreements(seeds, maker=make):
     return found
 
 
-@pytest.mark.parametrize("maker", [make, networks.make])
+@pytest.mark.parametrize("maker", [make, networks.make, networks.make_full])
 def test_random_clusters_are_decided_alike(maker):
     assert disagreements(range(COUNT), maker) == []
 
@@ -48,7 +48,10 @@ def test_random_clusters_with_a_further_plugin_are_decided_alike(name):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("maker", "count"), [(make, SOAK * 4 // 10), (networks.make, SOAK // 10), (additions.make, SOAK // 2)])
+@pytest.mark.parametrize(
+    ("maker", "count"),
+    [(make, SOAK * 3 // 10), (networks.make, SOAK // 10), (networks.make_full, SOAK // 10), (additions.make, SOAK // 2)],
+)
 def test_many_random_clusters_are_decided_alike(maker, count):
     assert disagreements(range(COUNT, COUNT + count), maker) == []
 
