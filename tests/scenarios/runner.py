@@ -68,6 +68,7 @@ UNDERSTOOD = {
     "usage",
     "arguments",
     "numa",
+    "since",
 }
 
 
@@ -168,13 +169,15 @@ def feed(cache: Cache, tables: Mapping[str, Any]) -> None:
 def outside(case: Mapping[str, Any]) -> dict[str, Any]:
     """What the case says of a scheduler's surroundings, as the ports of a session: its shard, and measurements of nodes.
 
-    usage: {node: [cpu and memory in percent, age in seconds]}
+    usage: {node: [cpu and memory in percent, age in seconds]}; since: {what plugins remember: seconds ago}
     """
     found: dict[str, Any] = {}
     if "shard" in case:
         found["shard"] = Shard(frozenset(case["shard"]["nodes"]), case["shard"]["mode"] == "hard")
     if "usage" in case:
         found["usage"] = Measured(case["usage"])
+    if "since" in case:
+        found["memory"] = {key: objects.NOW - seconds for key, seconds in case["since"].items()}
     return found
 
 

@@ -22,6 +22,7 @@ ADDITIONS = {
     "usage": (usage.add, {"allocate", "backfill", "preempt"}),
     "deviceshare": (devices.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "numa-aware": (numa.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
+    "rescheduling": (usage.add_rescheduling, {"preempt", "reclaim", "allocate"}),
     "task-topology": (topologies.add, {"allocate", "preempt", "reclaim"}),
     "volumes": (volumes.add, {"allocate", "backfill", "preempt", "reclaim", "gangpreempt"}),
 }

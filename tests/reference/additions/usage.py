@@ -7,6 +7,22 @@ from random import Random
 from .parts import options, put
 
 
+def add_rescheduling(random: Random, case: dict) -> None:
+    """Pods leave nodes that are used too much, in action shuffle."""
+    case["profile"]["actions"] = ["shuffle"]
+    params = {
+        key: {name: random.choice([20, 50, 70, 100]) for name in ("cpu", "memory") if random.random() < 0.8}
+        for key in ("thresholds", "targetThresholds")
+    }
+    put(random, case, "rescheduling", ["victim"], {"strategies": [{"name": "lowNodeUtilization", "params": params}]})
+    case["since"] = {"rescheduling.last": random.choice([299, 300, 301, 3600])}
+    case["usage"] = {
+        row[0]: [random.choice([0, 10, 30, 55, 80, 95]), random.choice([0, 10, 40, 60, 90]), 0]
+        for row in case["nodes"]
+        if random.random() < 0.9
+    }
+
+
 def add(random: Random, case: dict) -> None:
     arguments: dict = {}
     for key, choices in (

@@ -16,6 +16,7 @@ from .pdb import Pdb
 from .predicates import Predicates
 from .priority import Priority
 from .proportion import Proportion
+from .rescheduling import Rescheduling
 from .resource_strategy_fit import ResourceStrategyFit
 from .resourcequota import ResourceQuota
 from .sla import Sla
@@ -43,6 +44,7 @@ PLUGINS = {
     "cdp": Cdp,
     "numa-aware": NumaAware,
     "pdb": Pdb,
+    "rescheduling": Rescheduling,
     "resourcequota": ResourceQuota,
     "task-topology": TaskTopology,
     "usage": Usage,
