@@ -21,7 +21,7 @@ def amounts(listed: Mapping | None) -> dict:
     """A resource list in stored units: cpu and other resources in thousandths, memory in bytes, pods as they are."""
     found = {}
     for name, text in (listed or {}).items():
-        if name.startswith("count/"):
+        if name.startswith(("count/", "requests.", "limits.")):
             continue
         found[name] = number(text) * (1 if name in {"memory", "pods"} else 1000)
     return found

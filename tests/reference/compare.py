@@ -1,4 +1,8 @@
-"""Decide a case by the engine and by the reference; `python -m tests.reference.compare FIRST LAST` prints where they differ."""
+"""Decide a case by the engine and by the reference; `python -m tests.reference.compare FIRST LAST` prints where they differ.
+
+After these: `network` for clusters with hypernodes (`full-network`: with gangs that evict), `more` for those with plugins beside
+the usual ones, or the name of one of these; `-v` writes the cases.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,9 @@ import yaml
 
 from pyroclast_scheduler.cache.cache import Cache
 from tests.scenarios.profiles import configuration, profile_of
-from tests.scenarios.runner import Seen, cycle, feed
+from tests.scenarios.runner import Seen, cycle, feed, outside
 
-from . import networks
+from . import additions, networks
 from .decide import Outcome, decide
 from .generator import covered, make
 
@@ -20,8 +24,13 @@ def engine(case) -> Outcome:
     """What the engine makes of a case."""
     cache, seen = Cache(), Seen()
     feed(cache, case)
-    cycle(cache, configuration(profile_of(case), case), seen)
-    return Outcome(seen.binds, sorted(seen.evicted), seen.pipelined, is_doubtful=False)
+    cycle(cache, configuration(profile_of(case), case), seen, **outside(case))
+    held_back = sorted(row[0] for row in case["podgroups"] if is_pending(row) and seen.phases.get(row[0], "Pending") == "Pending")
+    return Outcome(seen.binds, sorted(seen.evicted), seen.pipelined, held_back, is_doubtful=False)
+
+
+def is_pending(row) -> bool:
+    return dict([*row, {}][3]).get("phase", "Inqueue") == "Pending"
 
 
 def differences(case) -> dict[str, tuple]:
@@ -32,7 +41,7 @@ def differences(case) -> dict[str, tuple]:
             each.pipelined = {job: [""] * len(nodes) for job, nodes in each.pipelined.items()}
     found = {
         what: (getattr(ours, what), getattr(theirs, what))
-        for what in ("binds", "evicted", "pipelined")
+        for what in ("binds", "evicted", "pipelined", "held_back")
         if getattr(ours, what) != getattr(theirs, what)
     }
     return {} if theirs.is_doubtful else found
@@ -53,12 +62,24 @@ def line_of(value) -> str:
     return yaml.safe_dump(value, sort_keys=False, default_flow_style=True, width=10**6).strip()
 
 
+def maker_of(words: list[str]):
+    """What makes the clusters that these words name."""
+    if "network" in words:
+        return networks.make
+    if "full-network" in words:
+        return networks.make_full
+    if "more" in words:
+        return additions.make
+    name = next((word for word in words if word in additions.ADDITIONS), None)
+    return make if name is None else lambda seed: additions.make(seed, name)
+
+
 def main(first: int, last: int) -> int:
     """Compare the clusters of these seeds; a count per pair of action and plugin."""
     pairs: Counter[tuple[str, str]] = Counter()
-    wrong = 0
+    maker, wrong = maker_of(sys.argv[3:]), 0
     for seed in range(first, last):
-        case = networks.make(seed) if "network" in sys.argv else make(seed)
+        case = maker(seed)
         pairs.update(covered(case))
         found = differences(case)
         if found:

@@ -75,6 +75,7 @@ class Task:
         self.annotations = dict(options.get("annotations", {}))
         if not self.preemptable:
             self.annotations["volcano.sh/preemptable"] = "false"
+        self.has_claims = any(options.get(key) for key in ("pvc", "ephemeral", "claim"))
         self.is_gated = bool(options.get("gates"))
         self.is_best_effort = is_empty(self.request)
         self.namespace = options.get("ns", "t")
@@ -151,6 +152,7 @@ class Cluster:
     jobs: dict[str, Job]  # those of known queues
     tasks: list[Task]  # all pods, also those of no job
     hyper_nodes: dict  # name → (tier, members)
+    tables: dict  # the case itself, for the tables that only one plugin reads
 
 
 def read(case) -> Cluster:
@@ -185,7 +187,7 @@ def read(case) -> Cluster:
         if group in jobs:
             jobs[group].tasks.append(task)
     known = {name: job for name, job in jobs.items() if job.queue in queues}
-    return Cluster(nodes, queues, known, tasks, case.get("hypernodes") or {})
+    return Cluster(nodes, queues, known, tasks, case.get("hypernodes") or {}, case)
 
 
 def taint(text: str) -> dict:

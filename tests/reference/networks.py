@@ -34,6 +34,39 @@ def make(seed: int) -> dict:
     }
 
 
+def make_full(seed: int) -> dict:
+    """The case of a seed in which gangs that matter more need the places of others."""
+    random = Random(f"full {seed}")
+    is_reclaim = random.random() < 0.5
+    tier = [{"gang": GANG}, {"predicates": ["predicate"]}, {"priority": ["jobOrder", "taskOrder", "subJobOrder"]}]
+    if random.random() < 0.9:
+        tier.append({"network-topology-aware": NETWORK})
+    if random.random() < 0.3:
+        tier.append({"conformance": []})
+    random.shuffle(tier)
+    hyper_nodes, names = network(random)
+    nodes = [[name, 4 * random.randint(1, 2), "32G", {"pods": 8}] for name in names]
+    free = {row[0]: row[1] for row in nodes}
+    groups, pods = [], []
+    for number in range(random.randint(2, 5)):
+        job(random, f"r{number}", hyper_nodes, free, groups, pods, running=0.9)
+        groups[-1][3] |= {"class": random.choice([1, 2]), "phase": "Running"}
+    for number in range(random.randint(1, 2)):
+        job(random, f"w{number}", hyper_nodes, free, groups, pods, running=0)
+        groups[-1][1] = "q2" if is_reclaim else "q"
+        groups[-1][3]["class"] = random.choice([1, 5])
+    action = "gangreclaim" if is_reclaim else "gangpreempt"
+    return {
+        "id": f"full-network-{seed}",
+        "profile": {"actions": [action], "tiers": [tier]},
+        "hypernodes": hyper_nodes,
+        "nodes": nodes,
+        "queues": [["q", {}], ["q2", {}]],
+        "podgroups": groups,
+        "pods": pods,
+    }
+
+
 def network(random: Random) -> tuple[dict, list[str]]:
     racks = [f"r{number}" for number in range(random.randint(1, 4))]
     found, names = {}, []
@@ -55,7 +88,7 @@ def topology(random: Random) -> list:
     return random.choice([["soft"], ["hard", 1], ["hard", 2], ["hard", 3]])
 
 
-def job(random: Random, name: str, hyper_nodes: dict, free: dict, groups: list, pods: list) -> None:
+def job(random: Random, name: str, hyper_nodes: dict, free: dict, groups: list, pods: list, running: float = 0.25) -> None:
     options: dict = {"phase": "Inqueue"}
     if random.random() < 0.7:
         options["topo"] = topology(random)
@@ -80,7 +113,7 @@ def job(random: Random, name: str, hyper_nodes: dict, free: dict, groups: list, 
         if random.random() < 0.1:
             given["prio"] = random.choice([0, 5])
         where = "-"
-        if random.random() < 0.25:
+        if random.random() < running:
             having = [each for each in inside if free.get(each, 0) >= cpu]
             if having:
                 where = random.choice(having)

@@ -45,6 +45,7 @@ class Session:
         self.queues = cluster.queues
         self.jobs = cluster.jobs
         self.tasks = cluster.tasks
+        self.tables = cluster.tables
         self.actions = actions
         self.arguments = arguments or {}
         self.journal = []  # (task, status before, node before)
@@ -159,9 +160,9 @@ class Session:
             found = self.network.common(found, part.allocated)
         return found
 
-    def gradient(self, limit, allocated, inside, need):
+    def gradient(self, limit, allocated, inside, need, *, is_evicting=False):
         asked = self.all_of("gradient")
-        return asked[0](limit, allocated, inside, need) if asked else [[inside]]
+        return asked[0](limit, allocated, inside, need, is_evicting) if asked else [[inside]]
 
     def hyper_node_scores(self, part, candidates):
         total = dict.fromkeys(candidates, 0)
@@ -221,6 +222,25 @@ class Session:
         found = [ask(task, node) for ask in self.all_of("predicate")]
         return UNRESOLVABLE if UNRESOLVABLE in found else RESOLVABLE if RESOLVABLE in found else OK
 
+    def part_refusal(self, part, task, node):
+        """The worst of what `part` of each filter says: `coupled` for what depends on other pods, `crowded` for their ports."""
+        found = [
+            getattr(plugin, part)(task, node)
+            for tier in self.tiers
+            for plugin, flags in tier
+            if "predicate" in flags and hasattr(plugin, part)
+        ]
+        return UNRESOLVABLE if UNRESOLVABLE in found else RESOLVABLE if RESOLVABLE in found else OK
+
+    def sees_trials(self):
+        """Whether filters notice in a dry run that somebody would be gone: where predicates may preempt or allocate."""
+        return any(
+            flags & {"preemptable", "allocatable"}
+            for tier in self.tiers
+            for plugin, flags in tier
+            if type(plugin).__name__ == "Predicates"
+        )
+
     def scores(self, task, nodes):
         total = {node.name: 0 for node in nodes}
         for ask in self.all_of("node_order"):
@@ -247,12 +267,23 @@ class Session:
 
     def set(self, task, status, node):
         self.journal.append((task, task.status, task.node))
+        before = task.status
         task.status, task.node = status, node
+        self.tell(task, before)
+
+    def tell(self, task, before):
+        """Plugins that keep sums of their own see what changed."""
+        for tier in self.tiers:
+            for plugin, _ in tier:
+                if hasattr(plugin, "moved"):
+                    plugin.moved(task, before)
 
     def undo_to(self, mark):
         while len(self.journal) > mark:
             task, status, node = self.journal.pop()
+            before = task.status
             task.status, task.node = status, node
+            self.tell(task, before)
 
     def allocate(self, task, node):
         self.set(task, ALLOCATED, node.name)

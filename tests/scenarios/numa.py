@@ -18,51 +18,9 @@ from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 
 from . import objects
+from .cpus import FREE, numatopology
 from .plugin_tables import QUEUE, compared, fitting, waiting
 from .runner import Result, feed
-
-_FREE = {0: 8, 1: 8}
-
-
-def numatopology(
-    name: str,
-    free: Mapping[int, int] = _FREE,
-    *,
-    totals: Mapping[int, int] | None = None,
-    policy: str = "",
-    manager: str = "static",
-    reserved: str = "0",
-    threads: int = 1,
-    allocations: Mapping[str, str] | None = None,
-    version: str = "1",
-) -> records.Numatopology:
-    """A node whose NUMA nodes are sockets of their own; the first CPUs of each are taken, the others free.
-
-    Without `totals` each NUMA node is as large as the one with the most free CPUs. `allocations`: CPUs by UID of the pod.
-    """
-    largest = max(free.values())
-    detail: dict[str, Any] = {}
-    idle: list[str] = []
-    for numa, count in free.items():
-        size = largest if totals is None else totals[numa]
-        first = len(detail)
-        for at in range(size):
-            detail[str(first + at)] = {"numa": numa, "socket": numa, "core": (first + at) // threads}
-        idle += [str(first + at) for at in range(size - count, size)]
-    body = {
-        "metadata": {"name": name, "uid": f"numa-{name}", "resourceVersion": version},
-        "spec": {
-            "policies": {"CPUManagerPolicy": manager, "TopologyManagerPolicy": policy},
-            "resReserved": {"cpu": reserved},
-            "numares": {"cpu": {"allocatable": ",".join(idle), "capacity": len(detail)}},
-            "cpuDetail": detail,
-            "podAllocations": [
-                {"uid": uid, "containerAllocations": [{"name": "c", "allocations": {"cpu": cpus}}]}
-                for uid, cpus in (allocations or {}).items()
-            ],
-        },
-    }
-    return msgspec.convert(body, records.Numatopology)
 
 
 def pod(row: list[Any], *, qos: str = "Guaranteed", policy: str = "") -> records.Pod:
@@ -88,7 +46,7 @@ def numa_filter(name: str, case: Mapping[str, Any]) -> Iterator[Result]:
         if not node.get("noInfo"):
             policy, manager = node.get("topologyPolicy", "none"), node.get("cpuManager", "none")
             totals = node.get("total")
-            cache.object_changed(None, numatopology("n", node.get("free", _FREE), totals=totals, policy=policy, manager=manager))
+            cache.object_changed(None, numatopology("n", node.get("free", FREE), totals=totals, policy=policy, manager=manager))
         cache.pod_changed(
             None, pod(["p", "j", "-", asked.get("cpu", 1), "1Gi"], qos=asked["qos"], policy=asked.get("policy", ""))
         )

@@ -93,16 +93,19 @@ def priority_class(value: int) -> records.PriorityClass:
     )
 
 
-def resource_quota(hard: Mapping[str, Any], used: Mapping[str, Any]) -> records.ResourceQuota:
+def resource_quota(hard: Mapping[str, Any], used: Mapping[str, Any], *, name: str = "quota") -> records.ResourceQuota:
     status = {"hard": quantities(hard), "used": quantities(used)}
-    return msgspec.convert({"metadata": {"namespace": NAMESPACE, "name": "quota"}, "status": status}, records.ResourceQuota)
+    return msgspec.convert({"metadata": {"namespace": NAMESPACE, "name": name}, "status": status}, records.ResourceQuota)
 
 
 def disruption_budget(budget: Mapping[str, Any]) -> records.PodDisruptionBudget:
     body = {
-        "metadata": {"namespace": NAMESPACE, "name": "budget"},
-        "spec": {"selector": {"matchLabels": budget["selector"]}},
-        "status": {"disruptionsAllowed": budget["allowed"]},
+        "metadata": {"namespace": NAMESPACE, "name": budget.get("name", "budget")},
+        "spec": {"selector": {"matchLabels": budget["selector"]} if budget["selector"] else {}},
+        "status": {
+            "disruptionsAllowed": budget["allowed"],
+            "disruptedPods": {pod: timestamp(NOW) for pod in budget.get("disrupted", [])},
+        },
     }
     return msgspec.convert(body, records.PodDisruptionBudget)
 
@@ -173,7 +176,7 @@ def pod(row: list[Any]) -> records.Pod:
     for key, value in options.items():
         if "/" in key:
             requests[key] = str(value)
-    limits = {key: value for key, value in requests.items() if "/" in key}
+    limits = {key: value for key, value in requests.items() if "/" in key or options.get("guaranteed")}
     spec: dict[str, Any] = {
         "schedulerName": "volcano",
         "nodeName": "" if where == "-" else where,
@@ -209,6 +212,11 @@ def pod(row: list[Any]) -> records.Pod:
         "phase": options.get("phase", "Pending" if where == "-" else "Running"),
         "nominatedNodeName": options.get("nominated", ""),
     }
+    if "placed" in options:
+        since = timestamp(NOW - options["placed"])
+        status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": since}]
+    if "started" in options:
+        status["startTime"] = timestamp(NOW - options["started"])
     if "resized" in options:
         has = {"cpu": str(options["resized"])}
         status["containerStatuses"] = [{"name": "c", "resources": {"requests": has}, "allocatedResources": has}]

@@ -69,7 +69,8 @@ def _usual(case: Mapping[str, Any]) -> str | dict[str, Any]:
 def configuration(profile: Mapping[str, Any], case: Mapping[str, Any]) -> Configuration:
     """The configuration that a profile stands for in `case`.
 
-    `use` keeps only these plugins; `weights` are arguments of nodeorder; `L` is the level of capacity; `prio` adds priority.
+    `use` keeps only these plugins; `arguments`: more of them, by plugin; `weights` are arguments of nodeorder; `L` is the level
+    of capacity; `prio` adds priority.
     """
     use, weights = case.get("use"), case.get("weights") or {}
     tiers = tuple(
@@ -89,6 +90,7 @@ def _entries(listing: Mapping[str, Any], weights: Mapping[str, Any], case: Mappi
         for pair in filter(None, text.rstrip(")").split(",")):
             key, _, value = pair.strip().partition("=")
             arguments[key] = yaml.safe_load(value)
+        arguments |= (case.get("arguments") or {}).get(name, {})
         if name == "nodeorder" and weights:
             arguments |= {f"{each}.weight": 0 for each in SUB_SCORES} | dict(weights)
         if name == "capacity" and "L" in case:

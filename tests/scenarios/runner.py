@@ -18,10 +18,10 @@ from pyroclast_scheduler.session.closing import close
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.points import Extensions
-from pyroclast_scheduler.session.ports import Ports, Shard
+from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
 from pyroclast_scheduler.session.session import Session
 
-from . import claims, objects, storage
+from . import claims, cpus, objects, storage
 from .profiles import configuration, profile_of
 
 UNDERSTOOD = {
@@ -63,6 +63,12 @@ UNDERSTOOD = {
     "deviceClaims",
     "classSelector",
     "services",
+    "budgets",
+    "quotas",
+    "usage",
+    "arguments",
+    "numa",
+    "since",
 }
 
 
@@ -123,7 +129,7 @@ def run(name: str, case: Mapping[str, Any]) -> Result:
             feed(cache, step)
             settings = configuration({**profile, "actions": step.get("actions", profile["actions"])}, case)
         seen.binds, seen.evicted = {}, []
-        cycle(cache, settings, seen, shard=shard_of(case))
+        cycle(cache, settings, seen, **outside(case))
         result.differences += judge(step.get("expect") or {}, seen, case)
     return result
 
@@ -144,7 +150,7 @@ def feed(cache: Cache, tables: Mapping[str, Any]) -> None:
     for name, (tier, members) in (tables.get("hypernodes") or {}).items():
         tier_name = (tables.get("tierNames") or {}).get(tier, "")
         cache.object_changed(None, objects.hyper_node(name, tier, members, tables["hypernodes"], tier_name))
-    for record in (*storage.of(tables), *claims.of(tables)):
+    for record in (*storage.of(tables), *claims.of(tables), *cpus.of(tables)):
         cache.object_changed(None, record)
     for row in tables.get("queues") or []:
         cache.queue_changed(None, objects.queue(row))
@@ -160,16 +166,37 @@ def feed(cache: Cache, tables: Mapping[str, Any]) -> None:
         feed(cache, {"pods": [[f"{name}-{number}", name, "-", *job["each"]] for number in range(job["pods"])]})
 
 
-def shard_of(case: Mapping[str, Any]) -> Shard | None:
-    """The shard that the case speaks of."""
-    shard = case.get("shard")
-    return None if shard is None else Shard(frozenset(shard["nodes"]), shard["mode"] == "hard")
+def outside(case: Mapping[str, Any]) -> dict[str, Any]:
+    """What the case says of a scheduler's surroundings, as the ports of a session: its shard, and measurements of nodes.
+
+    usage: {node: [cpu and memory in percent, age in seconds]}; since: {what plugins remember: seconds ago}
+    """
+    found: dict[str, Any] = {}
+    if "shard" in case:
+        found["shard"] = Shard(frozenset(case["shard"]["nodes"]), case["shard"]["mode"] == "hard")
+    if "usage" in case:
+        found["usage"] = Measured(case["usage"])
+    if "since" in case:
+        found["memory"] = {key: objects.NOW - seconds for key, seconds in case["since"].items()}
+    return found
 
 
-def cycle(cache: Cache, settings: Configuration, seen: Seen, *, shard: Shard | None = None) -> None:
-    """One cycle; its binds and evictions are taken up by the cache, as the service does it."""
+class Measured:
+    """Measurements of nodes over the one window that there is."""
+
+    def __init__(self, rows: Mapping[str, list[float]]) -> None:
+        self.rows = {
+            name: NodeUsage({"10m": cpu}, {"10m": memory}, objects.NOW - age) for name, (cpu, memory, age) in rows.items()
+        }
+
+    def usage(self) -> Mapping[str, NodeUsage]:
+        return self.rows
+
+
+def cycle(cache: Cache, settings: Configuration, seen: Seen, **surroundings: Any) -> None:
+    """One cycle; its binds and evictions are taken up by the cache, as the service does it. `surroundings`: ports."""
     commits: list[Commit] = []
-    ports = Ports(objects.NOW, commits.append, shard=shard)
+    ports = Ports(objects.NOW, commits.append, **surroundings)
     session = Session(cache.snapshot(), settings, {**registry.plugins(), "fake": LowPriority}, ports, uid="session")
     for name in settings.actions:
         registry.actions()[name](session, session.arguments_of(name))

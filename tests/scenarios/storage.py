@@ -5,6 +5,7 @@ volumes: {name: {class, size, modes, nodes: [..], zone, phase, claim, driver}}
 claims: {name: {class, size, modes, volume, node, owner}}     volume: it is bound to that one
 csiNodes: {node: {driver: limit}}
 namespaces: {name: labels}, services: {name: selector}
+budgets: [{name, selector, allowed, disrupted: [pod]}]           quotas: [{name, hard, used}]
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyroclast.api.records.meta import Record
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Binds, Commit
 
+from . import objects
 from .objects import NAMESPACE
 
 
@@ -35,6 +37,10 @@ def of(tables: Mapping[str, Any]) -> Iterator[Record]:
     for name, selector in (tables.get("services") or {}).items():
         metadata = {"namespace": NAMESPACE, "name": name}
         yield msgspec.convert({"metadata": metadata, "spec": {"selector": selector}}, records.Service)
+    for each in tables.get("budgets") or []:
+        yield objects.disruption_budget(each)
+    for each in tables.get("quotas") or []:
+        yield objects.resource_quota(each["hard"], each["used"], name=each["name"])
     for name, limits in (tables.get("csiNodes") or {}).items():
         drivers = [{"name": driver, "allocatable": {"count": limit}} for driver, limit in limits.items()]
         yield msgspec.convert({"metadata": {"name": name}, "spec": {"drivers": drivers}}, records.CsiNode)

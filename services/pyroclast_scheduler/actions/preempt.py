@@ -66,6 +66,7 @@ def _against_others(session: Session, residents: Residents, lost: Lost, job: Job
     statement = session.statement()
     tasks = _waiting(session, job)
     while tasks and session.job_starving(job):
+        session.reorder(tasks)
         task = tasks.popleft()
 
         def keep(owner: Job, victim: Task, task: Task = task) -> bool:
@@ -79,7 +80,10 @@ def _against_others(session: Session, residents: Residents, lost: Lost, job: Job
 
 
 def _against_itself(session: Session, residents: Residents, job: Job, dry_run: DryRun | None) -> None:
-    for task in _waiting(session, job):
+    tasks = _waiting(session, job)
+    while tasks:
+        session.reorder(tasks)
+        task = tasks.popleft()
         own = np.zeros(len(session.names), dtype=np.bool_)
         own[[each.row for each in job.tasks if each.row >= 0]] = True
 

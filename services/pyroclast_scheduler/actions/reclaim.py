@@ -52,6 +52,7 @@ def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: 
     found = [task for task in job.tasks if session.is_waiting(task)]
     tasks = deque(sorted(found, key=session.task_key))
     while tasks and session.job_starving(job):
+        session.reorder(tasks)
         task = tasks.popleft()
         plan = session.plan(task.facts.shape)
         if task.facts.pod.spec.preemption_policy == "Never":

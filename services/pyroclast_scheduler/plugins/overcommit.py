@@ -37,7 +37,7 @@ class Overcommit:
             minimum = job.facts.minimum(dimensions)
             if minimum is None:
                 return Vote.PERMIT
-            kept = session.closed_to(job)
+            kept = session.locked_to(job)
             room = idle if kept is None else idle - session.columns.idle(np.flatnonzero(kept)).sum(axis=1, dtype=np.float64)
             short = demand.short_names(promised + minimum, room, minimum, dimensions.names)
             if not short:

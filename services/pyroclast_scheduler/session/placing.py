@@ -59,8 +59,9 @@ def place(
     attempt = _Attempt(session, job, sub_job, within, hyper_node)
     queue = session.queues[job.facts.queue]
     while tasks:
+        is_live = session.reorder(tasks)
         plan = session.plan(tasks[0].facts.shape)
-        run = _run(tasks)
+        run = [tasks[0]] if is_live else _run(tasks)
         count = session.allocatable(queue, plan, len(run), run[0])
         if count == 0:
             job.is_limited = True
@@ -74,7 +75,7 @@ def place(
         if missed:
             if not attempt.may_go_on(missed[0]):
                 break
-            while tasks and _alike(missed[0], tasks[0]):
+            while tasks and _alike(missed[0], tasks[0]) and alike(session, [missed[0], tasks[0]]) > 1:
                 missed.append(tasks.popleft())
             _skip(job, missed[1:], like=missed[0])
         elif attempt.is_ready():

@@ -119,7 +119,7 @@ class Extensions:
 
     Order, smaller ranks first:
         job_order, queue_order, task_order, sub_job_order (job, sub-job), victim_queue_order (queue, queue of the preemptor): the
-        queue with the smaller rank loses its pods first.
+        queue with the smaller rank loses its pods first. is_task_order_live: ranks of tasks change as others get places.
     Readiness:
         job_ready, sub_job_ready: may placements be kept? job_pipelined, sub_job_pipelined: would they, were promised room there?
         job_valid: why the job cannot be worked on, or None. job_starving: may it take places from others?
@@ -155,6 +155,7 @@ class Extensions:
     job_order: Callable[[Job], Rank] | None = None
     queue_order: Callable[[Queue], Rank] | None = None
     task_order: Callable[[Task], Rank] | None = None
+    is_task_order_live: bool = False
     sub_job_order: Callable[[Job, SubJob], Rank] | None = None
     victim_queue_order: Callable[[Queue, Queue], Rank] | None = None
 

@@ -5,6 +5,7 @@ They are the original's, and stand apart from the session because they hold no s
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
@@ -38,6 +39,7 @@ class Rules:
         self._job_order = self.all_of(lambda each: each.job_order)
         self._queue_order = self.all_of(lambda each: each.queue_order)
         self._task_order = self.all_of(lambda each: each.task_order)
+        self._is_task_order_live = bool(self.all_of(lambda each: each.task_order if each.is_task_order_live else None))
         self._sub_job_order = self.all_of(lambda each: each.sub_job_order)
         self._victim_queue_order = self.all_of(lambda each: each.victim_queue_order)
         self._job_ready = self.all_of(lambda each: each.job_ready)
@@ -53,7 +55,8 @@ class Rules:
         self._relative_node_order = self.all_of(lambda each: each.relative_node_order)
         self._batch_node_order = self.all_of(lambda each: each.batch_node_order)
         self._best_node = self.all_of(lambda each: each.best_node)
-        self._job_predicate = self.all_of(lambda each: each.job_predicate) + self.all_of(lambda each: each.closed_to)
+        self._closed_to = self.all_of(lambda each: each.closed_to)
+        self._job_predicate = self.all_of(lambda each: each.job_predicate) + self._closed_to
         self._hyper_node_order = self.all_of(lambda each: each.hyper_node_order)
         self._hyper_node_gradient = self.all_of(lambda each: each.hyper_node_gradient)
         self._target_job = self.all_of(lambda each: each.target_job)
@@ -102,6 +105,14 @@ class Rules:
         """The place of `task` among the tasks of its job."""
         facts = task.facts
         return (*(rank(task) for rank in self._task_order), facts.index, facts.created, facts.uid)
+
+    def reorder(self, tasks: deque[Task]) -> bool:
+        """Bring waiting tasks into the order that holds now; whether it can change with each that gets a place."""
+        if self._is_task_order_live and len(tasks) > 1:
+            ordered = sorted(tasks, key=self.task_key)
+            tasks.clear()
+            tasks.extend(ordered)
+        return self._is_task_order_live
 
     # -- readiness -----------------------------------------------------------------------------------------------------
 
@@ -237,6 +248,11 @@ class Rules:
     def closed_to(self, job: Job) -> Bools | None:
         """Nodes that take no pod of `job` at all; None if there are none."""
         masks = [refusal.nodes for refusal in self.job_refusals(job)]
+        return np.logical_or.reduce(masks) if masks else None
+
+    def locked_to(self, job: Job) -> Bools | None:
+        """Nodes that are kept for others than `job`; None if there are none."""
+        masks = [refusal.nodes for ask in self._closed_to for refusal in ask(job)]
         return np.logical_or.reduce(masks) if masks else None
 
     # -- hypernodes and reservation ------------------------------------------------------------------------------------

@@ -57,13 +57,13 @@ def allocate_tasks(session, job, tasks, part=None, inside=TOP) -> bool:
         task = tasks.pop()
         if not session.everybody("allocatable", queue, task):
             continue
-        if task.role and any(other.role == task.role for other in members if other.name in job.failed):
+        if task.role and not task.has_claims and any(other.role == task.role for other in members if other.name in job.failed):
             job.failed.add(task.name)
             continue
         candidates = nominated(session, task) or feasible(session, task, nodes)
         if not candidates:
             job.failed.add(task.name)
-            if goes_on(job, part):
+            if goes_on(job, part, task):
                 continue
             break
         place(session, task, best(session, task, candidates))
@@ -97,13 +97,13 @@ def place(session, task, node):
         session.pipeline(task, node)
 
 
-def goes_on(job, part) -> bool:
-    """Whether other tasks may be tried after one fits nowhere."""
+def goes_on(job, part, missed) -> bool:
+    """Whether other tasks may be tried after one fits nowhere; claims are each pod's own, so that they tell nothing of others."""
     if job.minimum >= len(job.tasks):
         return False
     if part is not None and part.minimum >= len(part.tasks):
         return False
-    if job.options.get("sub"):
+    if job.options.get("sub") or missed.has_claims:
         return True
     failed = {task.role for task in job.tasks if task.name in job.failed}
     if job.minimum < sum(job.roles.values()):

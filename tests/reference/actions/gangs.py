@@ -1,14 +1,17 @@
-"""Gangpreempt and gangreclaim: whole gangs make room for whole gangs. Only jobs without a topology."""
+"""Gangpreempt and gangreclaim (scheduler-actions 6): whole gangs make room for whole gangs, in parts of the network."""
 
 from fractions import Fraction
 from functools import cmp_to_key
 
 from tests.reference.amounts import less_equal, plus
 from tests.reference.model import BOUND, HAVING_A_NODE, PENDING, RELEASING, RUNNING, SUCCEEDED
+from tests.reference.network import TOP
+from tests.reference.plugins.network_topology_aware import need_of
 from tests.reference.session import Heap
 
 from .allocate import best, feasible
 from .reclaim import starving_jobs
+from .topology import goes_first, required_parts
 
 
 class Bundle:
@@ -39,55 +42,95 @@ def execute(session, *, is_reclaim):
 
 
 def search(session, queue, job, *, is_reclaim):
-    waiting = Heap(session.task_before)
-    for task in job.tasks:
-        if task.status == PENDING and not task.is_gated and not task.is_best_effort:
-            waiting.push(task)
-    tasks = []
-    while waiting:
-        tasks.append(waiting.pop())
+    sheets = worksheet(session, job)
+    tasks = [task for _, members in sheets for task in members]
     if not tasks or (is_reclaim and not session.everybody("preemptive", queue, tasks)):
         return
     need = plus(*(task.request for task in tasks))
-    room = plus(*(session.idle(node) for node in session.nodes))
-    room = plus(room, *(task.request for node in session.nodes for task in session.on(node) if task.status == RELEASING))
-    taken = []
-    for bundle in bundles(session, job, need, is_reclaim=is_reclaim):
-        taken.append(bundle)
-        freed = plus(*(task.request for each in taken for task in each.tasks))
-        if less_equal(need, plus(room, freed)) and simulate(session, queue, job, tasks, taken):
-            for each in taken[:-1]:  # what turns out not to be needed stays
-                rest = [other for other in taken if other is not each]
-                if simulate(session, queue, job, tasks, rest):
-                    taken = rest
-            simulate(session, queue, job, tasks, taken, keep=True)
-            return
+    for domain in domains(session, job):
+        nodes = [node for node in session.nodes if node.name in session.network.nodes[domain]]
+        room = plus(*(session.idle(node) for node in nodes))
+        room = plus(room, *(task.request for node in nodes for task in session.on(node) if task.status == RELEASING))
+        taken = []
+        for bundle in bundles(session, job, need, nodes, is_reclaim=is_reclaim):
+            taken.append(bundle)
+            freed = plus(*(task.request for each in taken for task in each.tasks))
+            if less_equal(need, plus(room, freed)) and simulate(session, queue, job, sheets, domain, taken):
+                for each in taken[:-1]:  # what turns out not to be needed stays
+                    rest = [other for other in taken if other is not each]
+                    if simulate(session, queue, job, sheets, domain, rest):
+                        taken = rest
+                simulate(session, queue, job, sheets, domain, taken, keep=True)
+                return
 
 
-def simulate(session, queue, job, tasks, taken, *, keep=False) -> bool:
-    """Whether all tasks of the job find a place once the bundles are gone."""
+def worksheet(session, job):
+    """Parts of the job with the tasks that wait, in order; only the first one where the job is ready."""
+    required, waiting, found = required_parts(session, job), [], []
+    for part in session.parts[job.name]:
+        tasks = Heap(session.task_before)
+        for task in part.tasks:
+            if task.status == PENDING and not task.is_gated and not task.is_best_effort:
+                tasks.push(task)
+        if tasks:
+            waiting.append((part, tasks))
+    while waiting:
+        first = waiting[0]
+        for each in waiting[1:]:
+            if goes_first(session, each[0], first[0], required):
+                first = each
+        waiting.remove(first)
+        part, tasks = first
+        found.append((part, [tasks.pop() for _ in range(len(tasks))]))
+    return found[:1] if session.job_ready(job) else found
+
+
+def domains(session, job):
+    limit = session.limit_of(job)
+    listed = session.gradient(limit, session.allocated_hyper_node(job), TOP, job.min_resources, is_evicting=True)
+    found = list(dict.fromkeys(name for tier in listed for name in tier))
+    return [TOP] if not found and limit is None else found[:8]
+
+
+def simulate(session, queue, job, sheets, domain, taken, *, keep=False) -> bool:
+    """Whether the job would be ready with places for all tasks of one part after another, once the bundles are gone."""
     mark = len(session.journal)
     for bundle in taken:
         for task in bundle.tasks:
             session.evict(task)
-    is_done = True
-    for task in tasks:
-        nodes = feasible(session, task, session.nodes) if session.everybody("allocatable", queue, task) else []
-        if not nodes:
-            is_done = False
+    is_done = False
+    for part, tasks in sheets:
+        listed = session.gradient(part.limit, part.allocated, domain, need_of(part), is_evicting=True)
+        if not any(promise(session, queue, job, part, tasks, name) for tier in listed for name in tier):
             break
-        session.pipeline(task, best(session, task, nodes))
-    is_done = is_done and session.vote("job_pipelined", job)
+        is_done = session.vote("job_pipelined", job)
+        if is_done:
+            break
     if not (is_done and keep):
         session.undo_to(mark)
     return is_done
 
 
-def bundles(session, job, need, *, is_reclaim):
-    found = []
+def promise(session, queue, job, part, tasks, inside) -> bool:
+    mark, nodes = len(session.journal), [node for node in session.nodes if node.name in session.network.nodes[inside]]
+    for task in tasks:
+        fitting = feasible(session, task, nodes) if session.everybody("allocatable", queue, task) else []
+        if not fitting:
+            session.undo_to(mark)
+            return False
+        session.pipeline(task, best(session, task, fitting))
+    if session.part_ready(job, part) or session.part_pipelined(job, part):
+        return True
+    session.undo_to(mark)
+    return False
+
+
+def bundles(session, job, need, nodes, *, is_reclaim):
+    found, inside = [], {node.name for node in nodes}
     for owner in session.jobs.values():
         tasks = [task for task in owner.tasks if is_candidate(session, job, owner, task, is_reclaim=is_reclaim)]
-        found += split(owner, tasks) if tasks else []
+        tasks = [task for task in tasks if task.node in inside]
+        found += split(session, owner, tasks) if tasks else []
     found = ordered(session, job, found, need, is_reclaim=is_reclaim)
     allowed = agreed(session, job, [task for each in found for task in each.tasks], is_reclaim=is_reclaim)
     kept = []
@@ -108,7 +151,7 @@ def is_candidate(session, job, owner, task, *, is_reclaim):
     return owner is not job and owner.queue == job.queue and job.priority > owner.priority
 
 
-def split(job, tasks):
+def split(session, job, tasks):
     """What the gang can spare, and the rest, which goes as a whole."""
     tasks = sorted(tasks, key=lambda task: (task.priority, task.uid))
     surplus = job.ready - job.minimum
@@ -119,10 +162,21 @@ def split(job, tasks):
         for role, least in job.roles.items():
             bare = sum(task.status == PENDING and task.role == role and task.is_best_effort for task in job.tasks)
             spare[role] = job.count(*HAVING_A_NODE, SUCCEEDED, role=role) + bare - least
-    safe, whole = [], []
+    safe, whole, broken, spare_parts = [], [], set(), {}
+    for i, row in enumerate(job.options.get("sub", [])):
+        ready = [part for part in session.parts[job.name] if part.policy == i and part.is_ready]
+        if row[-1]["minSubGroups"]:
+            spare_parts[i] = len(ready) - row[-1]["minSubGroups"]
+        broken |= {part.uid for part in session.parts[job.name] if part.policy == i and not part.is_ready}
     for task in tasks:
-        if surplus > 0 and spare.get(task.role, 1) > 0:
+        part = next(part for part in session.parts[job.name] if task in part.tasks)
+        is_part_spare = part.uid in broken or spare_parts.get(part.policy, 1) > 0  # parts that nobody counts can go
+        if surplus > 0 and spare.get(task.role, 1) > 0 and is_part_spare:
             safe.append(task)
+            if part.uid not in broken:
+                broken.add(part.uid)
+                if part.policy in spare_parts:
+                    spare_parts[part.policy] -= 1
             surplus -= 1
             if task.role in spare:
                 spare[task.role] -= 1

@@ -4,6 +4,8 @@ from tests.reference.amounts import less_equal, plus
 from tests.reference.model import BOUND, PENDING, RUNNING
 from tests.reference.session import OK, UNRESOLVABLE, Heap
 
+from .dry_run import dry_run
+
 
 def execute(session):
     queues, starving = Heap(session.queue_before), {}
@@ -60,6 +62,20 @@ def preempt(session, job, task, from_whom) -> bool:
     if task.never:
         return False
     queue = session.queues[job.queue]
+
+    def candidates(node):
+        return [
+            other
+            for other in session.on(node)
+            if other.status in {BOUND, RUNNING}
+            and (other.is_best_effort or not task.is_best_effort)
+            and other.preemptable
+            and session.job_of(other) is not None
+            and from_whom(session.job_of(other))
+        ]
+
+    if session.arguments.get("preempt", {}).get("enableTopologyAwarePreemption"):
+        return dry_run(session, task, candidates)
     nodes = [node for node in session.nodes if session.refusal(task, node) != UNRESOLVABLE]
 
     def fits(node):
@@ -70,16 +86,7 @@ def preempt(session, job, task, from_whom) -> bool:
         )
 
     for node in session.ranked(task, nodes):
-        candidates = [
-            other
-            for other in session.on(node)
-            if other.status in {BOUND, RUNNING}
-            and (other.is_best_effort or not task.is_best_effort)
-            and other.preemptable
-            and session.job_of(other) is not None
-            and from_whom(session.job_of(other))
-        ]
-        victims = session.victims("preemptable", task, candidates)
+        victims = session.victims("preemptable", task, candidates(node))
         if not less_equal(task.request, plus(session.future_idle(node), *(victim.request for victim in victims))):
             continue
         mark = len(session.journal)

@@ -2,19 +2,27 @@
 
 from .binpack import Binpack
 from .capacity import Capacity
+from .cdp import Cdp
 from .conformance import Conformance
+from .deviceshare import DeviceShare
 from .drf import Drf
 from .gang import Gang
 from .network_topology_aware import NetworkTopologyAware
 from .nodegroup import NodeGroup
 from .nodeorder import NodeOrder
+from .numa_aware import NumaAware
 from .overcommit import Overcommit
+from .pdb import Pdb
 from .predicates import Predicates
 from .priority import Priority
 from .proportion import Proportion
+from .rescheduling import Rescheduling
 from .resource_strategy_fit import ResourceStrategyFit
+from .resourcequota import ResourceQuota
 from .sla import Sla
+from .task_topology import TaskTopology
 from .tdm import Tdm
+from .usage import Usage
 
 PLUGINS = {
     "binpack": Binpack,
@@ -32,4 +40,12 @@ PLUGINS = {
     "resource-strategy-fit": ResourceStrategyFit,
     "sla": Sla,
     "tdm": Tdm,
+    "deviceshare": DeviceShare,
+    "cdp": Cdp,
+    "numa-aware": NumaAware,
+    "pdb": Pdb,
+    "rescheduling": Rescheduling,
+    "resourcequota": ResourceQuota,
+    "task-topology": TaskTopology,
+    "usage": Usage,
 }

@@ -67,7 +67,7 @@ class Capacity:
     def build(self):
         root = self.session.queues["root"]
         everything = dict.fromkeys(self.session.total, UNLIMITED)
-        self.capability = {"root": filled(root.capability) if root.capability else everything}
+        self.capability = {"root": everything | filled(root.capability)}  # what it does not name is no limit, as in flat mode
         self.limits["root"] = self.capability["root"]
         self.descend("root")
 

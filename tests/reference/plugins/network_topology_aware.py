@@ -17,8 +17,8 @@ class NetworkTopologyAware:
             self.idle[name] = plus(*(session.idle(node) for node in nodes))
             self.future[name] = plus(*(session.future_idle(node) for node in nodes))
 
-    def gradient(self, limit, allocated, inside, need):
-        """Hypernodes at or below `inside` with room, by tier, lowest first."""
+    def gradient(self, limit, allocated, inside, need, is_evicting):
+        """Hypernodes at or below `inside` with room, by tier, lowest first; to evict in the widest first, eight of them."""
         network = self.network
         if limit is None:
             return [[inside]]
@@ -34,11 +34,12 @@ class NetworkTopologyAware:
         level, found = [root], {}
         while level:
             for name in level:
-                has_room = allocated or less_equal(need, self.idle[name]) or less_equal(need, self.future[name])
+                sums = [self.allocatable] if is_evicting else [self.idle, self.future]
+                has_room = allocated or any(less_equal(need, each[name]) for each in sums)
                 if network.tier[name] <= limit and has_room:
                     found.setdefault(network.tier[name], []).append(name)
             level = [child for name in level for child in network.children[name]]
-        return [found[tier] for tier in sorted(found)]
+        return widest(found) if is_evicting else [found[tier] for tier in sorted(found)]
 
     def filling(self, name, request):
         inside = [node for node in self.session.nodes if node.name in self.network.nodes[name]]
@@ -113,3 +114,12 @@ def need_of(part):
 
 
 __all__ = ["TOP", "NetworkTopologyAware", "need_of"]
+
+
+def widest(found):
+    left, tiers = 8, []
+    for tier in sorted(found, reverse=True):
+        if left > 0:
+            tiers.append(found[tier][-left:])
+            left -= len(tiers[-1])
+    return tiers

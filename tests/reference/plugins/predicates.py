@@ -3,28 +3,47 @@
 from tests.reference.session import OK, RESOLVABLE, UNRESOLVABLE
 
 from .selectors import matches, present, term_of, tolerates, wants
+from .volumes import Volumes
 
+COUPLED = {"PodAffinity", "PodTopologySpread", "NodeVolumeLimits", "VolumeZone", "VolumeBinding"}
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
 
 
 class Predicates:
     def __init__(self, session, flags, arguments):
         self.session = session
+        self.volumes = Volumes(session)
+        self.by_name = {
+            "NodeAffinity": self.affinity,
+            "TaintToleration": self.taints,
+            "NodePorts": self.ports,
+            "PodAffinity": self.pod_affinity,
+            "PodTopologySpread": self.spread,
+            "NodeVolumeLimits": self.volumes.limit,
+            "VolumeZone": self.volumes.zone,
+            "VolumeBinding": self.volumes.binding,
+        }
         self.is_on = {key.removeprefix("predicate.").removesuffix("Enable"): value for key, value in arguments.items()}
 
     def predicate(self, task, node):
         checks = [self.pods, self.unschedulable]
-        for name, check in (
-            ("NodeAffinity", self.affinity),
-            ("TaintToleration", self.taints),
-            ("NodePorts", self.ports),
-            ("PodAffinity", self.pod_affinity),
-            ("PodTopologySpread", self.spread),
-        ):
-            if self.is_on.get(name, True):
-                checks.append(check)
+        checks += [check for name, check in self.by_name.items() if self.is_on.get(name, True)]
         found = [check(task, node) for check in checks]
         return UNRESOLVABLE if UNRESOLVABLE in found else RESOLVABLE if RESOLVABLE in found else OK
+
+    def moved(self, task, before):
+        if self.is_on.get("VolumeBinding", True):
+            self.volumes.moved(task)
+
+    def coupled(self, task, node):
+        """Those of the filters that other pods decide, but for ports."""
+        found = [check(task, node) for name, check in self.by_name.items() if self.is_on.get(name, True) and name in COUPLED]
+        return UNRESOLVABLE if UNRESOLVABLE in found else RESOLVABLE if RESOLVABLE in found else OK
+
+    def crowded(self, task, node):
+        """By number and by ports."""
+        has_port = OK if not self.is_on.get("NodePorts", True) else self.ports(task, node)
+        return RESOLVABLE if RESOLVABLE in {has_port, self.pods(task, node)} else OK
 
     def pods(self, task, node):
         return RESOLVABLE if node.allocatable["pods"] <= len(present(self.session, node)) else OK

@@ -26,7 +26,7 @@ class Tdm:
         return OK if self.zone(node) in self.open and self.is_revocable(task) else UNRESOLVABLE
 
     def node_order(self, task, node):
-        return 100 if self.zone(node) and self.is_revocable(task) else 0
+        return 100 if self.zone(node) in self.open and self.is_revocable(task) else 0
 
     def preemptable(self, preemptor, candidates):
         if preemptor.preemptable or self.is_revocable(preemptor):

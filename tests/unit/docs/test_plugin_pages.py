@@ -76,6 +76,11 @@ def test_the_page_of_a_plugin_configures_it(name):
     assert entries(name)
 
 
+@pytest.mark.parametrize("name", PLUGINS)
+def test_the_page_of_a_plugin_says_what_a_user_sees(name):
+    assert "## What a user sees" in TEXTS[name]
+
+
 @pytest.mark.parametrize("found", ALL.values(), ids=ALL.keys())
 def test_a_configuration_is_taken_without_warnings_and_places_a_gang(found):
     cache, commits = Cache(), []

@@ -1,16 +1,26 @@
 """The engine and the naive reference of `tests/reference` decide random clusters alike."""
 
 from collections import Counter
+from functools import partial
 
 import pytest
 
-from tests.reference import networks
+from tests.reference import additions, networks
 from tests.reference.compare import differences, written
 from tests.reference.generator import covered, make
+from tests.reference.plugins.cdp import Cdp
+from tests.reference.plugins.deviceshare import DeviceShare
 from tests.reference.plugins.gang import Gang
+from tests.reference.plugins.numa_aware import NumaAware
+from tests.reference.plugins.pdb import Pdb
 from tests.reference.plugins.proportion import Proportion
+from tests.reference.plugins.resourcequota import ResourceQuota
+from tests.reference.plugins.task_topology import TaskTopology
+from tests.reference.plugins.usage import Usage
+from tests.reference.plugins.volumes import Volumes
 
 COUNT = 80
+COUNT_OF_EACH = 12
 SOAK = 10_000
 
 
@@ -27,13 +37,21 @@ def disagreements(seeds, maker=make):
     return found
 
 
-@pytest.mark.parametrize("maker", [make, networks.make])
+@pytest.mark.parametrize("maker", [make, networks.make, networks.make_full])
 def test_random_clusters_are_decided_alike(maker):
     assert disagreements(range(COUNT), maker) == []
 
 
+@pytest.mark.parametrize("name", additions.ADDITIONS)
+def test_random_clusters_with_a_further_plugin_are_decided_alike(name):
+    assert disagreements(range(COUNT_OF_EACH), partial(additions.make, name=name)) == []
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize(("maker", "count"), [(make, SOAK * 4 // 5), (networks.make, SOAK // 5)])
+@pytest.mark.parametrize(
+    ("maker", "count"),
+    [(make, SOAK * 3 // 10), (networks.make, SOAK // 10), (networks.make_full, SOAK // 10), (additions.make, SOAK // 2)],
+)
 def test_many_random_clusters_are_decided_alike(maker, count):
     assert disagreements(range(COUNT, COUNT + count), maker) == []
 
@@ -48,3 +66,26 @@ def test_many_random_clusters_are_decided_alike(maker, count):
 def test_a_wrong_rule_is_seen(monkeypatch, plugin, point, wrong):
     monkeypatch.setattr(plugin, point, wrong)
     assert any(differences(make(seed)) for seed in range(COUNT))
+
+
+@pytest.mark.parametrize(
+    ("name", "plugin", "point", "wrong"),
+    [
+        ("pdb", Pdb, "preemptable", lambda self, preemptor, candidates: candidates),
+        ("cdp", Cdp, "is_protected", lambda self, task: False),
+        ("resourcequota", ResourceQuota, "job_enqueueable", lambda self, job: 1),
+        ("usage", Usage, "node_order", lambda self, task, node: 0),
+        ("usage", Usage, "predicate", lambda self, task, node: ""),
+        ("deviceshare", DeviceShare, "predicate", lambda self, task, node: ""),
+        ("numa-aware", NumaAware, "predicate", lambda self, task, node: ""),
+        ("numa-aware", NumaAware, "spread", lambda self, task, node: 0),
+        ("task-topology", TaskTopology, "task_order", lambda self, left, right: 0),
+        ("task-topology", TaskTopology, "node_order", lambda self, task, node: 0),
+        ("volumes", Volumes, "binding", lambda self, task, node: ""),
+        ("volumes", Volumes, "zone", lambda self, task, node: ""),
+        ("volumes", Volumes, "limit", lambda self, task, node: ""),
+    ],
+)
+def test_a_wrong_rule_of_a_further_plugin_is_seen(monkeypatch, name, plugin, point, wrong):
+    monkeypatch.setattr(plugin, point, wrong)
+    assert any(differences(additions.make(seed, name)) for seed in range(4 * COUNT))

@@ -105,8 +105,8 @@ class Vgpu:
                 card.users.setdefault(pod.metadata.uid, []).append(part)
                 card.groups[pod.metadata.uid] = group_of(pod.metadata)
         if len(parts) < wish.number:
-            allowed = sum(_is_allowed(pod, card) for card in cards)
-            raise Refused("not enough gpu fitted on this node", is_final=allowed < wish.number)
+            possible = sum(_is_allowed(pod, card) and wish.memory_of(card) <= card.memory for card in cards)
+            raise Refused("not enough gpu fitted on this node", is_final=possible < wish.number)
         return tuple(parts)
 
     def _order(self, card: Card) -> tuple[int, int]:

@@ -66,12 +66,13 @@ class ExtenderPlugin:
 
 
 class _Asking:
-    """The questions of one session. What it says of a pod on a node is asked once."""
+    """The questions of one session. What it says of a pod on a node is asked again when something was placed or evicted there."""
 
     def __init__(self, session: Session, settings: Settings) -> None:
         self._session = session
         self._settings = settings
-        self._said: dict[tuple[str, int], Refusal | None] = {}
+        self._said: dict[int, dict[str, Refusal | None]] = {}
+        self._seen = 0
 
     def post(self, hook: str, body: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
         """The answer to a hook.
@@ -92,14 +93,23 @@ class _Asking:
             return None
         rows = np.flatnonzero(plan.mask)
         rows = rows[plan.room(rows, future=True) > 0]
+        self._forget_changed()
         found = []
         for row in rows.tolist():
-            if (task.uid, row) not in self._said:
-                self._said[task.uid, row] = self._refusal(task, row)
-            refusal = self._said[task.uid, row]
+            said = self._said.setdefault(row, {})
+            if task.uid not in said:
+                said[task.uid] = self._refusal(task, row)
+            refusal = said[task.uid]
             if refusal is not None:
                 found.append(refusal)
         return found
+
+    def _forget_changed(self) -> None:
+        log = self._session.log
+        for nodes in log[self._seen :]:
+            for row in nodes.tolist():
+                self._said.pop(row, None)
+        self._seen = len(log)
 
     def scores(self, job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
         """What it thinks of the candidates."""

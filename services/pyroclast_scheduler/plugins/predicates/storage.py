@@ -62,7 +62,7 @@ class Storage:
         self._rows: dict[bytes, Rows] = {}
         self._by_value: dict[str, dict[str | None, Rows]] = {}
         self._by_class: dict[str, list[tuple[Quantity, records.PersistentVolume]]] | None = None
-        self._reserved: dict[tuple[str, str], records.PersistentVolume] = {}
+        self._reserved: dict[tuple[str, str], list[tuple[Quantity, records.PersistentVolume]]] = {}
 
     @property
     def node_count(self) -> int:
@@ -87,14 +87,14 @@ class Storage:
         return mask
 
     def candidates(self, claim: records.PersistentVolumeClaim) -> list[records.PersistentVolume]:
-        """The volumes that `claim` could have, the smallest first; one that is kept for it is the only one."""
+        """The volumes that `claim` could have, the smallest first; one that is kept for it and large enough is the only one."""
         by_class = self._volumes_by_class()
         size = size_of((claim.spec.resources or {}).get("requests"))
         if size is None:
             return []
-        kept = self._reserved.get((claim.metadata.namespace, claim.metadata.name))
-        if kept is not None and kept.spec.claim_ref is not None and kept.spec.claim_ref.uid in {"", claim.metadata.uid}:
-            return [kept]
+        for room, volume in self._reserved.get((claim.metadata.namespace, claim.metadata.name), ()):
+            if _may_keep(volume, claim) and room >= size:
+                return [volume]
         return [
             volume
             for room, volume in by_class.get(_class_name(claim), ())
@@ -167,10 +167,10 @@ class Storage:
                     continue
                 if reference is not None:
                     if volume.status.phase in {"Available", "Pending", "Bound", ""}:
-                        self._reserved[reference.namespace, reference.name] = volume
+                        self._reserved.setdefault((reference.namespace, reference.name), []).append((room, volume))
                 elif volume.status.phase == "Available":
                     self._by_class.setdefault(volume.spec.storage_class_name, []).append((room, volume))
-            for volumes in self._by_class.values():
+            for volumes in (*self._by_class.values(), *self._reserved.values()):
                 volumes.sort(key=lambda pair: (pair[0].nanos, pair[1].metadata.name))
         return self._by_class
 
@@ -220,6 +220,17 @@ def _single(terms: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[str]] | N
     if expression.get("operator") != "In":
         return None
     return expression.get("key", ""), [str(each) for each in expression.get("values") or ()]
+
+
+def _may_keep(volume: records.PersistentVolume, claim: records.PersistentVolumeClaim) -> bool:
+    """Whether a volume that names `claim` is for this very claim, and of its class and mode."""
+    reference = volume.spec.claim_ref
+    return (
+        reference is not None
+        and reference.uid in {"", claim.metadata.uid}
+        and volume.spec.storage_class_name == _class_name(claim)
+        and volume.spec.volume_mode == claim.spec.volume_mode
+    )
 
 
 def _class_name(claim: records.PersistentVolumeClaim) -> str:

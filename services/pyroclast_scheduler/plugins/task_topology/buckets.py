@@ -62,12 +62,12 @@ class Buckets:
             else:
                 bucket = self._best(found, task.facts.role) or self._new(found)
                 bucket.waiting[task.uid] = request_of(task)
-                self._of[task.uid] = bucket
+            self._of[task.uid] = bucket
             bucket.roles[task.facts.role] += 1
             self.largest = max(self.largest, bucket.size)
 
     def rank(self, task: Task) -> tuple[int, ...] | None:
-        """The place of a waiting task: large buckets first, then inside one by order and by relations; None: in no bucket."""
+        """The place of a task: large buckets first, then inside one by order and by relations; None: in no bucket."""
         bucket = self._of.get(task.uid)
         if bucket is None:
             return None

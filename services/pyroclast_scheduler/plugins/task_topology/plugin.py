@@ -57,7 +57,7 @@ class TaskTopology:
                 for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
                     buckets.moved(task, row, is_placed=sign > 0)
 
-        return Extensions(task_order=rank, batch_node_order=scores, moved=moved)
+        return Extensions(task_order=rank, is_task_order_live=True, batch_node_order=scores, moved=moved)
 
 
 def _buckets(session: Session, job: Job) -> Buckets | None:

@@ -79,6 +79,28 @@ def test_it_refuses_nodes(server):
     assert server.asked[0][1]["task"]["Name"] == "p"
 
 
+def test_it_is_asked_again_when_somebody_has_left_the_node(server):
+    def says(body):
+        is_alone = body["node"]["Releasing"]["MilliCPU"] > 0
+        return {} if is_alone else {"status": "too noisy", "code": 2}
+
+    server.answers["predicate"] = says
+    tables = {
+        "nodes": [["n", 8, "8Gi"]],
+        "queues": [["q", {}]],
+        "podgroups": [["low", "q", 0, {"phase": "Running", "class": 1}], ["high", "q", 1, {"class": 9}]],
+        "pods": [["noisy", "low", "n", 1, "1Gi"], ["p", "high", "-", 1, "1Gi"]],
+    }
+    cache, commits = Cache(), []
+    feed(cache, tables)
+    entry = PluginEntry("extender", arguments={"extender.urlPrefix": server.url, "extender.predicateVerb": "predicate"})
+    settings = Configuration(("preempt",), ((PluginEntry("gang"), PluginEntry("priority"), PluginEntry("predicates"), entry),))
+    ports = Ports(objects.NOW, commits.append, extender=HttpExtender())
+    session = Session(cache.snapshot(), settings, registry.plugins(), ports, uid="session")
+    registry.actions()["preempt"](session, Arguments())
+    assert [each.task.name for commit in commits for each in commit.evictions] == ["noisy"]
+
+
 def test_its_scores_decide(server):
     server.answers["prioritize"] = lambda body: {"nodeScore": {"n1": 1, "n2": 50}, "errorMessage": ""}
     assert allocated(server, prioritizeVerb="prioritize")[0] == {"p": "n2"}

@@ -1,0 +1,34 @@
+"""No kubelet is ever given more than its node has, and no gang is placed in part, whatever comes late or is refused."""
+
+import pytest
+
+from pyroclast_scheduler.cache.cache import Cache
+from tests.unit.scheduler.kubelets import OverCommitted, World
+
+STEPS = 6_000
+SOAK = 1_000_000
+
+
+def walk(seed, steps):
+    world = World(seed)
+    for _ in range(steps):
+        world.step()
+    return world.counts
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_kubelet_is_over_committed_and_no_gang_placed_in_part(seed):
+    counts = walk(seed, STEPS)
+    assert all(counts[what] for what in ("bound", "refused", "evicted", "crash", "lose_node"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10))
+def test_no_kubelet_is_over_committed_in_a_million_steps(seed):
+    print(walk(100 + seed, SOAK // 10))
+
+
+def test_a_scheduler_that_forgets_what_it_decided_is_caught(monkeypatch):
+    monkeypatch.setattr(Cache, "assume_all", lambda self, binds: None)
+    with pytest.raises((OverCommitted, AssertionError)):
+        walk(0, STEPS)
