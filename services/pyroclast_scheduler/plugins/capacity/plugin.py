@@ -9,7 +9,6 @@ from typing import Any, cast
 import numpy as np
 
 from pyroclast.api import records
-from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import RESOURCE_CLAIMS
 from pyroclast_scheduler.eviction.victims import first_to_go
@@ -55,14 +54,9 @@ class Capacity:
         make = tree.hierarchical if self._is_hierarchical else tree.flat
         found = make(session.queues, session.total, session.dimensions)
         if found is None:
-            why = f"queue {tree.ROOT} is missing"
-            session.warnings.append(f"plugin capacity: {why}, nothing is scheduled until it exists")
-            return _stopped(session, why)
+            session.warnings.append(f"plugin capacity: queue {tree.ROOT} is missing, nothing is scheduled until it exists")
+            return _NOTHING
         queues = _Queues(session, found, self._levels if self._is_hierarchical else 0)
-        why = found.broken or _misplaced(session, found)
-        if why:
-            session.warnings.append(f"plugin capacity: {why}; nothing is scheduled until that is mended")
-            return _stopped(session, why, queues)
         extensions = Extensions(
             queue_order=queues.rank,
             victim_queue_order=queues.victim_rank if self._is_hierarchical else None,
@@ -93,31 +87,12 @@ def _compare_branches(left: Sequence[tuple[int, Rank]], right: Sequence[tuple[in
 
 _branch = cast(Callable[[Sequence[tuple[int, Rank]]], Rank], cmp_to_key(_compare_branches))
 
-
-def _misplaced(session: Session, found: tree.Tree) -> str:
-    """Which PodGroup is in a queue that has children, and not finished; empty where none is."""
-    queues = [name for name in session.queue_sums if found.rows[name] in found.parents]
-    for key, facts in session.snapshot.all_jobs.items() if queues else ():
-        if facts.queue in queues and facts.group.status.phase is not PodGroupPhase.COMPLETED:
-            return f"PodGroup {key} is in queue {facts.queue}, which has children"
-    return ""
-
-
-def _stopped(session: Session, why: str, queues: _Queues | None = None) -> Extensions:
-    """Nobody enters, gets a place or takes one, as long as the tree cannot be used as a whole."""
-
-    def refuse(job: Job) -> Vote:
-        session.refuse(job, Cause(PendingReason.NOT_LET_IN, lambda: f"the queues cannot be used: {why}"))
-        return Vote.REJECT
-
-    return Extensions(
-        allocatable=lambda queue, plan, count: 0,  # noqa: ARG005 - the signature of the point
-        preemptive=lambda queue, amount: False,  # noqa: ARG005
-        reclaimable=lambda preemptor, job, candidates: [],  # noqa: ARG005
-        job_enqueueable=refuse,
-        moved=None if queues is None else queues.moved,
-        close=None if queues is None else queues.measure,
-    )
+_NOTHING = Extensions(
+    allocatable=lambda queue, plan, count: 0,  # noqa: ARG005 - the signature of the point
+    preemptive=lambda queue, amount: False,  # noqa: ARG005
+    reclaimable=lambda preemptor, job, candidates: [],  # noqa: ARG005
+    job_enqueueable=lambda job: Vote.REJECT,  # noqa: ARG005
+)
 
 
 class _Queues:

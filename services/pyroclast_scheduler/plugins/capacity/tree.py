@@ -23,8 +23,7 @@ class Tree:
 
     `guarantee`, `deserved`, `limit` (inf: none). `names`: what a queue deserves by name, cpu and memory only where that is more
     than nothing. `ancestors`: of each queue its parent, the parent of that, and so on up to the root; empty in a flat tree.
-    `outside`: why no job of a queue can be placed, for queues that are not where jobs may be. `parents`: those of them that have
-    children. `broken`: why the tree cannot be built at all, empty where it can.
+    `outside`: why no job of a queue can be placed, for queues that are not where jobs may be.
     """
 
     rows: Mapping[str, int]
@@ -34,8 +33,6 @@ class Tree:
     limit: Floats
     ancestors: tuple[tuple[int, ...], ...]
     outside: Mapping[int, str]
-    parents: frozenset[int] = frozenset()
-    broken: str = ""
 
     def path(self, row: int) -> tuple[int, ...]:
         """The queue itself and all queues above it."""
@@ -95,16 +92,7 @@ def hierarchical(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensi
     for name, row in rows.items():
         if row not in reached:
             outside[row] = f"queue has no way up to {ROOT}: see its parent {queues[name].facts.parent}"
-    parents = frozenset(row for row in children if row >= 0)
-    counted = _counted(names, deserved)
-    return Tree(rows, guarantee, deserved, counted, limit, tuple(ancestors), outside, parents, _broken(queues))
-
-
-def _broken(queues: Mapping[str, Queue]) -> str:
-    for name, queue in queues.items():
-        if name != ROOT and (queue.facts.parent or ROOT) not in queues:
-            return f"the parent {queue.facts.parent} of queue {name} does not exist"
-    return ""
+    return Tree(rows, guarantee, deserved, _counted(names, deserved), limit, tuple(ancestors), outside)
 
 
 def _downwards(root: int, children: Mapping[int, list[int]]) -> Iterator[tuple[int, int]]:
