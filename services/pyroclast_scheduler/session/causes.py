@@ -5,6 +5,8 @@ A cause that says "never" is proved by what the nodes have when they are empty; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pyroclast.api.enums import PodGroupPhase
@@ -38,11 +40,11 @@ def cause_of(session: Session, job: Job) -> Cause | None:
     gates = sorted({gate for task in waiting for gate in task.facts.gates})
     open_ones = [task for task in waiting if not task.facts.gates]
     if not open_ones:
-        return Cause(PendingReason.GATED, lambda: f"{len(waiting)} pods wait behind scheduling gates: {', '.join(gates)}")
+        return Cause(PendingReason.GATED, lambda: _gated(len(waiting), gates))
     invalid = session.job_invalid(job)
     if invalid is not None:
         found, least = job.tally.valid, job.facts.min_available
-        text = f"its gang is not complete yet: {found} pods of at least {least} are there"
+        text = f"its gang is not complete yet: {_pods(found)} of at least {least} {'is' if found == 1 else 'are'} there"
         return Cause(PendingReason.PODS_MISSING, lambda: text if found < least else f"not now: {invalid.message}")
     failed = next((task for task in open_ones if task.uid in job.fit_errors), None)
     if failed is not None:
@@ -74,7 +76,7 @@ def _coming(job: Job) -> Cause | None:
         return None
     evicts = any(task.evicted_others for task in job.tasks if task.status is TaskStatus.PIPELINED)
     why = "pods were evicted for it" if evicts else "what runs there is ending"
-    return Cause(PendingReason.ROOM_IS_COMING, lambda: f"room for {promised} pods of it is coming: {why}")
+    return Cause(PendingReason.ROOM_IS_COMING, lambda: f"room for {_pods(promised)} of it is coming: {why}")
 
 
 def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
@@ -178,6 +180,11 @@ def _full(session: Session, job: Job, plan: Plan, allowed: Rows, needed: int) ->
     on_one = f"at most {spelled(names[row], free[row].max())} on one ({session.names[most]})"
     total = f"{spelled(names[row], free[row].sum())} free on {_nodes(len(allowed))}"
     return f"not now: {asks}: {total}, {on_one}" + refusing.before(session, job)
+
+
+def _gated(count: int, gates: Sequence[str]) -> str:
+    waits, noun = "waits" if count == 1 else "wait", "gate" if len(gates) == 1 else "gates"
+    return f"{_pods(count)} {waits} behind scheduling {noun}: {', '.join(gates)}"
 
 
 def _pods(count: int) -> str:

@@ -6,9 +6,10 @@ from typing import Final
 
 from pyroclast.api import pending
 from pyroclast.api.enums import JobPhase, JobReason, PodGroupConditionType, QueueState
+from pyroclast.api.pending import PendingReason
 from pyroclast.api.records import JobStatus, PodGroup
 from pyroclast.lifecycle.gang import podgroups, volumes
-from pyroclast.lifecycle.job import preparation, status
+from pyroclast.lifecycle.job import status
 from pyroclast.lifecycle.job.facts import JobFacts
 
 __all__ = ["closed_queue", "explained", "missing_claim", "newest_condition"]
@@ -44,7 +45,7 @@ def closed_queue(facts: JobFacts) -> str:
     state = facts.queue.status.state if facts.queue else None
     if state not in (QueueState.CLOSED, QueueState.CLOSING) or podgroups.is_admitted(facts.group):
         return ""
-    return f'queue "{facts.job.spec.queue}" is {state}, so the job starts when it is opened again'
+    return f"{PendingReason.QUEUE_CLOSED}: {pending.closed_queue(facts.job.spec.queue, state)}"
 
 
 def missing_claim(name: str) -> str:
@@ -67,7 +68,7 @@ def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
         return JobReason.VOLUME_CLAIM_NOT_FOUND, missing_claim(awaited[0])
     placed = newest_condition(facts.group)
     causes = (
-        preparation.obstacle(facts),
+        "" if facts.queue else f"{PendingReason.LEFT_OUT}: {pending.missing_queue(facts.job.spec.queue)}",
         facts.memory.refused,
         closed_queue(facts),
         pending.summary_of(placed[1]) if placed else "",
