@@ -20,7 +20,7 @@ from pyroclast.kube.config import load_config
 from pyroclast.kube.errors import NotFound
 from tests.e2e.cluster import Cluster
 
-__all__ = ["JOB", "STUCK", "Answers", "Case", "Step", "ask_everywhere", "until"]
+__all__ = ["JOB", "STUCK", "Answers", "Asked", "Case", "Step", "ask_everywhere", "until"]
 
 Json = dict[str, Any]
 Step = Callable[[Client, str], Awaitable[None]]
@@ -30,7 +30,7 @@ STUCK = "nodes.pyroclast.dev/stuck-terminating"
 NAME = "{name}"
 """Stands for the namespace of a case in its manifests, and for its queue and whatever else it has outside of that."""
 
-LONGEST_SECONDS = 25.0
+LONGEST_SECONDS = 60.0
 LOOK_SECONDS = 0.3
 
 
@@ -54,11 +54,7 @@ class Case:
     own: Sequence[tuple[ResourceType, str]] = ((QUEUES, NAME),)
     without_pods: str = ""
 
-    def is_told(self, name: str, texts: Sequence[str]) -> bool:
-        """Whether each of `texts` is the cause."""
-        return all(self.is_said(name, text) for text in texts)
-
-    def is_said(self, name: str, text: str) -> bool:
+    def is_cause(self, name: str, text: str) -> bool:
         """Whether `text` is the cause, for the namespace of that name."""
         return re.fullmatch(re.escape(self.want.replace(NAME, name)).replace(r"\*", ".*"), text) is not None
 
@@ -67,16 +63,24 @@ class Case:
 class Answers:
     """The causes that were found last in each place: what a user reads there, without the sentences before it."""
 
+    name: str
     job: str = ""
     events: list[str] = field(default_factory=list)
     group: str = ""
     pods: list[str] = field(default_factory=list)
     run: str = ""
 
-    def places(self, case: Case) -> dict[str, list[str]]:
-        """What the places say that can tell of `case`."""
-        found = {"Job": [self.job], "Event": self.events[-1:] or [""], "PodGroup": [self.group], "pyroclast run": [self.run]}
-        return found if case.without_pods else {**found, "pods": self.pods or [""]}
+    def differing(self, case: Case) -> dict[str, list[str]]:
+        """The places that do not tell the cause of `case`, with what they tell; of Events one has to, older ones stay."""
+        found = {"Job": [self.job], "PodGroup": [self.group], "pyroclast run": [self.run]}
+        if not case.without_pods:
+            found["pods"] = self.pods or [""]
+        differing = {place: texts for place, texts in found.items() if not all(case.is_cause(self.name, text) for text in texts)}
+        is_told = any(case.is_cause(self.name, text) for text in self.events)
+        return differing if is_told else {**differing, "Event": self.events}
+
+
+Asked = dict[str, Answers]
 
 
 async def until(holds: Callable[[], Awaitable[object]], what: str) -> None:
@@ -92,8 +96,8 @@ async def until(holds: Callable[[], Awaitable[object]], what: str) -> None:
     raise AssertionError(f"waited {LONGEST_SECONDS:.0f} s for {what}")
 
 
-async def ask_everywhere(cluster: Cluster, folder: Path, cases: Mapping[str, Case]) -> dict[str, tuple[str, Answers]]:
-    """The namespace of each case, and what was said of its Job as soon as all places agreed, or when the time was over."""
+async def ask_everywhere(cluster: Cluster, folder: Path, cases: Mapping[str, Case]) -> Asked:
+    """What was said of the Job of each case as soon as all places agreed, or when the time was over."""
     names = {title: f"waiting-{secrets.token_hex(4)}" for title in cases}
     async with Client(load_config(str(cluster.kubeconfig))) as client:
         try:
@@ -104,7 +108,7 @@ async def ask_everywhere(cluster: Cluster, folder: Path, cases: Mapping[str, Cas
                 answers = await asyncio.gather(*asked)
         finally:
             await asyncio.gather(*(_clean_up(client, names[title], case) for title, case in cases.items()))
-    return {title: (names[title], answer) for title, answer in zip(cases, answers, strict=True)}
+    return dict(zip(cases, answers, strict=True))
 
 
 def _placed(manifest: Mapping[str, Any], name: str) -> Json:
@@ -139,6 +143,12 @@ async def _clean_up(client: Client, name: str, case: Case) -> None:
     for kind, own in case.own:
         await _delete(client, kind, Key("", own.replace(NAME, name)))
 
+    async def is_gone() -> bool:
+        pods, _ = await client.list(PODS, name)
+        return not pods
+
+    await until(is_gone, f"the pods of {name} to go")
+
 
 async def _delete(client: Client, kind: ResourceType, key: Key, *, grace_seconds: int | None = None) -> None:
     try:
@@ -166,7 +176,7 @@ async def _followed(cluster: Cluster, folder: Path, jobs: Sequence[Json]) -> Asy
 
 async def _asked(client: Client, name: str, case: Case, output: Path) -> Answers:
     """What is said of the Job of a case, at the latest when the time is over."""
-    answers = Answers()
+    answers = Answers(name)
 
     async def waits() -> bool:
         await _look(client, name, output, answers)
@@ -174,7 +184,7 @@ async def _asked(client: Client, name: str, case: Case, output: Path) -> Answers
 
     async def agree() -> bool:
         await _look(client, name, output, answers)
-        return all(case.is_told(name, texts) for texts in answers.places(case).values())
+        return not answers.differing(case)
 
     try:
         await until(waits, "a cause on the Job")
@@ -200,11 +210,18 @@ async def _look(client: Client, name: str, output: Path, answers: Answers) -> No
         group = await client.get(POD_GROUPS, Key(name, f"{JOB}-{uid}"))
     except NotFound:
         return
-    conditions = group.get("status", {}).get("conditions", [])
-    answers.group = next((pending.summary_of(each["message"]) for each in conditions if each["type"] == "Unschedulable"), "")
+    answers.group = pending.summary_of(_condition_of(group.get("status", {}), "Unschedulable"))
     pods, _ = await client.list(PODS, name, label_selector=f"volcano.sh/job-name={JOB}")
-    found = [condition for pod in pods for condition in pod["status"].get("conditions", [])]
-    answers.pods = [pending.summary_of(each.get("message", "")) for each in found if each["type"] == "PodScheduled"]
-    shown = [line.partition(f"{name}/{JOB}  ")[2] for line in output.read_text().splitlines()]
-    lines = [line for line in shown if line]
-    answers.run = pending.summary_of(lines[-1]) if lines else ""
+    answers.pods = [pending.summary_of(_condition_of(pod["status"], "PodScheduled")) for pod in pods]
+    answers.run = _shown_last(output, name)
+
+
+def _condition_of(status: Mapping[str, Any], kind: str) -> str:
+    """The message of the condition of that type; empty where there is none."""
+    return next((str(each.get("message", "")) for each in status.get("conditions", []) if each["type"] == kind), "")
+
+
+def _shown_last(output: Path, name: str) -> str:
+    """The cause in the last line about the Job of a namespace."""
+    lines = [line for line in output.read_text().splitlines() if f"  {name}/{JOB}  " in line]
+    return pending.summary_of(lines[-1]) if lines else ""

@@ -6,6 +6,8 @@ import re
 from enum import StrEnum
 from typing import Final
 
+from pyroclast.api.enums import QueueState
+
 __all__ = ["NEVER", "PendingReason", "closed_queue", "joined", "missing_queue", "parted", "reason_of", "summary_of"]
 
 
@@ -48,7 +50,7 @@ NEVER: Final = frozenset(
 _SUMMARY: Final = re.compile(rf"(?:^| )(?=(?:{'|'.join(PendingReason)}): )")
 
 
-def closed_queue(queue: str, state: str) -> str:
+def closed_queue(queue: str, state: QueueState | None) -> str:
     """The text of `QUEUE_CLOSED`, which the scheduler tells of the PodGroup and the job controller of the Job."""
     return f"queue {queue} is {state}, so the job starts when it is opened again"
 
