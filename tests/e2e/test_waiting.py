@@ -177,6 +177,10 @@ CASES: dict[str, Case] = {
         job(task(nodeSelector={"zone": "nowhere"})),
         "NoNodeAllowed: never: no node takes j-a-0: 8 node(s) didn't match Pod's node affinity/selector",
     ),
+    "a selector that no node meets, of pods that ask for nothing": Case(
+        job(task(resources={}, nodeSelector={"zone": "nowhere"})),
+        "NoNodeAllowed: never: no node takes j-a-0: 8 node(s) didn't match Pod's node affinity/selector",
+    ),
     "a pod that is too big for any node": Case(
         job(task("9")),
         "NoNodeBigEnough: never: j-a-0 asks for 9 cpu; the biggest node, node-*, has 8 cpu",

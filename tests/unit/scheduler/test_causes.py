@@ -128,6 +128,11 @@ CASES = {
         "pods": pods("j", 1, 1),
         "want": "NoNodeReady: no node is ready",
     },
+    "a pod that asks for nothing and may go nowhere": {
+        "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]],
+        "pods": [["j-0", "j", "-", 0, 0, {"sel": {"zone": "nowhere"}}]],
+        "want": "NoNodeAllowed: never: no node takes j-0: 4 node(s) didn't match Pod's node affinity/selector",
+    },
     "pods are missing": {
         "podgroups": [["j", "q", 3, {"phase": "Inqueue"}]],
         "pods": pods("j", 2, 1),

@@ -17,6 +17,9 @@ __all__ = ["closed_queue", "explained", "missing_claim", "newest_condition"]
 _PREFIX: Final = "waits: "
 """Beginning of the messages of this module, by which they are known when there is nothing to wait for any more."""
 
+_CURRENT: Final = frozenset(PendingReason)
+"""Reasons of conditions that stand only as long as they hold; others stay behind a newer one."""
+
 _BESIDE: Final = "; waits: "
 """What parts such a message from that of a phase that goes on all the same."""
 
@@ -56,6 +59,9 @@ def missing_claim(name: str) -> str:
 def newest_condition(group: PodGroup | None) -> tuple[str, str] | None:
     """Type and message of what was said last of a gang that is not placed; None when it is placed, or nothing is said."""
     conditions = [condition for condition in group.status.conditions if condition.status == "True"] if group else []
+    current = next((condition for condition in conditions if condition.reason in _CURRENT), None)
+    if current is not None:
+        return current.type, current.message
     newest = max(conditions, key=lambda condition: condition.last_transition_time or "", default=None)
     if newest is None or newest.type == PodGroupConditionType.SCHEDULED:
         return None
