@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api import keys, pending
-from pyroclast.api.enums import FlowPhase, JobPhase, PodGroupPhase, PodPhase
+from pyroclast.api.enums import FlowPhase, JobPhase, JobReason, PodGroupPhase, PodPhase
 from pyroclast.api.records import HyperJob, Job, JobState, Pod, PodGroup
 
 __all__ = ["Progress", "hyper_job_progress", "pod_progress", "progress"]
 
 SUCCEEDED: Final[frozenset[str]] = frozenset({JobPhase.COMPLETED, FlowPhase.SUCCEED, PodPhase.SUCCEEDED})
 FAILED: Final[frozenset[str]] = frozenset({JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED})
+_WAITS: Final = frozenset({JobReason.NOT_ENOUGH_PODS, JobReason.VOLUME_CLAIM_NOT_FOUND})
 FINISHED: Final = SUCCEEDED | FAILED  # the kinds that end do not use one word for two things
 
 
@@ -99,17 +100,24 @@ def _outcome(job: Job, pods: Sequence[Pod]) -> str:
 
 
 def _what_it_waits_for(job: Job, group: PodGroup | None, pods: Sequence[Pod]) -> str:
+    cause = _cause(job, group)
+    reason = f": {cause}" if cause else ""
     if group is None:
-        return "waits for its PodGroup"
-    reason = _unschedulable(group)
+        return f"waits for its PodGroup{reason}"
     if group.status.phase in ("", PodGroupPhase.PENDING):
-        return f"waits for queue {job.spec.queue or 'default'} to take it in" + (f": {reason}" if reason else "")
+        return f"waits for queue {job.spec.queue or 'default'} to take it in{reason}"
     if not pods:
-        return "its pods are being created"
+        return f"its pods are being created{reason}"
     waiting = sum(not pod.spec.node_name for pod in pods)
     if waiting:
-        return f"{waiting} of {len(pods)} pods wait for nodes" + (f": {reason}" if reason else "")
+        return f"{waiting} of {len(pods)} pods wait for nodes{reason}"
     return f"pods are starting: {_tasks(pods)}"
+
+
+def _cause(job: Job, group: PodGroup | None) -> str:
+    """What keeps the Job from coming before the scheduler, as it says itself; else what its PodGroup says, which is sooner."""
+    own = job.status.state.message.removeprefix("waits: ") if job.status.state.reason in _WAITS else ""
+    return own if group is None or (own and not pending.reason_of(own)) else _unschedulable(group)
 
 
 def _unschedulable(group: PodGroup) -> str:

@@ -6,7 +6,9 @@ import re
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["NEVER", "PendingReason", "joined", "parted", "reason_of", "summary_of"]
+from pyroclast.api.enums import QueueState
+
+__all__ = ["NEVER", "PendingReason", "closed_queue", "joined", "missing_queue", "parted", "reason_of", "summary_of"]
 
 
 class PendingReason(StrEnum):
@@ -46,6 +48,16 @@ NEVER: Final = frozenset(
 """Reasons that waiting alone does not end: nodes, queues or the Job have to change."""
 
 _SUMMARY: Final = re.compile(rf"(?:^| )(?=(?:{'|'.join(PendingReason)}): )")
+
+
+def closed_queue(queue: str, state: QueueState | None) -> str:
+    """The text of `QUEUE_CLOSED`, which the scheduler tells of the PodGroup and the job controller of the Job."""
+    return f"queue {queue} is {state}, so the job starts when it is opened again"
+
+
+def missing_queue(queue: str) -> str:
+    """The text of `LEFT_OUT` where there is no such queue."""
+    return f"queue {queue} does not exist"
 
 
 def joined(sentence: str, summary: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from pyroclast.api import records
+from pyroclast.api import pending, records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.cache.faults import reason_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
@@ -224,7 +224,7 @@ class JobTable:
             return None
         queue = group.spec.queue or self._default_queue
         if queue not in queues:
-            raise ValueError(f"queue {queue} does not exist")
+            raise ValueError(pending.missing_queue(queue))
         rank = priority(group.spec.priority_class_name)
         facts = JobFacts(group, tuple(entry.tasks.values()), entry.sums.copy(), priority=rank, queue=queue)
         for name in facts.min_resources or ():

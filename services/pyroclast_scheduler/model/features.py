@@ -25,6 +25,7 @@ from pyroclast_scheduler.model.terms import TermBook
 __all__ = ["Domains", "NodeFeatures", "tolerates"]
 
 V = TypeVar("V", bound=Hashable)
+_UNREADY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 _NAME = "metadata.name"
 
 
@@ -138,6 +139,10 @@ class NodeFeatures:
     def closed(self) -> Bools:
         """Nodes marked unschedulable."""
         return self._closed.where(bool)
+
+    def unready(self) -> Bools:
+        """Nodes whose taints tell that they are not ready, which passes by itself."""
+        return self._taints.where(lambda taints: any(taint.key in _UNREADY for taint in taints))
 
     def untolerated(self, tolerations: Sequence[Toleration], effects: frozenset[str]) -> Bools:
         """Nodes with a taint of one of `effects` that `tolerations` do not cover."""

@@ -42,8 +42,7 @@ class Overcommit:
             short = demand.short_names(promised + minimum, room, minimum, dimensions.names)
             if not short:
                 return Vote.PERMIT
-            limit = room + used
-            session.refuse(job, refusing.by_cluster(session, job, short, limit=limit, used=used, promised=promised))
+            session.refuse(job, refusing.by_cluster(session, job, short, used=used, promised=promised))
             return Vote.REJECT
 
         def enqueued(job: Job) -> None:

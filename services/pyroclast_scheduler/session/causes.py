@@ -5,6 +5,8 @@ A cause that says "never" is proved by what the nodes have when they are empty; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pyroclast.api.enums import PodGroupPhase
@@ -13,9 +15,10 @@ from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.columns import Rows
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.reasons import FitErrors
+from pyroclast_scheduler.model.reasons import FitErrors, count_refusals
 from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.topology import job_limit
 from pyroclast_scheduler.model.wording import listed, spelled
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session import refusing
@@ -38,11 +41,11 @@ def cause_of(session: Session, job: Job) -> Cause | None:
     gates = sorted({gate for task in waiting for gate in task.facts.gates})
     open_ones = [task for task in waiting if not task.facts.gates]
     if not open_ones:
-        return Cause(PendingReason.GATED, lambda: f"{len(waiting)} pods wait behind scheduling gates: {', '.join(gates)}")
+        return Cause(PendingReason.GATED, lambda: _gated(len(waiting), gates))
     invalid = session.job_invalid(job)
     if invalid is not None:
         found, least = job.tally.valid, job.facts.min_available
-        text = f"its gang is not complete yet: {found} pods of at least {least} are there"
+        text = f"its gang is not complete yet: {_pods(found)} of at least {least} {'is' if found == 1 else 'are'} there"
         return Cause(PendingReason.PODS_MISSING, lambda: text if found < least else f"not now: {invalid.message}")
     failed = next((task for task in open_ones if task.uid in job.fit_errors), None)
     if failed is not None:
@@ -74,7 +77,7 @@ def _coming(job: Job) -> Cause | None:
         return None
     evicts = any(task.evicted_others for task in job.tasks if task.status is TaskStatus.PIPELINED)
     why = "pods were evicted for it" if evicts else "what runs there is ending"
-    return Cause(PendingReason.ROOM_IS_COMING, lambda: f"room for {promised} pods of it is coming: {why}")
+    return Cause(PendingReason.ROOM_IS_COMING, lambda: f"room for {_pods(promised)} of it is coming: {why}")
 
 
 def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
@@ -97,20 +100,27 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
 def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> Cause:
     plan = session.plan(task.facts.shape)
     allowed = np.flatnonzero(plan.mask)
-    if errors.hyper_node or errors.text.startswith("no hypernode"):
-        return Cause(PendingReason.TOPOLOGY_TOO_NARROW, lambda: f"not now: {str(errors)[:1].lower()}{str(errors)[1:]}")
-    if not session.usable.any():
+    unready = session.usable & session.features.unready()
+    if not len(allowed) and np.array_equal(unready, session.usable):
         return _no_node(session)
-    if not len(allowed) and errors.reasons:
-        return Cause(PendingReason.NO_NODE_ALLOWED, lambda: f"never: no node takes {task.facts.name}: {_reasons(errors)}")
-    if not len(allowed) or not errors.reasons or not any(reason.startswith(_ROOM) for reason in errors.reasons):
-        return Cause(PendingReason.NODES_REFUSE, lambda: f"not now: no node takes {task.facts.name}: {_reasons(errors)}")
-    empty = _copies(plan, session.columns.allocatable, allowed)
+    possible = np.flatnonzero(plan.mask | unready)  # of a node that is not ready nothing is proved
+    is_narrow = bool(errors.hyper_node) or errors.text.startswith("no hypernode")
+    refused = Cause(PendingReason.NODES_REFUSE, lambda: f"not now: no node takes {task.facts.name}: {_reasons(errors)}")
+    if not len(allowed) and (errors.reasons or is_narrow):
+        when = "not now" if len(possible) else "never"
+        return Cause(PendingReason.NO_NODE_ALLOWED, lambda: f"{when}: {_not_allowed(session, job, plan, task, errors)}")
+    if not len(allowed) or not (is_narrow or any(reason.startswith(_ROOM) for reason in errors.reasons)):
+        return refused
+    empty = _copies(plan, session.columns.allocatable, possible)
     if not empty.any():
-        return Cause(PendingReason.NO_NODE_BIG_ENOUGH, lambda: _too_big(session, plan, allowed, task))
+        return Cause(PendingReason.NO_NODE_BIG_ENOUGH, lambda: _too_big(session, plan, possible, task))
     needed = _needed(job, task)
     if int(empty.sum()) < needed:
-        return Cause(PendingReason.TOO_FEW_NODES, lambda: _too_few(session, plan, needed, int(empty.sum()), len(allowed)))
+        return Cause(PendingReason.TOO_FEW_NODES, lambda: _too_few(session, plan, needed, int(empty.sum()), len(possible)))
+    if is_narrow:
+        return Cause(PendingReason.TOPOLOGY_TOO_NARROW, lambda: _too_narrow(session, job, plan, needed, errors))
+    if not _is_for_room(errors) and int(_copies(plan, session.columns.idle(), allowed).sum()) >= needed:
+        return refused
     return Cause(PendingReason.NODES_FULL, lambda: _full(session, job, plan, allowed, needed))
 
 
@@ -121,6 +131,35 @@ def _no_node(session: Session) -> Cause:
 def _reasons(errors: FitErrors) -> str:
     counted = sorted(errors.reasons.items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{count} {reason}" for reason, count in counted) or str(errors)
+
+
+def _is_for_room(errors: FitErrors) -> bool:
+    """Whether it is for room alone that nodes are refused."""
+    return all(reason.startswith(_ROOM) for reason in errors.reasons)
+
+
+def _not_allowed(session: Session, job: Job, plan: Plan, task: Task, errors: FitErrors) -> str:
+    """Counts what keeps the pod off whatever room there is: the original counts a node that is full as full alone."""
+    refusals = (*session.job_refusals(job), *plan.refusals())
+    lasting = count_refusals(session.usable, (each for each in refusals if not each.reason.startswith(_ROOM)))
+    return f"no node takes {task.facts.name}: {_reasons(lasting if lasting.reasons else errors)}"
+
+
+def _too_narrow(session: Session, job: Job, plan: Plan, needed: int, errors: FitErrors) -> str:
+    """How many pods the parts of the network that it may be in hold, where it is to be in one; else what was found out."""
+    found = f"not now: {str(errors)[:1].lower()}{str(errors)[1:]}"
+    limit = job_limit(job, session.hyper_nodes)
+    if limit is None or job.is_divided or job.allocated_hyper_node or not session.hyper_nodes.is_ready:
+        return found
+    parts = [np.flatnonzero(plan.mask & each.nodes) for each in session.hyper_nodes.values() if each.tier <= limit]
+    asks = f"its gang needs {_pods(needed)} of {listed(session.dimensions.names, plan.request, _asked(plan))}"
+    holds, has = (
+        max((int(_copies(plan, amounts, rows).sum()) for rows in parts), default=0)
+        for amounts in (session.columns.allocatable, session.columns.idle())
+    )
+    if holds < needed:
+        return f"never: {asks}, and no hypernode up to tier {limit} holds more than {holds} of them even when empty"
+    return f"not now: {asks}, and no hypernode up to tier {limit} has room for more than {has} of them" if has < needed else found
 
 
 def _asked(plan: Plan) -> list[int]:
@@ -178,6 +217,11 @@ def _full(session: Session, job: Job, plan: Plan, allowed: Rows, needed: int) ->
     on_one = f"at most {spelled(names[row], free[row].max())} on one ({session.names[most]})"
     total = f"{spelled(names[row], free[row].sum())} free on {_nodes(len(allowed))}"
     return f"not now: {asks}: {total}, {on_one}" + refusing.before(session, job)
+
+
+def _gated(count: int, gates: Sequence[str]) -> str:
+    waits, noun = "waits" if count == 1 else "wait", "gate" if len(gates) == 1 else "gates"
+    return f"{_pods(count)} {waits} behind scheduling {noun}: {', '.join(gates)}"
 
 
 def _pods(count: int) -> str:

@@ -111,7 +111,8 @@ def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> 
     old, tally = job.facts.group.status, job.tally
     phase = _phase(job)
     stated = list(job.conditions.values())
-    if cause is not None and job.is_pending and PodGroupConditionType.UNSCHEDULABLE not in job.conditions:
+    # pods that ask for nothing count as scheduled before they have a node, so that no plugin says that their gang waits
+    if cause is not None and phase in _WAITING_PHASES and PodGroupConditionType.UNSCHEDULABLE not in job.conditions:
         stated.append(Condition(PodGroupConditionType.UNSCHEDULABLE, cause.reason))
     # numbers alone are renewed once a minute: each job in its own second of it
     is_renewed = session.ports.period % _RENEW_PERIODS == int(job.facts.created) % _RENEW_PERIODS

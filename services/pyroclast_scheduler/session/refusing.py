@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pyroclast.api import pending
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.pending import PendingReason
 from pyroclast_scheduler.model import quotas
@@ -18,14 +19,17 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["before", "by_cluster", "by_queue", "closed"]
 
 
-def by_cluster(session: Session, job: Job, short: Sequence[str], *, limit: Floats, used: Floats, promised: Floats) -> Cause:
-    """The cluster has no room in the dimensions `short`: `limit` is what may be promised of it, vectors all."""
+def by_cluster(session: Session, job: Job, short: Sequence[str], *, used: Floats, promised: Floats) -> Cause:
+    """The cluster has no room in the dimensions `short`: what is `used` and what is `promised` are vectors.
+
+    Where more than all of it may be promised, a gang may ask for more than there is and be let in: it is placed nowhere then.
+    """
     minimum = job.facts.minimum(session.dimensions)
     assert minimum is not None  # noqa: S101 - who asks for nothing is let in
     names, total = session.dimensions.names, session.total.copy()
     rows, asked = _rows(session, short), minimum.copy()
     sentence = f"resource in cluster is overused: {', '.join(f'overused {name}' for name in short)}"
-    never = [row for row in rows if asked[row] > limit[row]]
+    never = [row for row in rows if asked[row] > total[row]]
     if never:
         return _above_cluster(session, asked, never, sentence)
     taken, coming = used.copy(), promised.copy()
@@ -76,8 +80,8 @@ def by_queue(
 
 def closed(session: Session, queue: str) -> Cause:
     """A queue that lets nobody in."""
-    state = session.queues[queue].facts.record.status.state
-    return Cause(PendingReason.QUEUE_CLOSED, lambda: f"queue {queue} is {state}, so the job starts when it is opened again")
+    text = pending.closed_queue(queue, session.queues[queue].facts.record.status.state)
+    return Cause(PendingReason.QUEUE_CLOSED, lambda: text)
 
 
 def before(session: Session, job: Job) -> str:

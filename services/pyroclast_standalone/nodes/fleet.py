@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -129,7 +130,7 @@ class Fleet:
             if served.state is not state:
                 served.state = state
                 self._changed(name)
-        if self._is_stale(new, state) or _is_tainted(new):
+        if self._is_stale(new, state) or new.spec.taints != machines.taints(new.spec.taints, state):
             self._queue.add(name)
 
     def _is_stale(self, node: records.Node, state: NodeState) -> bool:
@@ -152,8 +153,9 @@ class Fleet:
             status = machines.node_status(name, self.shape, served.state, known, time.time())
             await self._client.patch(NODES, Key("", name), {"status": status}, PatchKind.STRATEGIC, subresource="status")
             log.info("node.status", node=name, state=str(served.state))
-        if _is_tainted(known) and served.state is NodeState.READY:
-            await self._untaint(known)
+        taints = machines.taints(known.spec.taints, served.state)
+        if taints != known.spec.taints:
+            await self._taint(known, taints)
 
     async def _register(self, name: str) -> None:
         try:
@@ -162,10 +164,9 @@ class Fleet:
             return  # the watch will tell
         log.info("node.registered", node=name)
 
-    async def _untaint(self, node: records.Node) -> None:
-        """Take off the taint that the API server puts on every new node: ours are ready at once."""
-        kept = [taint for taint in node.spec.taints if taint.get("key") != machines.NOT_READY_TAINT]
-        body = {"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": kept or None}}
+    async def _taint(self, node: records.Node, taints: Sequence[Mapping[str, Any]]) -> None:
+        """The API server puts a taint on every new node, and ours are ready at once; the others keep new pods away."""
+        body = {"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": list(taints) or None}}
         try:
             await self._client.patch(NODES, node.key, body, PatchKind.MERGE)
         except Conflict:
@@ -181,7 +182,3 @@ class Fleet:
                 await self._client.create(LEASES, body, namespace=_LEASE_NAMESPACE)
         except KubeError as error:
             log.warning("node.lease_failed", node=served.name, error=str(error))
-
-
-def _is_tainted(node: records.Node) -> bool:
-    return any(taint.get("key") == machines.NOT_READY_TAINT for taint in node.spec.taints)

@@ -11,9 +11,9 @@ from pyroclast_standalone import times
 from . import records
 from .injections import SIMULATED, NodeState
 
-__all__ = ["NOT_READY_TAINT", "Shape", "lease", "node_object", "node_status"]
+__all__ = ["Shape", "lease", "node_object", "node_status", "taints"]
 
-NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
+_TAINTS: Final = {NodeState.NOT_READY: "node.kubernetes.io/not-ready", NodeState.LOST: "node.kubernetes.io/unreachable"}
 _LEASE_RENEWALS = 4  # a lease outlives so many renewals that do not come
 
 Json = dict[str, Any]
@@ -72,6 +72,15 @@ def node_status(name: str, shape: Shape, state: NodeState, known: records.Node |
             "systemUUID": name,
         },
     }
+
+
+def taints(found: tuple[Mapping[str, Any], ...], state: NodeState) -> tuple[Mapping[str, Any], ...]:
+    """The taints of a node in `state`: `found`, and that by which Kubernetes keeps new pods off a node that is not ready."""
+    own = _TAINTS.get(state)
+    kept = tuple(taint for taint in found if taint.get("key") not in _TAINTS.values() or taint.get("key") == own)
+    if own is None or any(taint.get("key") == own and taint.get("effect") == "NoSchedule" for taint in kept):
+        return kept
+    return (*kept, {"key": own, "effect": "NoSchedule"})
 
 
 def lease(name: str, uid: str, interval: float, now: float) -> Json:

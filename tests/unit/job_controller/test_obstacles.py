@@ -211,7 +211,7 @@ async def test_a_queue_that_is_closed_is_named_until_it_opens(cluster):
     await cluster.job("j", queue="q")
     await cluster.reaches("j", "Pending")
     await command(cluster, "CloseQueue", QUEUES, "q")
-    text = 'queue "q" is Clos'
+    text = "QueueClosed: queue q is Clos"
 
     async def named():
         state = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["state"]

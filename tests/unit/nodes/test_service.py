@@ -222,10 +222,10 @@ async def test_a_node_that_is_made_not_ready(cluster):
     await cluster.start()
     await ready_nodes(cluster)
     await annotate(cluster, NODES, Key("", "node-1"), state="not-ready")
-    node = await node_until(cluster, "node-1", lambda n: _ready(n) == "False")
-    assert _ready(node) == "False"
+    node = await node_until(cluster, "node-1", lambda n: _ready(n) == "False" and n["spec"].get("taints"))
+    assert node["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
     await annotate(cluster, NODES, Key("", "node-1"), state="ready")
-    await node_until(cluster, "node-1", lambda n: _ready(n) == "True")
+    await node_until(cluster, "node-1", lambda n: _ready(n) == "True" and not n["spec"].get("taints"))
 
 
 async def test_nothing_happens_on_a_lost_node(cluster):

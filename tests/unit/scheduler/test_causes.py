@@ -20,6 +20,7 @@ tiers:
 CAPACITY = DEFAULT.replace("proportion", "capacity")
 NODES = [["n1", 8, "16Gi"], ["n2", 8, "16Gi"], ["n3", 4, "16Gi"], ["n4", 4, "16Gi"]]
 PENDING = {"phase": "Pending"}
+UNREADY = "node.kubernetes.io/not-ready:NoSchedule"
 
 
 def pods(job, count, cpu, node="-", **options):
@@ -96,6 +97,40 @@ CASES = {
     "no node is allowed": {
         "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]],
         "pods": pods("j", 1, 1, sel={"zone": "nowhere"}),
+        "want": "NoNodeAllowed: never: no node takes j-0: 4 node(s) didn't match Pod's node affinity/selector",
+    },
+    "no node is allowed, and some are full": {
+        "podgroups": [["r", "q", 1, {"phase": "Running"}], ["j", "q", 1, {"phase": "Inqueue"}]],
+        "pods": [*pods("r", 1, 8, "n1"), *pods("j", 1, 1, sel={"zone": "nowhere"})],
+        "want": "NoNodeAllowed: never: no node takes j-0: 4 node(s) didn't match Pod's node affinity/selector",
+    },
+    "no node is allowed, but one that is not ready": {
+        "nodes": [["n1", 8, "16Gi"], ["n2", 8, "16Gi", {"labels": {"zone": "a"}, "taints": [UNREADY]}]],
+        "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]],
+        "pods": pods("j", 1, 1, sel={"zone": "a"}),
+        "want": "NoNodeAllowed: not now: no node takes j-0: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had "
+        "untolerated taint(s)",
+    },
+    "a pod that only a node that is not ready is big enough for": {
+        "nodes": [["n1", 8, "16Gi"], ["n2", 16, "16Gi", {"taints": [UNREADY]}]],
+        "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]],
+        "pods": pods("j", 1, 10),
+        "want": "NodesFull: not now: its gang needs 1 pod of 10 cpu, 1Gi memory, of which 0 have room: 8 cpu free on 1 node, at "
+        "most 8 cpu on one (n1)",
+    },
+    "more than the cluster has, less than may be promised": {
+        "podgroups": [["j", "q", 1, {**PENDING, "minRes": {"cpu": 26}}]],
+        "want": "AboveCluster: never: it asks for 26 cpu in all, and the cluster has 24 cpu",
+    },
+    "all nodes have lost their readiness": {
+        "nodes": [["n1", 8, "16Gi", {"taints": [UNREADY]}]],
+        "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]],
+        "pods": pods("j", 1, 1),
+        "want": "NoNodeReady: no node is ready",
+    },
+    "a pod that asks for nothing and may go nowhere": {
+        "podgroups": [["j", "q", 1, {"phase": "Inqueue"}]],
+        "pods": [["j-0", "j", "-", 0, 0, {"sel": {"zone": "nowhere"}}]],
         "want": "NoNodeAllowed: never: no node takes j-0: 4 node(s) didn't match Pod's node affinity/selector",
     },
     "pods are missing": {

@@ -9,11 +9,11 @@ from pyroclast.api.records import HyperJob, Job, Pod, PodGroup
 from pyroclast_standalone.following import Progress, hyper_job_progress, pod_progress, progress
 
 
-def job(phase: str = "", *, message: str = "") -> Job:
+def job(phase: str = "", *, message: str = "", reason: str = "") -> Job:
     raw = {
         "metadata": {"name": "j", "namespace": "n"},
         "spec": {"queue": "q"},
-        "status": {"state": {"phase": phase, "message": message}},
+        "status": {"state": {"phase": phase, "message": message, "reason": reason}},
     }
     return msgspec.convert(raw, Job)
 
@@ -42,6 +42,24 @@ CASES = {
         Progress("Pending", "waits for queue q to take it in: quota used up"),
     ),
     "no pods yet": (job("Pending"), group("Inqueue"), [], Progress("Pending", "its pods are being created")),
+    "a claim is missing": (
+        job("Pending", message="pvc c is not found", reason="VolumeClaimNotFound"),
+        None,
+        [],
+        Progress("Pending", "waits for its PodGroup: pvc c is not found"),
+    ),
+    "pods are refused": (
+        job("Pending", message="waits: no PriorityClass x", reason="NotEnoughPods"),
+        group("Inqueue", "PodsMissing: its gang is not complete yet: 0 pods of at least 1 are there"),
+        [],
+        Progress("Pending", "its pods are being created: no PriorityClass x"),
+    ),
+    "the PodGroup is sooner": (
+        job("Pending", message="waits: NodesFull: not now: 1 cpu", reason="NotEnoughPods"),
+        group("Inqueue", "1/1 tasks in gang unschedulable NodesFull: not now: 2 cpu"),
+        [pod("w", "Pending")],
+        Progress("Pending", "1 of 1 pods wait for nodes: NodesFull: not now: 2 cpu"),
+    ),
     "no room": (
         job("Pending"),
         group("Inqueue", "2/2 tasks in gang unschedulable"),

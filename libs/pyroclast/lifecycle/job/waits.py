@@ -6,15 +6,19 @@ from typing import Final
 
 from pyroclast.api import pending
 from pyroclast.api.enums import JobPhase, JobReason, PodGroupConditionType, QueueState
+from pyroclast.api.pending import PendingReason
 from pyroclast.api.records import JobStatus, PodGroup
 from pyroclast.lifecycle.gang import podgroups, volumes
-from pyroclast.lifecycle.job import preparation, status
+from pyroclast.lifecycle.job import status
 from pyroclast.lifecycle.job.facts import JobFacts
 
 __all__ = ["closed_queue", "explained", "missing_claim", "newest_condition"]
 
 _PREFIX: Final = "waits: "
 """Beginning of the messages of this module, by which they are known when there is nothing to wait for any more."""
+
+_CURRENT: Final = frozenset(PendingReason)
+"""Reasons of conditions that stand only as long as they hold; others stay behind a newer one."""
 
 _BESIDE: Final = "; waits: "
 """What parts such a message from that of a phase that goes on all the same."""
@@ -44,7 +48,7 @@ def closed_queue(facts: JobFacts) -> str:
     state = facts.queue.status.state if facts.queue else None
     if state not in (QueueState.CLOSED, QueueState.CLOSING) or podgroups.is_admitted(facts.group):
         return ""
-    return f'queue "{facts.job.spec.queue}" is {state}, so the job starts when it is opened again'
+    return f"{PendingReason.QUEUE_CLOSED}: {pending.closed_queue(facts.job.spec.queue, state)}"
 
 
 def missing_claim(name: str) -> str:
@@ -55,6 +59,9 @@ def missing_claim(name: str) -> str:
 def newest_condition(group: PodGroup | None) -> tuple[str, str] | None:
     """Type and message of what was said last of a gang that is not placed; None when it is placed, or nothing is said."""
     conditions = [condition for condition in group.status.conditions if condition.status == "True"] if group else []
+    current = next((condition for condition in conditions if condition.reason in _CURRENT), None)
+    if current is not None:
+        return current.type, current.message
     newest = max(conditions, key=lambda condition: condition.last_transition_time or "", default=None)
     if newest is None or newest.type == PodGroupConditionType.SCHEDULED:
         return None
@@ -67,7 +74,7 @@ def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
         return JobReason.VOLUME_CLAIM_NOT_FOUND, missing_claim(awaited[0])
     placed = newest_condition(facts.group)
     causes = (
-        preparation.obstacle(facts),
+        "" if facts.queue else f"{PendingReason.LEFT_OUT}: {pending.missing_queue(facts.job.spec.queue)}",
         facts.memory.refused,
         closed_queue(facts),
         pending.summary_of(placed[1]) if placed else "",

@@ -88,10 +88,12 @@ def hierarchical(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensi
         caps[row] = np.where(np.isinf(caps[row]), caps[parent], caps[row])
         rest = np.maximum(limit[parent] - guarantee[children[parent]].sum(axis=0), 0)
         limit[row] = np.minimum(rest + guarantee[row], caps[row])
-    outside = {row: "queue has children: jobs go into the queues below it" for row in children if row >= 0}
+    outside: dict[int, str] = {}
     for name, row in rows.items():
         if row not in reached:
-            outside[row] = f"queue has no way up to {ROOT}: see its parent {queues[name].facts.parent}"
+            outside[row] = f"queue {name} has no way up to {ROOT}: see its parent {queues[name].facts.parent}"
+        elif row in children:
+            outside[row] = f"queue {name} has children: jobs go into the queues below it"
     return Tree(rows, guarantee, deserved, _counted(names, deserved), limit, tuple(ancestors), outside)
 
 
