@@ -48,8 +48,9 @@ class Residents:
     def on(self, row: int, keep: Callable[[Job, Task], bool], *, among: frozenset[TaskStatus] = _PRESENT) -> list[Candidate]:
         """Those on node `row` that pass `keep`; `among`: by default the ones that are still there."""
         found: list[Candidate] = []
-        for facts in self.session.snapshot.residents[row]:
-            job = self.session.job(facts.job)
+        session = self.session
+        for facts in session.snapshot.residents[row]:
+            job = session.job(facts.job)
             if job is None:
                 continue
             task = job.task(facts)

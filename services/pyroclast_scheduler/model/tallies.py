@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Final
 
 from pyroclast_scheduler.model.statuses import READY, VALID, TaskStatus
@@ -11,8 +12,8 @@ __all__ = ["Tally"]
 
 _IDLE: Final = len(TaskStatus)  # position of the count of pending tasks that ask for nothing
 _WIDTH: Final = _IDLE + 1
-_READY: Final = sorted(READY)
-_VALID: Final = sorted(VALID)
+_READY: Final = itemgetter(*sorted(READY))
+_VALID: Final = itemgetter(*sorted(VALID))
 
 
 class Tally:
@@ -52,7 +53,7 @@ class Tally:
     @property
     def ready(self) -> int:
         """Tasks that have, or had, their place: allocated, binding, bound, running, succeeded."""
-        return sum(self.counts[status] for status in _READY)
+        return sum(_READY(self.counts))
 
     @property
     def pending_best_effort(self) -> int:
@@ -62,7 +63,7 @@ class Tally:
     @property
     def valid(self) -> int:
         """Tasks that can still count towards the gang."""
-        return sum(self.counts[status] for status in _VALID)
+        return sum(_VALID(self.counts))
 
     @property
     def scheduled(self) -> int:
@@ -90,13 +91,13 @@ class Tally:
         counts = self.roles.get(role)
         if counts is None:
             return 0
-        ready = sum(counts[status] for status in _READY) + counts[_IDLE]
+        ready = sum(_READY(counts)) + counts[_IDLE]
         return ready + counts[TaskStatus.PIPELINED] if pipelined else ready
 
     def role_valid(self, role: str) -> int:
         """Tasks of `role` that can still count towards the gang."""
         counts = self.roles.get(role)
-        return 0 if counts is None else sum(counts[status] for status in _VALID)
+        return 0 if counts is None else sum(_VALID(counts))
 
     def histogram(self) -> list[str]:
         """`<n> <Status>` for each status that occurs."""

@@ -107,9 +107,9 @@ def _pick(
         rows = _within(limits, plan, scores, count, extra, future=future)
     else:
         rows = plan.place(scores, count, future=future, extra=extra)
-    return (
-        rows if relative is None or voices.relative is None else _steady(plan, rows, candidates, voices.relative, future=future)
-    )
+    if relative is None or voices.relative is None:
+        return rows
+    return _steady(plan, rows, candidates, voices.relative, future=future)
 
 
 def _steady(plan: Plan, rows: Rows, candidates: Bools, relative: Callable[[Bools], Floats | None], *, future: bool) -> Rows:

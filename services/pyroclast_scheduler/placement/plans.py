@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -14,8 +13,9 @@ from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.placement.ahead import Ahead
 from pyroclast_scheduler.placement.greedy import NEVER, greedy
+from pyroclast_scheduler.placement.load import Load
 
-__all__ = ["Load", "NodeScore", "Plan", "Predicate"]
+__all__ = ["NodeScore", "Plan", "Predicate"]
 
 T = TypeVar("T")
 
@@ -23,24 +23,11 @@ _ENDLESS = np.iinfo(np.int64).max // 4
 _REFRESH_ALL = 2  # when more than one node in so many changed, working all out anew is cheaper
 
 
-@dataclass(slots=True)
-class Load:
-    """What nodes have and what is taken of them, before one more pod comes: arrays (dimensions, …) that broadcast together.
-
-    `rows` says which nodes, as an array that broadcasts with the others' later axes.
-    """
-
-    rows: Ints
-    allocatable: Ints
-    used: Ints
-    non_zero: Ints
-
-
 class NodeScore(Protocol):
     """The score of nodes for one more pod of a shape, from their own load alone; larger is better."""
 
     def __call__(self, plan: Plan, load: Load) -> Floats:
-        """Scores of the load's shape."""
+        """Scores that broadcast to (nodes, depth)."""
         ...
 
 
@@ -74,6 +61,7 @@ class Plan:
         self._voices: Sequence[NodeScore] = ()
         self.mask: Bools = ready
         self._memory: dict[Hashable, Any] = {}
+        self._asked: dict[int, tuple[Ints, Ints]] = {}
         self._first: Floats | None = None
         self._scored: Floats | None = None
         self._scored_at = 0
@@ -112,15 +100,10 @@ class Plan:
 
     def score(self, rows: Rows, depth: int, *, future: bool = False) -> Floats:
         """Scores (rows, depth) for the first, second, … pod on each of `rows`; a promised pod (`future`) takes nothing yet."""
-        columns = self._columns
-        used = columns.used.take(rows, axis=1)[:, :, None]
-        non_zero = columns.non_zero.take(rows, axis=1)[:, :, None]
-        if depth > 1:
-            steps = np.zeros(depth, dtype=np.int64) if future else np.arange(depth, dtype=np.int64)
-            used = used + self.request[:, None, None] * steps
-            non_zero = non_zero + self.non_zero[:, None, None] * steps
-        load = Load(rows[:, None], columns.allocatable.take(rows, axis=1)[:, :, None], used, non_zero)
-        total = np.zeros((len(rows), depth))
+        if future and depth > 1:
+            return np.repeat(self.score(rows, 1, future=True), depth, axis=1)
+        load = Load(self._columns, rows, *self._steps(depth))
+        total = np.zeros((depth, len(rows))).T
         for score in self._voices:
             total += score(self, load)
         return total
@@ -185,6 +168,14 @@ class Plan:
             found.extend(each.refusals(self))
             found.append(Refusal(np.zeros_like(self.mask), "", is_last=True))
         return found
+
+    def _steps(self, depth: int) -> tuple[Ints, Ints]:
+        """What 0, 1, … pods of the shape ask for, as `Load` wants it."""
+        steps = self._asked.get(depth)
+        if steps is None:
+            counts = np.arange(depth + 1, dtype=np.int64)[:, None]
+            steps = self._asked[depth] = self.request[:, None, None] * counts, self.non_zero[:, None, None] * counts[1:]
+        return steps
 
     def _renew(self, rows: Rows) -> None:
         assert self._first is not None  # noqa: S101 - set by the only caller

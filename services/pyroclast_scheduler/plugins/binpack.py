@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from pyroclast_scheduler.model.columns import Floats, Rows
 from pyroclast_scheduler.model.dimensions import Ints
-from pyroclast_scheduler.placement.plans import Load, Plan
+from pyroclast_scheduler.placement.load import Load
+from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.session import Session
@@ -19,12 +21,15 @@ _BEST: Final = 100
 
 
 class _Asked(NamedTuple):
-    """What counts of a shape's request, by dimension: rows, amounts and weights of these; `weight` of all that it asks for."""
+    """What counts of a shape's request, by dimension: rows, and weights where these are not all 1; `weight` of all it asks for.
 
-    rows: Rows
-    amounts: Ints
-    weights: Ints
+    `whole`: what nodes have of it, endless where they have none, as that is no part of it.
+    """
+
+    rows: Rows | slice
+    weights: Ints | None
     weight: int
+    whole: Floats
 
 
 class Binpack:
@@ -43,23 +48,36 @@ class Binpack:
         """Register, unless it weighs nothing."""
         weights = [(row, weight) for name, weight in self._weights.items() if (row := session.dimensions.find(name)) is not None]
 
+        wholes: dict[tuple[int, ...], Floats] = {}
+
         def asked(plan: Plan) -> _Asked:
             found = [(row, weight) for row, weight in weights if plan.request[row] > 0]
-            rows = np.array([row for row, weight in found if weight], dtype=np.intp)
+            rows = tuple(row for row, weight in found if weight)
+            if rows not in wholes:
+                allocatable = session.columns.allocatable[list(rows)]
+                wholes[rows] = np.where(allocatable > 0, allocatable, np.inf)
             parts = np.array([weight for _, weight in found if weight], dtype=np.int64)[:, None, None]
-            return _Asked(rows, plan.request[rows, None, None], parts, max(sum(weight for _, weight in found), 1))
+            is_weighed = bool((parts != 1).any())
+            weight = max(sum(weight for _, weight in found), 1)
+            return _Asked(_range(rows), parts if is_weighed else None, weight, wholes[rows])
 
         def score(plan: Plan, load: Load) -> Floats:
             wish = plan.once(Binpack, lambda: asked(plan))
-            allocatable = load.allocatable[wish.rows]
-            whole = np.where(allocatable > 0, allocatable, np.inf)  # what a node lacks is no part of it
-            after = load.used[wish.rows] + wish.amounts
+            whole = wish.whole.take(load.rows[:, 0], axis=1)[:, :, None]
+            after = load.after[wish.rows]
             is_full = (after > whole).any(axis=0)
-            after *= wish.weights
-            total: Floats = (after / whole).sum(axis=0)
+            total: Floats = ((after if wish.weights is None else after * wish.weights) / whole).sum(axis=0)
             total /= wish.weight
             total *= _BEST * self._weight
-            total[is_full] = 0.0
+            if is_full.any():
+                total[is_full] = 0.0
             return total
 
         return Extensions(node_order=score) if self._weight else Extensions()
+
+
+def _range(rows: Sequence[int]) -> Rows | slice:
+    """Those rows as a slice where they follow each other, which is taken without a copy."""
+    if rows and list(rows) == list(range(rows[0], rows[0] + len(rows))):
+        return slice(rows[0], rows[0] + len(rows))
+    return np.array(rows, dtype=np.intp)

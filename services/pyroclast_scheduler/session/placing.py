@@ -79,7 +79,7 @@ def place(
                 missed.append(tasks.popleft())
             _skip(job, missed[1:], like=missed[0])
         elif attempt.is_ready():
-            break
+            return attempt.statement
     if attempt.is_ready() or attempt.is_pipelined():
         return attempt.statement
     attempt.statement.discard()

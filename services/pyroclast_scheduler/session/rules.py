@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from itertools import chain
 from typing import Final, TypeVar
 
@@ -176,15 +175,15 @@ class Rules:
 
     def preemptable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those of `candidates` that may go for `preemptor`, a task of `job` in the same queue."""
-        return _agreed([[partial(ask, preemptor, job) for ask in tier] for tier in self._preemptable], candidates)
+        return _agreed(self._preemptable, candidates, preemptor, job)
 
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those of `candidates` that may go for `preemptor`, a task of `job` in another queue."""
-        return _agreed([[partial(ask, preemptor, job) for ask in tier] for tier in self._reclaimable], candidates)
+        return _agreed(self._reclaimable, candidates, preemptor, job)
 
     def unified_evictable(self, wish: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those of `candidates` that may go for a whole gang."""
-        return _agreed([[partial(ask, wish) for ask in tier] for tier in self._unified_evictable], candidates)
+        return _agreed(self._unified_evictable, candidates, wish)
 
     def victim_tasks(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those of `candidates` that should go anyway: what any plugin of the first tier with an answer says."""
@@ -296,13 +295,13 @@ def _vote(tiers: Iterable[Iterable[Vote]]) -> bool:
 
 
 def _agreed(
-    tiers: _Tiers[Callable[[Sequence[Candidate]], list[Candidate] | None]], candidates: Sequence[Candidate]
+    tiers: _Tiers[Callable[..., list[Candidate] | None]], candidates: Sequence[Candidate], *wish: Task | Job | GangEviction
 ) -> list[Candidate]:
-    """The candidates that all plugins of the first tier with an answer agree on."""
+    """The candidates that all plugins of the first tier with an answer agree on; `wish`: what they are asked for."""
     for tier in tiers:
         chosen: list[Candidate] | None = None
         for ask in tier:
-            found = ask(candidates)
+            found = ask(*wish, candidates)
             if found is None:
                 continue
             if not found:

@@ -31,7 +31,8 @@ __all__ = ["Move", "Statement"]
 class Move:
     """One step: tasks of one job and one shape go to `status`, each on its row. `nodes` and `counts` say how many where.
 
-    `before`: the status that each task had, the same for all.
+    `before`: the status that each task had, the same for all. `amount`: what they ask for together; `change`: what quotas count of
+    it, where places taken or promised are more, evictions less. Neither is to be changed.
     """
 
     job: Job
@@ -43,16 +44,12 @@ class Move:
     nodes: Rows
     counts: Ints
     reason: str = ""
+    amount: Floats = field(init=False)
+    change: Floats = field(init=False)
 
-    @property
-    def amount(self) -> Floats:
-        """What the tasks of this step ask for together."""
-        return self.plan.request.astype(np.float64) * len(self.tasks)
-
-    @property
-    def change(self) -> Floats:
-        """What quotas count: places taken or promised are more, evictions less."""
-        return -self.amount if self.status is TaskStatus.RELEASING else self.amount
+    def __post_init__(self) -> None:
+        self.amount = self.plan.request.astype(np.float64) * len(self.tasks)
+        self.change = -self.amount if self.status is TaskStatus.RELEASING else self.amount
 
 
 class Ledger(Protocol):

@@ -16,7 +16,8 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement import affinity, spread
-from pyroclast_scheduler.placement.plans import Load, Plan
+from pyroclast_scheduler.placement.load import Load
+from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.plugins.nodeorder.defaults import DefaultSpread
 from pyroclast_scheduler.plugins.nodeorder.images import locality
 from pyroclast_scheduler.session.arguments import Arguments
@@ -63,19 +64,17 @@ class NodeOrder:
         if weights["podtopologyspread"]:
             parts.append(("podtopologyspread", partial(_spread, DefaultSpread(session))))
 
-        scale = _Scale(session.columns.allocatable[:2])
+        scale = _Scale(session.columns.allocatable[:2], session.snapshot.is_ready)
 
         def alone(plan: Plan, load: Load) -> Floats:
-            total: Floats = np.zeros(load.used.shape[1:])
+            total: Floats = np.zeros(load.used.shape[:0:-1]).T
             nodes = scale.at(load.rows[:, 0])
-            if weights["leastrequested"] or weights["mostrequested"]:
-                after = load.non_zero + plan.non_zero[:, None, None]
-                if weights["leastrequested"]:
-                    total += weights["leastrequested"] * _least(after, nodes)
-                if weights["mostrequested"]:
-                    total += weights["mostrequested"] * _most(after, nodes)
+            if weights["leastrequested"]:
+                total += _weighed(weights["leastrequested"], _least(load.non_zero_after, nodes))
+            if weights["mostrequested"]:
+                total += _weighed(weights["mostrequested"], _most(load.non_zero_after, nodes))
             if weights["balancedresource"]:
-                total += weights["balancedresource"] * _balanced(plan, load, nodes, gpu)
+                total += _weighed(weights["balancedresource"], _balanced(plan, load, nodes, gpu))
             if weights["imagelocality"]:
                 images = plan.once(locality, lambda: locality(plan.shape, session.features, session.usable))
                 if images is not None:
@@ -102,28 +101,36 @@ class _Nodes(NamedTuple):
     """What nodes have of cpu and memory, arrays (dimensions, nodes, 1) and (nodes, 1).
 
     `whole`: the capacity, endless where there is none, so that any part of it is nothing; `known`: how many of the two there are,
-    at least 1; `half`: a half where there are both, 0 elsewhere.
+    at least 1; `half`: a half where there are both, 0 elsewhere. Where all nodes have both, these two are numbers.
     """
 
     capacity: Floats
     whole: Floats
-    known: Floats
-    half: Floats
+    known: Floats | float
+    half: Floats | float
 
 
 class _Scale:
-    """What does not change in a session, worked out once for all nodes."""
+    """What does not change in a session, worked out once for all nodes. Nobody asks for scores of those that are not ready."""
 
-    def __init__(self, allocatable: Ints) -> None:
+    def __init__(self, allocatable: Ints, is_ready: Bools) -> None:
         has = allocatable > 0
+        self._is_plain = bool((has | ~is_ready).all())
+        if self._is_plain:  # as good as always
+            self._all: Floats = np.where(has, allocatable, 1.0)
+            return
         known = has.sum(axis=0)
         whole = np.where(has, allocatable, np.inf)
-        self._all: Floats = np.vstack((allocatable, whole, np.maximum(known, 1), np.where(known == len(has), 0.5, 0.0)))
+        self._all = np.vstack((allocatable, whole, np.maximum(known, 1), np.where(known == len(has), 0.5, 0.0)))
 
     def at(self, rows: Rows) -> _Nodes:
         """The same of some nodes."""
         found = self._all.take(rows, axis=1)[:, :, None]
-        return _Nodes(found[:2], found[2:4], found[4], found[5])
+        return _Nodes(found, found, 2.0, 0.5) if self._is_plain else _Nodes(found[:2], found[2:4], found[4], found[5])
+
+
+def _weighed(weight: int, scores: Floats) -> Floats:
+    return scores if weight == 1 else weight * scores
 
 
 def _least(after: Ints, nodes: _Nodes) -> Floats:
@@ -148,23 +155,17 @@ def _balanced(plan: Plan, load: Load, nodes: _Nodes, gpu: int | None) -> Floats:
     has_gpu = gpu is not None and plan.request[gpu] > 0
     if not plan.request[:2].any() and not has_gpu:
         return np.zeros(load.used.shape[1:])
-    depth = load.used.shape[2]
     if has_gpu and gpu is not None:
         rows = [CPU, MEMORY, gpu]
-        evenness = _evenness_of_three(_before_and_after(load.used[rows], plan.request[rows]), load.allocatable[rows])
+        evenness = _evenness_of_three(load.taken[rows], load.allocatable[rows])
     else:
-        evenness = _evenness(_before_and_after(load.used[:2], plan.request[:2]), nodes)
-    scores: Floats = evenness[:, depth:] - evenness[:, :depth]
+        evenness = _evenness(load.taken[:2], nodes)
+    scores: Floats = evenness[:, 1:] - evenness[:, :-1]
     scores += 50.0
     scores /= 2
     np.trunc(scores, out=scores)
     scores += 50.0
     return scores
-
-
-def _before_and_after(used: Ints, request: Ints) -> Ints:
-    """What is taken without the pod, and behind it along the depth what is taken with it."""
-    return np.concatenate((used, used + request[:, None, None]), axis=2)
 
 
 def _evenness(used: Ints, nodes: _Nodes) -> Floats:

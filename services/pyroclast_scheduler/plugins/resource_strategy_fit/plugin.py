@@ -10,7 +10,8 @@ import numpy as np
 from pyroclast_scheduler.model.columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Dimensions, Ints
 from pyroclast_scheduler.model.reasons import Code, Refusal
-from pyroclast_scheduler.placement.plans import Load, Plan
+from pyroclast_scheduler.placement.load import Load
+from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.plugins.resource_strategy_fit.strategies import LEAST, MOST, Strategy, find, of_pod, strategies
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions
@@ -73,7 +74,7 @@ class ResourceStrategyFit:
             if strategy.weight == 0:
                 continue
             allocatable = load.allocatable[row]
-            after = load.used[row] + plan.request[row]
+            after = load.after[row]
             has = allocatable > 0
             is_over |= has & (after > allocatable)
             part = {MOST: after, LEAST: allocatable - after}.get(strategy.kind)

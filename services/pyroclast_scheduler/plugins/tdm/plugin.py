@@ -18,7 +18,8 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Load, Plan
+from pyroclast_scheduler.placement.load import Load
+from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.plugins.tdm.budget import most_evictions
 from pyroclast_scheduler.plugins.tdm.windows import Window, parse
 from pyroclast_scheduler.session.arguments import Arguments

@@ -15,7 +15,8 @@ from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
-from pyroclast_scheduler.placement.plans import Load, Plan
+from pyroclast_scheduler.placement.load import Load
+from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.plugins.usage.estimator import Estimator
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions
