@@ -74,6 +74,17 @@ def test_a_claim_goes_when_nobody_uses_it(cluster: Cluster, namespace: str) -> N
     cluster.kubectl("delete", "pvc", "c", "-n", namespace, "--timeout=30s")
 
 
+def test_a_namespace_with_a_claim_in_use_goes(cluster: Cluster, namespace: str) -> None:
+    """The claim is protected while the pod is there, and both go with the namespace."""
+    own = f"{namespace}-own"
+    cluster.kubectl("create", "namespace", own)
+    create(cluster, own, json.dumps({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, **CLAIM}))
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    create(cluster, own, job("j", "sleep 600", pod={"volumes": volumes, "terminationGracePeriodSeconds": 0}))
+    wait_until(lambda: cluster.get("pods", "-n", own)["items"], "its pod")
+    cluster.kubectl("delete", "namespace", own, "--timeout=60s", timeout=90)
+
+
 def test_commands_that_cannot_be_obeyed_say_so(cluster: Cluster, namespace: str) -> None:
     create(cluster, namespace, job("j", "sleep 600"))
     wait_until(lambda: phase(cluster, namespace, "j") == "Running", "the Job to run")

@@ -88,7 +88,7 @@ def refused_binds() -> tuple[ResourceType, dict[str, Any]]:
         "name": "binds.example.com",
         "clientConfig": {"url": "https://127.0.0.1:9/"},
         "rules": [rule],
-        "matchConditions": [{"name": "error", "expression": "object.missing"}],
+        "matchConditions": [{"name": "error", "expression": "object.missing == true"}],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "{name}"}},
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
@@ -127,6 +127,12 @@ CASES: dict[str, Case] = {
         before=[queue(capability={"cpu": "1"})],
         afterwards=close_queue,
         without_pods=NOT_IN,
+    ),
+    "a queue that was closed when its gang was let in already": Case(
+        job(task(nodeSelector={"zone": "nowhere"}), queue="{name}"),
+        "QueueClosed: queue {name} is Closing, so the job starts when it is opened again",
+        before=[queue()],
+        afterwards=close_queue,
     ),
     "a queue that may not have so much": Case(
         job(task("2", 2), queue="{name}"),
