@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 
 from pyroclast.api import keys, records
 from pyroclast.api.enums import PodGroupPhase
@@ -25,7 +24,30 @@ class JobFacts:
 
     Raises (when made):
         ValueError: a quantity of the PodGroup makes no sense.
+
+    `is_preemptable`: whether the PodGroup offers its pods for preemption; `may_be_preempted`: whether it lets whole gangs take
+    its place, as it does unless it says otherwise. `contribution`: what it adds to the sums of its queue.
     """
+
+    __slots__ = (
+        "_vectors",
+        "contribution",
+        "created",
+        "group",
+        "is_preemptable",
+        "key",
+        "may_be_preempted",
+        "min_available",
+        "min_resources",
+        "name",
+        "namespace",
+        "priority",
+        "queue",
+        "role_minimum",
+        "sums",
+        "tasks",
+        "uid",
+    )
 
     def __init__(self, group: records.PodGroup, tasks: Sequence[TaskFacts], sums: TaskSums, *, priority: int, queue: str) -> None:
         spec, meta = group.spec, group.metadata
@@ -43,6 +65,10 @@ class JobFacts:
         self.tasks = tasks
         self.sums = sums
         self._vectors: dict[str, Floats] = {}
+        text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE))
+        self.is_preemptable = bool(parse_bool(text or ""))
+        self.may_be_preempted = text is None or bool(parse_bool(text))
+        self.contribution = self._contribution()
 
     @classmethod
     def of(cls, group: records.PodGroup, tasks: Iterable[TaskFacts], *, priority: int = 0, queue: str = "") -> JobFacts:
@@ -62,24 +88,10 @@ class JobFacts:
         """The PodGroup's phase."""
         return self.group.status.phase
 
-    @cached_property
-    def is_preemptable(self) -> bool:
-        """Whether the PodGroup offers its pods for preemption."""
-        meta = self.group.metadata
-        text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE, ""))
-        return bool(parse_bool(text))
-
     @property
     def running_estimate(self) -> str:
         """How long its user thinks it runs, a duration; empty without one."""
         return self.group.metadata.annotations.get(keys.RUNNING_ESTIMATE, "")
-
-    @cached_property
-    def may_be_preempted(self) -> bool:
-        """Whether the PodGroup lets whole gangs take its place: it does unless it says otherwise."""
-        meta = self.group.metadata
-        text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE))
-        return text is None or bool(parse_bool(text))
 
     @property
     def gated(self) -> Amounts:
@@ -91,9 +103,7 @@ class JobFacts:
         """Tasks that are going but still sit on a node."""
         return self.sums.releasing
 
-    @cached_property
-    def contribution(self) -> Contribution:
-        """What it adds to the sums of its queue."""
+    def _contribution(self) -> Contribution:
         allocated, least = self.sums.allocated, self.min_resources
         inqueue = whole = _NOTHING
         if least is not None:
@@ -141,4 +151,4 @@ class JobFacts:
 
 def _beyond(amounts: Amounts, less: Amounts) -> Amounts:
     """What is left of `amounts` without `less`, never less than nothing."""
-    return {name: rest for name, amount in amounts.items() if (rest := amount - less.get(name, 0)) > 0}
+    return {name: rest for name, amount in amounts.items() if (rest := amount - less.get(name, 0)) > 0} or _NOTHING
