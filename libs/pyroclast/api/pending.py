@@ -8,7 +8,7 @@ from typing import Final
 
 from pyroclast.api.enums import QueueState
 
-__all__ = ["NEVER", "PendingReason", "closed_queue", "joined", "missing_queue", "parted", "reason_of", "summary_of"]
+__all__ = ["PendingReason", "closed_queue", "joined", "missing_queue", "parted", "reason_of", "summary_of"]
 
 
 class PendingReason(StrEnum):
@@ -35,17 +35,6 @@ class PendingReason(StrEnum):
     NOT_LET_IN = "NotLetIn"
     LEFT_OUT = "LeftOut"
 
-
-NEVER: Final = frozenset(
-    {
-        PendingReason.ABOVE_QUEUE_LIMIT,
-        PendingReason.ABOVE_CLUSTER,
-        PendingReason.NO_NODE_ALLOWED,
-        PendingReason.NO_NODE_BIG_ENOUGH,
-        PendingReason.TOO_FEW_NODES,
-    }
-)
-"""Reasons that waiting alone does not end: nodes, queues or the Job have to change."""
 
 _SUMMARY: Final = re.compile(rf"(?:^| )(?=(?:{'|'.join(PendingReason)}): )")
 
