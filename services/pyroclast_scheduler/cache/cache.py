@@ -17,6 +17,7 @@ from pyroclast_scheduler.cache.faults import LEFT_OUT, Fault, Faults, reason_of
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable, oversubscription
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
+from pyroclast_scheduler.cache.shifts import Shifts, Victims
 from pyroclast_scheduler.cache.tasks import TaskTable
 from pyroclast_scheduler.cache.waiting import Waiting
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
@@ -56,7 +57,8 @@ class Cache:
         self._faults = Faults()
         self._names = frozenset(scheduler_names)
         self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=self._names if is_shared else ())
-        self._tasks = TaskTable(self.nodes, self._jobs, self.dimensions)
+        self._shifts = Shifts()
+        self._tasks = TaskTable(self.nodes, self._jobs, self.dimensions, self._shifts)
         self.tasks = self._tasks.by_uid
         self._waiting = Waiting()
         self._gone: set[str] = set()
@@ -122,6 +124,7 @@ class Cache:
                 changed = True
             if not changed:
                 return
+        self._shifts.is_any = True
         self._changed()
 
     def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
@@ -149,6 +152,7 @@ class Cache:
             entry.group = new
             if before is not None and same and same_but_status(before, new):
                 return
+        self._shifts.group(key)
         self._changed()
 
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
@@ -172,6 +176,7 @@ class Cache:
             self._jobs.queue_changed(name)
         if new is not None and old is not None and old.spec == new.spec and old.status.state == new.status.state:
             return
+        self._shifts.is_any = True
         self._changed()
 
     def priority_changed(self, old: records.PriorityClass | None, new: records.PriorityClass | None) -> None:
@@ -396,6 +401,9 @@ class Cache:
             self.nodes.fit()
             columns = self.nodes.columns
             self._rouse(self._waiting.woken(roomier=roomier, columns=columns, dimensions=self.dimensions))
+            if self._waiting.has_evicting:
+                self._rouse(self._waiting.helped(self._victims(roomier)))
+            self._shifts.clear()
         self._is_changed = self._is_all_stale = False
         return self.view()
 
@@ -431,6 +439,19 @@ class Cache:
     def _refresh(self, *, at_most: int | None = None) -> None:
         for job in self._jobs.refresh(self.queues, self._priority, at_most=at_most):
             self._waiting.discard(job)
+
+    def _victims(self, roomier: Collection[int]) -> Victims:
+        table = self.nodes
+        return Victims(
+            self._shifts,
+            roomier=roomier,
+            jobs=self._jobs.all_facts(),
+            placed={queue for queue, amounts in self._jobs.placed().items() if amounts},
+            rows=table.rows,
+            residents=table.residents,
+            columns=table.columns,
+            dimensions=self.dimensions,
+        )
 
     def _changed(self) -> None:
         self._is_changed = True

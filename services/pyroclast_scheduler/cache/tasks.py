@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyroclast_scheduler.cache.changes import count_alike
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
+from pyroclast_scheduler.cache.shifts import Shifts
 from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
@@ -17,7 +18,8 @@ _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 class TaskTable:
     """Keeps tasks by UID, and what `nodes` and `jobs` have of them in step."""
 
-    def __init__(self, nodes: NodeTable, jobs: JobTable, dimensions: Dimensions) -> None:
+    def __init__(self, nodes: NodeTable, jobs: JobTable, dimensions: Dimensions, shifts: Shifts) -> None:
+        self._shifts = shifts
         self.by_uid: dict[str, TaskFacts] = {}
         self._nodes = nodes
         self._jobs = jobs
@@ -25,6 +27,7 @@ class TaskTable:
 
     def set(self, before: TaskFacts | None, task: TaskFacts) -> None:
         """Take up `task`; `before`: what is known of it, None if nothing is."""
+        self._shifts.pod(before, task)
         if before is None or not count_alike(before, task):
             if before is not None:
                 self._leave(before)
@@ -47,6 +50,7 @@ class TaskTable:
         task = self.by_uid.pop(uid, None)
         if task is None:
             return
+        self._shifts.pod(task, None)
         self._leave(task)
         if task.job:
             self._jobs.remove(task)

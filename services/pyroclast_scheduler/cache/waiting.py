@@ -6,10 +6,11 @@ from collections.abc import Collection
 
 import numpy as np
 
+from pyroclast_scheduler.cache.shifts import Victims
 from pyroclast_scheduler.model.columns import Columns, Rows
 from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.shapes import Shape
-from pyroclast_scheduler.model.waits import Rest
+from pyroclast_scheduler.model.waits import Evicts, Rest
 
 __all__ = ["Waiting"]
 
@@ -22,6 +23,7 @@ class Waiting:
         self._timed: dict[str, None] = {}
         self._by_shape: dict[Shape, dict[str, int]] = {}
         self._shapes_of: dict[str, frozenset[Shape]] = {}
+        self._evicting: dict[str, Rest] = {}
 
     def __len__(self) -> int:
         return len(self._wary.keys() | self._shapes_of.keys())
@@ -36,6 +38,8 @@ class Waiting:
             self._shapes_of[key] = rest.shapes
             for shape in rest.shapes:
                 self._by_shape.setdefault(shape, {})[key] = rest.lacking
+            if rest.evicts is not Evicts.NOBODY:
+                self._evicting[key] = rest
         if rest.is_timed:
             self._timed[key] = None
 
@@ -43,6 +47,7 @@ class Waiting:
         """The job is no longer at rest."""
         self._wary.pop(key, None)
         self._timed.pop(key, None)
+        self._evicting.pop(key, None)
         for shape in self._shapes_of.pop(key, ()):
             keys = self._by_shape[shape]
             keys.pop(key, None)
@@ -62,7 +67,26 @@ class Waiting:
     def all(self) -> set[str]:
         """Take out all of them."""
         found = self._wary.keys() | self._shapes_of.keys()
-        self._wary, self._timed, self._by_shape, self._shapes_of = {}, {}, {}, {}
+        self._wary, self._timed, self._by_shape, self._shapes_of, self._evicting = {}, {}, {}, {}, {}
+        return found
+
+    @property
+    def has_evicting(self) -> bool:
+        """Whether there are any for which others may have to go."""
+        return bool(self._evicting)
+
+    def helped(self, victims: Victims) -> set[str]:
+        """Take out those that others might now go for."""
+        answers: dict[tuple[str, frozenset[Shape], bool], bool] = {}
+        found: set[str] = set()
+        for key, rest in self._evicting.items():
+            wish = rest.facts.queue, rest.shapes, rest.evicts is Evicts.OWN_QUEUE
+            if wish not in answers:
+                answers[wish] = victims.may_help(wish[0], wish[1], only_own=wish[2])
+            if answers[wish]:
+                found.add(key)
+        for key in found:
+            self.discard(key)
         return found
 
     def woken(self, *, roomier: Collection[int], columns: Columns, dimensions: Dimensions) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -12,8 +12,8 @@ __all__ = ["Tally"]
 
 _IDLE: Final = len(TaskStatus)  # position of the count of pending tasks that ask for nothing
 _WIDTH: Final = _IDLE + 1
-_READY: Final = itemgetter(*sorted(READY))
-_VALID: Final = itemgetter(*sorted(VALID))
+_READY: Final[Callable[[Sequence[int]], tuple[int, ...]]] = itemgetter(*sorted(READY))
+_VALID: Final[Callable[[Sequence[int]], tuple[int, ...]]] = itemgetter(*sorted(VALID))
 
 
 class Tally:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.shapes import Shape
 
-__all__ = ["Rest"]
+__all__ = ["Evicts", "Rest"]
+
+
+class Evicts(Enum):
+    """Whose pods may be made to go for a job."""
+
+    NOBODY = 0
+    OWN_QUEUE = 1
+    ANYBODY = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +24,8 @@ class Rest:
     """A job about which nothing is to be done or said as long as it stays as it is in `facts` …
 
     … and as long as no node could take another pod of its `shapes`: at least `lacking` in all, where it has one shape only;
-    `is_wary`: as long as nothing at all changes. `is_timed`: until the next schedule period at the latest.
+    `evicts`: and as long as nothing changes of those who could be made to go for it. `is_wary`: as long as nothing at all
+    changes. `is_timed`: until the next schedule period at the latest.
     """
 
     facts: JobFacts
@@ -23,3 +33,4 @@ class Rest:
     lacking: int = 1
     is_wary: bool = False
     is_timed: bool = False
+    evicts: Evicts = Evicts.NOBODY

@@ -15,7 +15,7 @@ from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.reservations import read
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.waits import Rest
+from pyroclast_scheduler.model.waits import Evicts, Rest
 from pyroclast_scheduler.session.causes import cause_of
 from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
 from pyroclast_scheduler.session.session import Session
@@ -252,8 +252,15 @@ def _rest(session: Session, job: Job, *, has_promises: bool) -> Rest | None:
     is_wary = has_promises or job.is_limited or not job.fit_errors or session.snapshot.is_coupled
     is_wary = is_wary or any(shape.has_claims for shape in shapes)
     lacking = tally.missing(job.facts.min_available, job.facts.role_minimum) if len(shapes) == 1 else 1
-    is_wary = is_wary or session.evicts
-    return Rest(job.facts, shapes, max(1, lacking), is_wary=is_wary, is_timed=session.is_timed)
+    evicts = session.evicts
+    return Rest(
+        job.facts,
+        shapes,
+        max(1, lacking),
+        is_wary=is_wary or evicts is None,
+        is_timed=session.is_timed,
+        evicts=evicts or Evicts.NOBODY,
+    )
 
 
 def _queues(session: Session) -> dict[str, dict[str, int]]:

@@ -22,6 +22,7 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.sums import QueueSums
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.terms import TermCounts
+from pyroclast_scheduler.model.waits import Evicts
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
@@ -36,6 +37,8 @@ __all__ = ["Action", "Plugin", "PluginFactory", "Session"]
 
 T = TypeVar("T", bound=Record)
 _FILLING: Final = frozenset({"enqueue", "allocate", "backfill"})
+_OWN: Final = frozenset({"preempt", "gangpreempt"})  # at the cost of the own queue
+_OTHERS: Final = frozenset({"reclaim", "gangreclaim"})
 
 
 class Plugin(Protocol):
@@ -170,9 +173,12 @@ class Session(Rules):
         return self._is_restless
 
     @property
-    def evicts(self) -> bool:
-        """Whether other actions than those that fill room take part, for which other changes count than those of room."""
-        return not set(self.configuration.actions) <= _FILLING
+    def evicts(self) -> Evicts | None:
+        """Whose pods the actions may make go for a job that waits; None where an action looks at anything else too."""
+        actions = set(self.configuration.actions) - _FILLING
+        if not actions <= _OWN | _OTHERS:
+            return None
+        return Evicts.ANYBODY if actions & _OTHERS else Evicts.OWN_QUEUE if actions else Evicts.NOBODY
 
     def is_waiting(self, task: Task) -> bool:
         """Whether `task` may be placed: it waits, behind no gate, and its last bind was not refused a moment ago."""

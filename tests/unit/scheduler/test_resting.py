@@ -5,7 +5,7 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.waits import Rest
+from pyroclast_scheduler.model.waits import Evicts, Rest
 from tests.scenarios import objects
 
 
@@ -64,3 +64,72 @@ def test_many_jobs_that_changed_are_worked_out_in_parts():
     cache.group_changed(None, objects.pod_group(["late", "q", 1]))
     assert len(cache.snapshot().jobs) == 121
     assert cache.prepare() == 0
+
+
+class Full:
+    """Two full nodes and one queue beside another; a job at rest that waits until others could go for it."""
+
+    def __init__(self, evicts):
+        self.cache = Cache()
+        for name in ("q", "other"):
+            self.cache.queue_changed(None, objects.queue([name]))
+        self.cache.node_changed(None, objects.node(["small", 4, "8Gi"]))
+        self.cache.node_changed(None, objects.node(["large", 16, "8Gi"]))
+        for name, queue in (("mine", "q"), ("theirs", "other"), ("waits", "q")):
+            self.cache.group_changed(None, objects.pod_group([name, queue, 1]))
+        self.pods = {
+            "m": objects.pod(["m", "mine", "small", 4, "1Gi"]),
+            "t": objects.pod(["t", "theirs", "large", 16, "1Gi"]),
+        }
+        for pod in self.pods.values():
+            self.cache.pod_changed(None, pod)
+        self.cache.pod_changed(None, objects.pod(["w", "waits", "-", 9, "1Gi"]))
+        for facts in self.cache.snapshot().jobs:
+            shapes = frozenset(task.shape for task in facts.tasks if not task.node)
+            self.cache.rest([Rest(facts, shapes, evicts=evicts if shapes else Evicts.NOBODY)])
+        assert self.woken() == set()
+
+    def woken(self):
+        return {facts.name for facts in self.cache.snapshot().jobs}
+
+    def changed(self, name, **annotations):
+        body = msgspec.to_builtins(self.pods[name])
+        body["metadata"]["annotations"] = body["metadata"].get("annotations", {}) | annotations
+        new = msgspec.convert(body, records.Pod)
+        self.cache.pod_changed(self.pods[name], new)
+
+
+CHANGES = {
+    "a pod comes that waits": lambda world: world.cache.pod_changed(None, objects.pod(["n", "new", "-", 1, "1Gi"])),
+    "a pod of its queue changes where it never fits": lambda world: world.changed("m", **{"volcano.sh/preemptable": "false"}),
+    "a pod of another queue changes where it could fit": lambda world: world.changed("t", **{"volcano.sh/preemptable": "false"}),
+    "a pod of another queue goes": lambda world: world.cache.pod_changed(world.pods["t"], None),
+    "a queue changes": lambda world: world.cache.queue_changed(objects.queue(["q"]), objects.queue(["q", {"weight": 7}])),
+    "a node comes": lambda world: world.cache.node_changed(None, objects.node(["tiny", 1, "1Gi"])),
+    "a pod of its queue comes where it could fit": lambda world: world.cache.pod_changed(
+        None, objects.pod(["m2", "mine", "large", 1, "1Gi"])
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "want_own", "want_anybody"),
+    [
+        ("a pod comes that waits", False, True),  # the queues' shares may be others
+        ("a pod of its queue changes where it never fits", False, False),
+        ("a pod of another queue changes where it could fit", False, False),  # it may not go any more
+        ("a pod of another queue goes", True, True),  # there is room
+        ("a queue changes", True, True),
+        ("a node comes", True, True),
+        ("a pod of its queue comes where it could fit", False, True),
+    ],
+)
+def test_a_job_that_others_may_go_for_wakes_when_that_may_help_it(change, want_own, want_anybody):
+    for evicts, want in (
+        (Evicts.NOBODY, change == "a pod of another queue goes"),
+        (Evicts.OWN_QUEUE, want_own),
+        (Evicts.ANYBODY, want_anybody),
+    ):
+        world = Full(evicts)
+        CHANGES[change](world)
+        assert ("waits" in world.woken()) is want, evicts

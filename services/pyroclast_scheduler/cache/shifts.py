@@ -1,0 +1,139 @@
+"""What changed of who is where since the last snapshot, for jobs that wait for others to go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import numpy as np
+
+from pyroclast_scheduler.cache.changes import alike
+from pyroclast_scheduler.model.columns import Columns, Rows
+from pyroclast_scheduler.model.dimensions import Dimensions, Ints
+from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.shapes import Shape
+from pyroclast_scheduler.model.tasks import TaskFacts
+
+__all__ = ["Shifts", "Victims"]
+
+_MANY_ROWS: Final = 200  # beyond it everybody on these nodes is taken to be able to go
+_MANY_JOBS: Final = 10_000  # that changed while nobody looked: beyond it anything is taken to have
+_MANY_PODS: Final = 5000  # of jobs that changed: beyond it all nodes are taken to have changed
+
+
+class Shifts:
+    """Collects changes until they are taken. `jobs`: those whose pods on nodes, or whose PodGroups, changed.
+
+    `is_demand`: pods that wait came, changed or went, so that shares of queues may be others. `is_any`: a queue or a node
+    changed, on which all of it may depend.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: set[str] = set()
+        self.is_demand = False
+        self.is_any = False
+
+    def pod(self, before: TaskFacts | None, task: TaskFacts | None) -> None:
+        """A pod came, changed, or went."""
+        if before is not None and task is not None and alike(before, task):
+            return
+        for each in (before, task):
+            if each is not None and each.node:
+                self._job(each.job)
+            elif each is not None:
+                self.is_demand = True
+
+    def clear(self) -> None:
+        """Forget all of it."""
+        self.jobs.clear()
+        self.is_demand = self.is_any = False
+
+    def group(self, key: str) -> None:
+        """A PodGroup came, changed, or went."""
+        self._job(key)
+        self.is_demand = True
+
+    def _job(self, key: str) -> None:
+        self.jobs.add(key)
+        if len(self.jobs) > _MANY_JOBS:
+            self.jobs.clear()
+            self.is_any = True
+
+
+class Victims:
+    """Rooms that pods could make if they went: on nodes of which something changed.
+
+    Args:
+        shifts: what changed.
+        roomier: rows that may hold more than before.
+        jobs: all jobs.
+        placed: the queues that have anything.
+        rows: of nodes by name.
+        residents: the pods on each row.
+        columns: of all nodes, as they are now.
+        dimensions: of the columns.
+    """
+
+    def __init__(
+        self,
+        shifts: Shifts,
+        *,
+        roomier: Collection[int],
+        jobs: Mapping[str, JobFacts],
+        placed: AbstractSet[str],
+        rows: Mapping[str, int],
+        residents: Sequence[tuple[TaskFacts, ...]],
+        columns: Columns,
+        dimensions: Dimensions,
+    ) -> None:
+        self._shifts = shifts
+        self._jobs = jobs
+        self._residents = residents
+        self._columns = columns
+        self._dimensions = dimensions
+        self._rooms: dict[str, tuple[Rows, Ints]] = {}
+        self._placed = placed
+        changed = [facts for key in shifts.jobs if (facts := jobs.get(key)) is not None]
+        self._touched: dict[str, set[int]] = {"": set(roomier)}
+        self._is_everywhere = sum(len(each.tasks) for each in changed) > _MANY_PODS
+        for each in changed if not self._is_everywhere else ():
+            at = {rows[task.node] for task in each.tasks if task.node in rows}
+            self._touched.setdefault(each.queue, set()).update(at)
+
+    def may_help(self, queue: str, shapes: Collection[Shape], *, only_own: bool) -> bool:
+        """Whether a pod of one of `shapes` might get a place that it could not get before by pods that go for it.
+
+        `queue`: of its job; `only_own`: only pods of that queue may go for it, those of others may not.
+        """
+        if self._shifts.is_any or (self._shifts.is_demand and not only_own and self._placed - {queue}):
+            return True
+        where = queue if only_own else ""
+        if where not in self._rooms:
+            self._rooms[where] = self._worked_out(queue, only_own=only_own)
+        rows, room = self._rooms[where]
+        return bool(len(rows)) and any(self._takes(shape, room) for shape in shapes)
+
+    def _takes(self, shape: Shape, room: Ints) -> bool:
+        fits = np.ones(room.shape[1], dtype=np.bool_)
+        for name, amount in shape.request.items():
+            fits &= room[self._dimensions.row(name)] >= amount
+        return bool(fits.any())
+
+    def _worked_out(self, queue: str, *, only_own: bool) -> tuple[Rows, Ints]:
+        """Rows of which something changed, and what would be free there without those that might go."""
+        columns = self._columns
+        if self._is_everywhere:
+            return np.arange(columns.nodes), columns.allocatable
+        touched = self._touched[""] | self._touched.get(queue, set()) if only_own else set().union(*self._touched.values())
+        rows = np.fromiter(touched, dtype=np.intp, count=len(touched))
+        if len(rows) > _MANY_ROWS:
+            return rows, columns.allocatable[:, rows]
+        room = columns.future_idle(rows)
+        for at, row in enumerate(rows.tolist()):
+            for task in self._residents[row] if row < len(self._residents) else ():
+                owner = self._jobs.get(task.job)
+                if owner is not None and task.is_preemptable and (owner.queue == queue or not only_own):
+                    for name, amount in task.shape.request.items():
+                        room[self._dimensions.row(name), at] += amount
+        return rows, room

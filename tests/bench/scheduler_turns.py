@@ -1,0 +1,167 @@
+"""`python -m tests.bench.scheduler_turns [NAME…]`: how long the scheduler holds its event loop, at three sizes of each work.
+
+A line per work: the longest turn, in milliseconds of CPU of its thread (what other processes take of the core does not count) and
+of the clock, and its growth as an exponent. Work that pauses counts from one pause to the next, as the service makes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import math
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from pyroclast.api import records
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.replay.taking import Ours, taken
+from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.shell import debug
+from pyroclast_scheduler.shell.breath import Breath
+
+from .scheduler import pod
+from .scheduler_table import FILLING, cluster, cycle, loop, waiting
+
+_AIM = 50.0
+
+
+@dataclass
+class Turns:
+    """The longest turn so far, milliseconds."""
+
+    cpu: float = 0.0
+    wall: float = 0.0
+    _since: tuple[float, float] = field(default=(0.0, 0.0))
+
+    def begin(self) -> None:
+        self._since = time.thread_time(), time.perf_counter()
+
+    def end(self) -> None:
+        cpu, wall = self._since
+        self.cpu = max(self.cpu, (time.thread_time() - cpu) * 1000)
+        self.wall = max(self.wall, (time.perf_counter() - wall) * 1000)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Count what runs inside, without its pauses: another task of the loop ends and begins turns whenever it comes to run."""
+        is_over = False
+
+        async def watch() -> None:
+            while not is_over:
+                self.end()
+                self.begin()
+                await asyncio.sleep(0)
+
+        self.begin()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watch())
+            yield
+            self.end()
+            is_over = True
+
+
+async def snapshot(cache: Cache) -> None:
+    """What the loop does before a session, as `shell.loop` does it."""
+    breath = Breath()
+    while cache.prepare():
+        await breath.pause()
+    cache.snapshot()
+
+
+async def assuming(size: int, turns: Turns) -> None:
+    """A gang is taken as bound, pod by pod with pauses, and the next session begins."""
+    cache = cluster(5000)
+    waiting(cache, "gang", size, millis=100)
+    _, commits = cycle(cache)
+    placed = [each for commit in commits for binds in commit.binds for each in binds.placed]
+    assert len(placed) == size
+    breath = Breath()
+    async with turns.watched():
+        for problem in cache.assuming(placed):
+            assert problem is None
+            await breath.pause()
+        await snapshot(cache)
+
+
+async def changing(size: int, turns: Turns) -> None:
+    """One pod after another of a Job changes, with a session after each."""
+    cache = cluster(5000)
+    waiting(cache, "gang", size, millis=100_000)
+    cache.snapshot()
+    for i in range(5):
+        body = msgspec.to_builtins(pod("gang", i, millis=100_000))
+        body["metadata"]["labels"] = body["metadata"].get("labels", {}) | {"changed": "yes"}
+        async with turns.watched():
+            cache.pod_changed(None, msgspec.convert(body, records.Pod))
+            await asyncio.sleep(0)
+            await snapshot(cache)
+
+
+async def queueing(size: int, turns: Turns) -> None:
+    """Pods wait in Jobs of 100, all of which the session must look at."""
+    cache = cluster(5000)
+    for j in range(size // 100):
+        waiting(cache, f"job{j}", 100, millis=100_000)
+    async with turns.watched():
+        await snapshot(cache)
+
+
+async def looking(size: int, turns: Turns) -> None:
+    """`/debug/snapshot` of a cluster in which that many pods wait; its page is made in another thread."""
+    cache = cluster(5000)
+    for j in range(size // 100):
+        waiting(cache, f"job{j}", 100, millis=100_000)
+    await snapshot(cache)
+    async with turns.watched():
+        await debug.page(cache, taken(cache, FILLING, Ports(), Ours()))
+
+
+@dataclass(frozen=True)
+class Work:
+    name: str
+    sizes: Sequence[int]
+    run: Callable[[int, Turns], Awaitable[None]]
+
+
+TABLE = {
+    "assume": Work("a gang of N is assumed", (2500, 5000, 10_000), assuming),
+    "change": Work("a Job of N pods changes", (12_500, 25_000, 50_000), changing),
+    "wait": Work("N pods wait: snapshot", (25_000, 50_000, 100_000), queueing),
+    "debug": Work("/debug/snapshot with N pods", (25_000, 50_000, 100_000), looking),
+}
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.scheduler_turns", description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(TABLE), help=f"of: {', '.join(TABLE)}")
+    is_all_met = True
+    for name in parser.parse_args(arguments).names:
+        work, found = TABLE[name], []
+        for size in work.sizes:
+            turns = Turns()
+            gc.disable()  # the service freezes what it loads and collects in pieces
+            asyncio.run(work.run(size, turns))
+            gc.enable()
+            gc.collect()
+            found.append(turns)
+        growth = math.log(max(found[-1].cpu, 1e-3) / max(found[0].cpu, 1e-3)) / math.log(work.sizes[-1] / work.sizes[0])
+        figures = "  ".join(
+            f"{size:>7,}: {each.cpu:6.1f} ({each.wall:6.1f})" for size, each in zip(work.sizes, found, strict=True)
+        )
+        is_met = found[-1].cpu <= _AIM
+        is_all_met &= is_met
+        print(
+            f"{name:<8} {work.name:<30} {figures}  n^{growth:5.2f}  {'met' if is_met else 'MISSED'}  (loop {loop():.1f})",
+            flush=True,
+        )
+    return 0 if is_all_met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
