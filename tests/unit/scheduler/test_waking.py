@@ -1,0 +1,144 @@
+"""Jobs at rest miss nothing: a session over those that were woken decides what one over all jobs would, where some evict."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.ports import Ports
+from tests.counts import examples
+from tests.scenarios import objects
+
+CONFIGURATIONS = {
+    "preempt": "allocate, preempt",
+    "reclaim": "allocate, reclaim",
+    "both": "allocate, preempt, reclaim",
+    "gangs": "allocate, gangpreempt, gangreclaim",
+}
+TIERS = """
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+QUEUES = ("a", "b")
+NODES = 4
+
+
+class World:
+    """A small cluster in which things come, change and go at random."""
+
+    def __init__(self, random_, actions):
+        self.random = random_
+        self.configuration = parse(f"actions: {actions}{TIERS}", actions=registry.actions(), plugins=registry.plugins())
+        self.cache = Cache()
+        self.jobs = {}
+        self.pods = {}
+        self.count = 0
+        for name in QUEUES:
+            self.cache.queue_changed(None, objects.queue([name, {"weight": random_.randint(1, 3)}]))
+        for rank in range(3):
+            self.cache.priority_changed(None, objects.priority_class(rank))
+        for i in range(NODES):
+            self.cache.node_changed(None, objects.node([f"n{i}", random_.choice((4, 8)), "64Gi"]))
+
+    def job_comes(self):
+        self.count += 1
+        name, size = f"j{self.count}", self.random.randint(1, 3)
+        queue, rank, is_running = self.random.choice(QUEUES), self.random.randint(0, 2), self.random.random() < 0.6
+        cpu, minimum = self.random.randint(1, 6), self.random.randint(1, size)
+        self.jobs[name] = group = objects.pod_group([name, queue, minimum, {"class": rank}])
+        self.cache.group_changed(None, group)
+        for i in range(size):
+            row = [f"{name}-{i}", name, "-", cpu, "1Gi", {"prio": rank, "pre": self.random.random() < 0.8}]
+            where = f"n{self.random.randrange(NODES)}"
+            free = self.cache.nodes.columns.allocatable - self.cache.nodes.columns.used
+            if is_running and free[0, self.cache.nodes.rows[where]] >= 1000 * cpu:
+                row[2] = where
+            self.pod_is(row)
+
+    def pod_is(self, row):
+        old = self.pods.get(row[0])
+        self.cache.pod_changed(None if old is None else objects.pod(old), objects.pod(row))
+        self.pods[row[0]] = row
+
+    def pod_goes(self):
+        if self.pods:
+            _, row = self.pods.popitem() if self.random.random() < 0.3 else self._any()
+            self.pods.pop(row[0], None)
+            self.cache.pod_changed(objects.pod(row), None)
+
+    def pod_changes(self):
+        _, row = self._any()
+        if row[2] != "-":
+            options = row[5] | {"pre": not row[5].get("pre", True)}
+            self.pod_is([*row[:5], options])
+
+    def queue_changes(self):
+        name = self.random.choice(QUEUES)
+        old = self.cache.queues[name].record
+        self.cache.queue_changed(old, objects.queue([name, {"weight": self.random.randint(1, 5)}]))
+
+    def _any(self):
+        if not self.pods:
+            self.job_comes()
+        return self.random.choice(sorted(self.pods.items(), key=lambda item: item[0]))
+
+    def change(self):
+        self.random.choice([self.job_comes, self.job_comes, self.pod_goes, self.pod_changes, self.queue_changes])()
+
+    def decided(self, snapshot):
+        commits = []
+        outcome = run_cycle(
+            snapshot,
+            self.configuration,
+            actions=registry.actions(),
+            plugins=registry.plugins(),
+            ports=Ports(objects.NOW, commits.append),
+            uid="u",
+        )
+        binds = {pair for commit in commits for each in commit.binds for pair in each.placed}
+        return outcome, binds, {each.task.uid for commit in commits for each in commit.evictions}
+
+    def session(self):
+        """What a session decides over the jobs that are awake, and what it would decide over all of them."""
+        snapshot = self.cache.snapshot()
+        everybody = replace(
+            snapshot,
+            jobs=list(snapshot.all_jobs.values()),
+            columns=snapshot.columns.copy(),
+            is_ready=snapshot.is_ready.copy(),
+        )
+        _, *want = self.decided(everybody)
+        outcome, *found = self.decided(snapshot)
+        for uid, node in sorted(found[0]):
+            self.cache.assume(uid, node)
+            self._is_bound(uid, node)
+        for uid in found[1]:
+            row = self.pods.pop(uid.removeprefix("t-"))
+            self.cache.pod_changed(objects.pod(row), None)
+        for key, status in outcome.statuses.items():
+            self.cache.believe(key, status)
+        self.cache.rest(outcome.rests)
+        return found, want, len(snapshot.jobs)
+
+    def _is_bound(self, uid, node):
+        row = self.pods[uid.removeprefix("t-")]
+        self.pod_is([row[0], row[1], node, *row[3:]])
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("seed", range(examples(8)))
+def test_a_session_over_the_woken_decides_what_one_over_all_would(name, seed):
+    world = World(random.Random(seed), CONFIGURATIONS[name])
+    looked_at = 0
+    for _ in range(15):
+        world.change()
+        for _ in range(2):
+            found, want, count = world.session()
+            assert found == want
+            looked_at += count
+    assert looked_at
