@@ -44,6 +44,8 @@ class World:
             self.cache.priority_changed(None, objects.priority_class(rank))
         for i in range(NODES):
             self.cache.node_changed(None, objects.node([f"n{i}", random_.choice((4, 8)), "64Gi"]))
+        for _ in range(2 * NODES):
+            self.job_comes()
 
     def job_comes(self):
         self.count += 1
@@ -53,7 +55,7 @@ class World:
         self.jobs[name] = group = objects.pod_group([name, queue, minimum, {"class": rank}])
         self.cache.group_changed(None, group)
         for i in range(size):
-            row = [f"{name}-{i}", name, "-", cpu, "1Gi", {"prio": rank, "pre": self.random.random() < 0.8}]
+            row = [f"{name}-{i}", name, "-", cpu, "1Gi", {"prio": rank, "pre": self.random.random() < 0.4}]
             where = f"n{self.random.randrange(NODES)}"
             free = self.cache.nodes.columns.allocatable - self.cache.nodes.columns.used
             if is_running and free[0, self.cache.nodes.rows[where]] >= 1000 * cpu:
@@ -88,7 +90,8 @@ class World:
         return self.random.choice(sorted(self.pods.items(), key=lambda item: item[0]))
 
     def change(self):
-        self.random.choice([self.job_comes, self.job_comes, self.pod_goes, self.pod_changes, self.queue_changes])()
+        often = [self.pod_changes] * 4
+        self.random.choice([self.job_comes, self.pod_goes, self.queue_changes, *often])()
 
     def decided(self, snapshot):
         commits = []
