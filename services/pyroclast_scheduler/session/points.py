@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import Ints
@@ -137,7 +137,8 @@ class Extensions:
         coupled_predicate (task, plan): refusals that depend on where other pods are, or None if that does not matter here.
         node_order (plan, load): scores of nodes from their own load, see `plans.NodeScore`.
         relative_node_order (plan, candidates): scores that depend on the shape, the node objects and which nodes are candidates,
-        and on nothing else, or None. batch_node_order (job, task, plan, candidates): scores that may depend on anything, or None.
+        and on nothing else, or None, which then holds for any part of these candidates too. batch_node_order (job, task, plan,
+        candidates): scores that may depend on anything, or None.
         best_node (task, plan, scores): the row to take instead of the best score, or None; NEVER where a node is no candidate.
         job_predicate (job): refusals of all pods of a job, by what its PodGroup or queue says. closed_to (job): nodes that are
         locked against `job`, for instance because they are reserved for another. No search for nodes, victims or room sees
@@ -200,5 +201,7 @@ class Extensions:
 
     def only(self, enabled: frozenset[str]) -> Extensions:
         """These without the points whose flag is not among `enabled`."""
-        off = {name: None for name, flag in _FLAG_OF.items() if flag not in enabled and getattr(self, name) is not None}
+        off: dict[str, Any] = {
+            name: None for name, flag in _FLAG_OF.items() if flag not in enabled and getattr(self, name) is not None
+        }
         return replace(self, **off) if off else self
