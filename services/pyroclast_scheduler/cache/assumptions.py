@@ -6,6 +6,7 @@ parameter, in seconds.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -47,6 +48,10 @@ class Assumptions:
     def get(self, uid: str) -> Assumption | None:
         """What is assumed of pod `uid`."""
         return self._by_uid.get(uid)
+
+    def all(self) -> Iterable[tuple[str, Assumption]]:
+        """What is assumed, by UID of the pod."""
+        return self._by_uid.items()
 
     def nodes(self, kind: Kind) -> set[str]:
         """The nodes of which something of that kind is assumed."""

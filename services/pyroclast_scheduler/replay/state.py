@@ -81,7 +81,10 @@ def encoded(state: State) -> bytes:
     parts = []
     for each in fields(state):
         value = getattr(state, each.name)
-        body = b"[" + b",".join(map(_ENCODER.encode, value)) + b"]" if isinstance(value, tuple) else _ENCODER.encode(value)
+        if isinstance(value, tuple):  # a loop of Python's own, between whose turns others get the interpreter: `map` has none
+            body = b"[" + b",".join([_ENCODER.encode(item) for item in value]) + b"]"
+        else:
+            body = _ENCODER.encode(value)
         parts.append(_ENCODER.encode(each.name) + b":" + body)
     return b"{" + b",".join(parts) + b"}"
 

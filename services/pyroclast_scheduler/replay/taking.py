@@ -29,7 +29,6 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: Ours) 
     left_out = jobs.problems
     view = cache.objects.view()
     kept = (name for name in table.names if name and table.rows.get(name) is not None)
-    assumed = ((uid, cache.assumptions.get(uid)) for uid in cache.tasks)
     return State(
         configuration,
         circumstances(ports),
@@ -44,7 +43,7 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: Ours) 
         groups=tuple(entry.current for key, entry in entries.items() if entry.current is not None and key not in left_out),
         pods=tuple(task.pod for task in cache.tasks.values()),
         objects={record.__name__: tuple(found.values()) for record, found in view.found.items()},
-        assumed={uid: (each.kind.value, each.node) for uid, each in assumed if each is not None},
+        assumed={uid: (each.kind.value, each.node) for uid, each in cache.assumptions.all() if uid in cache.tasks},
         held=dict(held),
         refused=dict(refused),
         strangers={key: tuple(sorted(entry.strangers)) for key, entry in entries.items() if entry.strangers},
