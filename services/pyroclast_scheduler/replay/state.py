@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -76,17 +76,20 @@ class State:
     form: int = FORM
 
 
-def encoded(state: State) -> bytes:
-    """The state as JSON, object by object, so that a large one does not keep other threads from the interpreter."""
-    parts = []
+def encoded(state: State) -> Iterator[bytes]:
+    """The state as JSON in pieces, object by object, so that a large one does not keep other threads from the interpreter."""
+    opening = b"{"
     for each in fields(state):
         value = getattr(state, each.name)
-        if isinstance(value, tuple):  # a loop of Python's own, between whose turns others get the interpreter: `map` has none
-            body = b"[" + b",".join([_ENCODER.encode(item) for item in value]) + b"]"
-        else:
-            body = _ENCODER.encode(value)
-        parts.append(_ENCODER.encode(each.name) + b":" + body)
-    return b"{" + b",".join(parts) + b"}"
+        yield opening + _ENCODER.encode(each.name) + b":"
+        opening = b","
+        if not isinstance(value, tuple):
+            yield _ENCODER.encode(value)
+            continue
+        for i, item in enumerate(value):
+            yield (b"," if i else b"[") + _ENCODER.encode(item)
+        yield b"]" if value else b"[]"
+    yield b"}"
 
 
 def read(body: bytes) -> State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from io import BytesIO
 from typing import Any
 
 import orjson
@@ -25,8 +26,13 @@ async def page(cache: Cache, state: State) -> tuple[str, bytes]:
 
 
 def _body(snapshot: Snapshot, problems: Mapping[str, str], state: State) -> bytes:
+    body = BytesIO()  # gives out what was written without a copy: of a large page that alone would hold up the other threads
     picture = orjson.dumps(_picture(snapshot, problems), option=orjson.OPT_INDENT_2)
-    return picture.removesuffix(b"\n}") + b',\n  "replay": ' + encoded(state) + b"\n}\n"
+    body.write(picture.removesuffix(b"\n}") + b',\n  "replay": ')
+    for piece in encoded(state):
+        body.write(piece)
+    body.write(b"\n}\n")
+    return body.getvalue()
 
 
 def _picture(snapshot: Snapshot, problems: Mapping[str, str]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ CASES = sorted((Path(scenarios.__file__).parent / "cases").glob("*.yaml"))
 
 def written(cache, chosen, ports):
     state = taken(cache, chosen, ports, Ours())
-    return b'{"replay": ' + encoded(state) + b"}"
+    return b'{"replay": ' + b"".join(encoded(state)) + b"}"
 
 
 def live(cache, chosen, ports):
