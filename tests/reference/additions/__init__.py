@@ -10,7 +10,7 @@ from random import Random
 
 from tests.reference import generator
 
-from . import devices, evictions, numa, quotas, topologies, usage, volumes
+from . import devices, evictions, extenders, numa, quotas, topologies, usage, volumes
 
 ADDITIONS = {
     "pdb": (evictions.add_pdb, {"preempt", "reclaim", "gangpreempt", "gangreclaim"}),
@@ -19,6 +19,7 @@ ADDITIONS = {
     "resourcequota": (quotas.add, {"enqueue"}),
     "usage": (usage.add, {"allocate", "backfill", "preempt"}),
     "deviceshare": (devices.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
+    "extender": (extenders.add, {"enqueue", "allocate", "backfill", "preempt", "reclaim"}),
     "numa-aware": (numa.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "rescheduling": (usage.add_rescheduling, {"preempt", "reclaim", "allocate"}),
     "task-topology": (topologies.add, {"allocate", "preempt", "reclaim"}),
