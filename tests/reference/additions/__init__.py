@@ -2,7 +2,7 @@
 
 `ADDITIONS`: by name of the plugin, what puts it into a case, and the actions of which the case must have one. `volumes` is a
 part of predicates, `dry-run` a mode of preempt, `inner-queues` are trees of queues for capacity, with PodGroups where none may
-be; a case that has no place for them is passed over (False).
+be; a case that has no place for them is passed over (False). `device-claims` are a part of predicates too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from random import Random
 
 from tests.reference import generator
 
-from . import devices, evictions, extenders, numa, queues, quotas, topologies, usage, volumes
+from . import claims, devices, evictions, extenders, numa, queues, quotas, topologies, usage, volumes
 
 ADDITIONS = {
     "pdb": (evictions.add_pdb, {"preempt", "reclaim", "gangpreempt", "gangreclaim"}),
@@ -22,6 +22,7 @@ ADDITIONS = {
     "usage": (usage.add, {"allocate", "backfill", "preempt"}),
     "deviceshare": (devices.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "extender": (extenders.add, {"enqueue", "allocate", "backfill", "preempt", "reclaim"}),
+    "device-claims": (claims.add, {"enqueue", "allocate", "backfill"}),
     "numa-aware": (numa.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "rescheduling": (usage.add_rescheduling, {"preempt", "reclaim", "allocate"}),
     "task-topology": (topologies.add, {"allocate", "preempt", "reclaim"}),
