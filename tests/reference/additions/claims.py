@@ -14,12 +14,8 @@ def add(random: Random, case: dict) -> bool:
     if {"preempt", "reclaim", "gangpreempt", "gangreclaim"} & set(case["profile"]["actions"]):
         return False
     case["deviceClasses"] = {f"c{i}": f'device.driver == "{driver}"' for i, driver in enumerate(DRIVERS)}
-    nodes = [row[0] for row in case["nodes"]]
-    case["devices"] = {
-        name: [f"d{i} of {random.choice(DRIVERS)}" for i in range(random.randint(1, 4))]
-        for name in nodes
-        if random.random() < 0.8
-    }
+    having = [row[0] for row in case["nodes"] if random.random() < 0.8]
+    case["devices"] = {name: [f"d{i} of {random.choice(DRIVERS)}" for i in range(random.randint(1, 4))] for name in having}
     claims = case["deviceClaims"] = {}
     free = {(node, each.split()[0]): each.split()[-1] for node, devices in case["devices"].items() for each in devices}
     for number in range(random.randint(1, 8)):

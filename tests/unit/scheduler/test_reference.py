@@ -9,6 +9,7 @@ from tests.reference import additions, networks
 from tests.reference.compare import differences, written
 from tests.reference.generator import covered, make
 from tests.reference.plugins.cdp import Cdp
+from tests.reference.plugins.devices import Devices
 from tests.reference.plugins.deviceshare import DeviceShare
 from tests.reference.plugins.extender import Extender
 from tests.reference.plugins.gang import Gang
@@ -79,6 +80,7 @@ def test_a_wrong_rule_is_seen(monkeypatch, plugin, point, wrong):
         ("usage", Usage, "node_order", lambda self, task, node: 0),
         ("usage", Usage, "predicate", lambda self, task, node: ""),
         ("deviceshare", DeviceShare, "predicate", lambda self, task, node: ""),
+        ("device-claims", Devices, "filter", lambda self, task, node: ""),
         ("extender", Extender, "predicate", lambda self, task, node: ""),
         ("extender", Extender, "job_enqueueable", lambda self, job: 0),
         ("rescheduling", Rescheduling, "victim_tasks", lambda self, running: []),
