@@ -151,7 +151,8 @@ class World:
             self.counts["outdated"] += 1
             return
         ready = sum(task.status in READY for task in self.cache.tasks_of(binds.job))
-        minimum = self.cache.group(binds.job).spec.min_member
+        group = self.cache.group(binds.job)
+        minimum = 0 if group is None else group.spec.min_member  # it may have ended while this was decided
         assert ready >= minimum, f"{binds.job}: {ready} of {minimum} are placed"
         self.in_flight += [("bind", names[uid], node) for uid, node in binds.placed]
 
