@@ -31,8 +31,8 @@ __all__ = ["Move", "Statement"]
 class Move:
     """One step: tasks of one job and one shape go to `status`, each on its row. `nodes` and `counts` say how many where.
 
-    `before`: the status that each task had, the same for all. `amount`: what they ask for together; `change`: what quotas count of
-    it, where places taken or promised are more, evictions less. Neither is to be changed.
+    `before`: the status that each task had, the same for all. `amount`: what they ask for together; `change`: what quotas count
+    of it, where places taken or promised are more, evictions less. Neither is to be changed.
     """
 
     job: Job
