@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import Ints
@@ -200,5 +200,7 @@ class Extensions:
 
     def only(self, enabled: frozenset[str]) -> Extensions:
         """These without the points whose flag is not among `enabled`."""
-        off = {name: None for name, flag in _FLAG_OF.items() if flag not in enabled and getattr(self, name) is not None}
+        off: dict[str, Any] = {
+            name: None for name, flag in _FLAG_OF.items() if flag not in enabled and getattr(self, name) is not None
+        }
         return replace(self, **off) if off else self
