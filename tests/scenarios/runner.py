@@ -21,7 +21,7 @@ from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
 from pyroclast_scheduler.session.session import Session
 
-from . import claims, cpus, objects, storage
+from . import claims, cpus, extenders, objects, storage
 from .profiles import configuration, profile_of
 
 UNDERSTOOD = {
@@ -68,6 +68,7 @@ UNDERSTOOD = {
     "usage",
     "arguments",
     "numa",
+    "extender",
     "since",
 }
 
@@ -178,6 +179,8 @@ def outside(case: Mapping[str, Any]) -> dict[str, Any]:
         found["usage"] = Measured(case["usage"])
     if "since" in case:
         found["memory"] = {key: objects.NOW - seconds for key, seconds in case["since"].items()}
+    if "extender" in case:
+        found["extender"] = extenders.Told(case["extender"])
     return found
 
 

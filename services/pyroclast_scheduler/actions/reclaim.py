@@ -95,6 +95,9 @@ def _reclaim_for_task(  # noqa: PLR0917
         count = next(count for count in range(len(ordered) + 1) if is_enough(ordered[:count]))
         for owner, victim in needed(ordered[:count], is_enough):
             attempt.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
+        if attempt.moves and not resolvable(session, job, task, plan)[row]:  # without those pods the node is not for it
+            attempt.discard()
+            continue
         attempt.pipeline(job, plan, [task], np.array([row], dtype=np.intp), evicted_others=bool(attempt.moves))
         statement.merge(attempt)
         return

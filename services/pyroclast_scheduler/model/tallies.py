@@ -91,7 +91,7 @@ class Tally:
         counts = self.roles.get(role)
         if counts is None:
             return 0
-        ready = sum(_READY(counts)) + counts[_IDLE]
+        ready = int(sum(_READY(counts))) + counts[_IDLE]
         return ready + counts[TaskStatus.PIPELINED] if pipelined else ready
 
     def role_valid(self, role: str) -> int:

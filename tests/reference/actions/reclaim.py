@@ -54,7 +54,8 @@ def reclaim_for_task(session, queue, job, task):
         if not less_equal(task.request, plus(session.future_idle(node), *(victim.request for victim in victims))):
             continue
         mark = len(session.journal)
-        if make_room(session, session.first_to_go(victims, queue), lambda node=node: session.fits_future(task, node)):
+        is_room = make_room(session, session.first_to_go(victims, queue), lambda node=node: session.fits_future(task, node))
+        if is_room and session.refusal(task, node) != UNRESOLVABLE:  # who would not get the place takes none
             session.pipeline(task, node)
             return
         session.undo_to(mark)

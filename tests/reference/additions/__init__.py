@@ -1,7 +1,8 @@
 """Plugins that a random cluster gets beside those of `generator`, with the objects that they read.
 
 `ADDITIONS`: by name of the plugin, what puts it into a case, and the actions of which the case must have one. `volumes` is a
-part of predicates, `dry-run` a mode of preempt.
+part of predicates, `dry-run` a mode of preempt, `inner-queues` are trees of queues for capacity, with PodGroups where none may
+be; a case that has no place for them is passed over (False). `device-claims` are a part of predicates too.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from random import Random
 
 from tests.reference import generator
 
-from . import devices, evictions, numa, quotas, topologies, usage, volumes
+from . import claims, devices, evictions, extenders, numa, queues, quotas, topologies, usage, volumes
 
 ADDITIONS = {
     "pdb": (evictions.add_pdb, {"preempt", "reclaim", "gangpreempt", "gangreclaim"}),
     "cdp": (evictions.add_cdp, {"preempt", "reclaim"}),
     "dry-run": (evictions.add_dry_run, {"preempt"}),
+    "inner-queues": (queues.add, {"enqueue", "allocate", "reclaim", "preempt", "gangreclaim", "gangpreempt"}),
     "resourcequota": (quotas.add, {"enqueue"}),
     "usage": (usage.add, {"allocate", "backfill", "preempt"}),
     "deviceshare": (devices.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
+    "extender": (extenders.add, {"enqueue", "allocate", "backfill", "preempt", "reclaim"}),
+    "device-claims": (claims.add, {"enqueue", "allocate", "backfill"}),
     "numa-aware": (numa.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "rescheduling": (usage.add_rescheduling, {"preempt", "reclaim", "allocate"}),
     "task-topology": (topologies.add, {"allocate", "preempt", "reclaim"}),
@@ -33,8 +37,5 @@ def make(seed: int, name: str = "") -> dict:
     add, actions = ADDITIONS[name]
     while True:
         case = generator.make(random.getrandbits(40))
-        if actions & set(case["profile"]["actions"]):
-            break
-    case["id"] = f"{name}-{seed}"
-    add(random, case)
-    return case
+        if actions & set(case["profile"]["actions"]) and add(random, case) is not False:
+            return case | {"id": f"{name}-{seed}"}

@@ -6,6 +6,7 @@ from .cdp import Cdp
 from .conformance import Conformance
 from .deviceshare import DeviceShare
 from .drf import Drf
+from .extender import Extender
 from .gang import Gang
 from .network_topology_aware import NetworkTopologyAware
 from .nodegroup import NodeGroup
@@ -29,6 +30,7 @@ PLUGINS = {
     "capacity": Capacity,
     "conformance": Conformance,
     "drf": Drf,
+    "extender": Extender,
     "gang": Gang,
     "nodeorder": NodeOrder,
     "overcommit": Overcommit,

@@ -1,4 +1,4 @@
-"""Capacity: queues deserve what is written down; flat, or as a tree."""
+"""Capacity: queues deserve what is written down; flat, or as a tree, where jobs in a queue with children stop only themselves."""
 
 from fractions import Fraction
 
@@ -60,9 +60,7 @@ class Capacity:
 
     def is_sound(self):
         queues = self.session.queues
-        if "root" not in queues or any(self.parent(name) not in {None, *queues} for name in queues):
-            return False
-        return not any(self.children(job.queue) for job in self.session.jobs.values())
+        return "root" in queues and all(self.parent(name) in {None, *queues} for name in queues)
 
     def build(self):
         root = self.session.queues["root"]
@@ -186,7 +184,7 @@ class Capacity:
         return above[-level] if level < len(above) else None
 
     def preemptive(self, queue, tasks):
-        if not self.is_ready or not queue.is_open:
+        if not self.is_open_leaf(queue):
             return False
         wanted = plus(*(task.request for task in tasks))
         after = plus(self.allocated(queue.name), wanted)
@@ -205,6 +203,8 @@ class Capacity:
             return []
         session, found, has = self.session, [], {}
         own = session.job_of(preemptor).queue
+        if self.is_tree and self.children(own):
+            return []
         for task in session.first_to_go(candidates, session.queues[own]):
             name = session.job_of(task).queue
             if not (names(task.request) & names(preemptor.request)) - {"pods"}:

@@ -2,17 +2,18 @@
 
 from tests.reference.session import OK, RESOLVABLE, UNRESOLVABLE
 
+from .devices import Devices
 from .selectors import matches, present, term_of, tolerates, wants
 from .volumes import Volumes
 
-COUPLED = {"PodAffinity", "PodTopologySpread", "NodeVolumeLimits", "VolumeZone", "VolumeBinding"}
+COUPLED = {"PodAffinity", "PodTopologySpread", "NodeVolumeLimits", "VolumeZone", "VolumeBinding", "DynamicResources"}
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
 
 
 class Predicates:
     def __init__(self, session, flags, arguments):
         self.session = session
-        self.volumes = Volumes(session)
+        self.volumes, self.devices = Volumes(session), Devices(session)
         self.by_name = {
             "NodeAffinity": self.affinity,
             "TaintToleration": self.taints,
@@ -22,6 +23,7 @@ class Predicates:
             "NodeVolumeLimits": self.volumes.limit,
             "VolumeZone": self.volumes.zone,
             "VolumeBinding": self.volumes.binding,
+            "DynamicResources": self.devices.filter,
         }
         self.is_on = {key.removeprefix("predicate.").removesuffix("Enable"): value for key, value in arguments.items()}
 
@@ -34,6 +36,7 @@ class Predicates:
     def moved(self, task, before):
         if self.is_on.get("VolumeBinding", True):
             self.volumes.moved(task)
+        self.devices.moved(task)
 
     def coupled(self, task, node):
         """Those of the filters that other pods decide, but for ports."""

@@ -34,8 +34,8 @@ STEPS = {  # how often, against each other
     "finish": 6,
     "fail": 1,
     "clear": 8,
-    "make_gang": 3,
-    "end_gang": 0.5,
+    "make_gang": 5,
+    "end_gang": 2.5,
     "lose_node": 0.3,
     "return_node": 2,
     "list_anew": 0.5,
@@ -46,6 +46,10 @@ STEPS = {  # how often, against each other
 
 class OverCommitted(AssertionError):
     """A kubelet was given more than its node has."""
+
+
+class PlacedInPart(AssertionError):
+    """Fewer pods of a gang were placed than it needs."""
 
 
 class World:
@@ -127,6 +131,7 @@ class World:
         snapshot, commits = self.cache.snapshot(), []
         ports = Ports(objects.NOW + self.period, commits.append, period=self.period)
         outcome = run_cycle(snapshot, self.settings, actions=ACTIONS, plugins=PLUGINS, ports=ports, uid="s")
+        self.check_gangs(snapshot, commits)
         for _ in range(self.random.choice([0, 0, 0, 1, 4])):
             self.deliver()  # while it decided
         for commit in commits:
@@ -145,14 +150,23 @@ class World:
                 self.changed("gang", row[0])
         self.cache.rest(outcome.rests)
 
+    @staticmethod
+    def check_gangs(snapshot, commits) -> None:
+        """Whether each gang of which something is placed is whole, as far as the scheduler could know."""
+        placed: dict[str, set[str]] = {}
+        for binds in (binds for commit in commits for binds in commit.binds):
+            placed.setdefault(binds.job, set()).update(uid for uid, _ in binds.placed)
+        for key, uids in placed.items():
+            facts = snapshot.all_jobs[key]
+            ready = uids | {task.uid for task in facts.tasks if task.status in READY}
+            if len(ready) < facts.min_available:
+                raise PlacedInPart(f"{key}: {len(ready)} of {facts.min_available}")
+
     def take(self, binds) -> None:
         names = {uid: self.cache.tasks[uid].name for uid, _ in binds.placed if uid in self.cache.tasks}
         if self.cache.assume_all(binds.placed) is not None:
             self.counts["outdated"] += 1
             return
-        ready = sum(task.status in READY for task in self.cache.tasks_of(binds.job))
-        minimum = self.cache.group(binds.job).spec.min_member
-        assert ready >= minimum, f"{binds.job}: {ready} of {minimum} are placed"
         self.in_flight += [("bind", names[uid], node) for uid, node in binds.placed]
 
     def carry_out(self) -> None:
@@ -201,7 +215,7 @@ class World:
         options = {"phase": "Pending"} | ({"class": 10} if self.random.random() < 0.3 else {})
         self.gangs[name] = [name, "q", self.random.randint(1, size), options]
         self.changed("gang", name)
-        cpu, memory = self.random.randint(0, 3), self.random.randint(0, 4)
+        cpu, memory = self.random.randint(1, 3), self.random.randint(0, 4)
         for _ in range(size):
             self.make_pod(name, cpu, memory)
 

@@ -9,11 +9,14 @@ from tests.reference import additions, networks
 from tests.reference.compare import differences, written
 from tests.reference.generator import covered, make
 from tests.reference.plugins.cdp import Cdp
+from tests.reference.plugins.devices import Devices
 from tests.reference.plugins.deviceshare import DeviceShare
+from tests.reference.plugins.extender import Extender
 from tests.reference.plugins.gang import Gang
 from tests.reference.plugins.numa_aware import NumaAware
 from tests.reference.plugins.pdb import Pdb
 from tests.reference.plugins.proportion import Proportion
+from tests.reference.plugins.rescheduling import Rescheduling
 from tests.reference.plugins.resourcequota import ResourceQuota
 from tests.reference.plugins.task_topology import TaskTopology
 from tests.reference.plugins.usage import Usage
@@ -77,6 +80,10 @@ def test_a_wrong_rule_is_seen(monkeypatch, plugin, point, wrong):
         ("usage", Usage, "node_order", lambda self, task, node: 0),
         ("usage", Usage, "predicate", lambda self, task, node: ""),
         ("deviceshare", DeviceShare, "predicate", lambda self, task, node: ""),
+        ("device-claims", Devices, "filter", lambda self, task, node: ""),
+        ("extender", Extender, "predicate", lambda self, task, node: ""),
+        ("extender", Extender, "job_enqueueable", lambda self, job: 0),
+        ("rescheduling", Rescheduling, "victim_tasks", lambda self, running: []),
         ("numa-aware", NumaAware, "predicate", lambda self, task, node: ""),
         ("numa-aware", NumaAware, "spread", lambda self, task, node: 0),
         ("task-topology", TaskTopology, "task_order", lambda self, left, right: 0),

@@ -52,16 +52,16 @@ def session(cache, chosen, ports):
 def test_every_cycle_of_every_scenario_is_decided_alike(path, monkeypatch):
     cycle, count = runner.cycle, 0
 
-    def both(cache, chosen, seen, *, shard=None):
+    def both(cache, chosen, seen, *, shard=None, **surroundings):
         nonlocal count
         plugins = {entry.name for tier in chosen.tiers for entry in tier}
         if not plugins & {"fake", "extender"}:
-            ports = Ports(objects.NOW, shard=shard)
+            ports = Ports(objects.NOW, shard=shard, **surroundings)
             body = written(cache, chosen, ports)
             again = decided(read(body))
             assert again == live(cache, chosen, ports)
             count += 1
-        cycle(cache, chosen, seen, shard=shard)
+        cycle(cache, chosen, seen, shard=shard, **surroundings)
 
     monkeypatch.setattr(runner, "cycle", both)
     differences = {result.name: result.differences for result in scenarios.results([path]) if result.differences}

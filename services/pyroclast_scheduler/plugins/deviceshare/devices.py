@@ -129,7 +129,14 @@ class Devices:
         if cards is None or node is None:
             raise Refused(_NO_DEVICES, is_final=True)
         own = matching(self._rules, task.pod.metadata.labels)
-        return self._kind.choose(task.pod, node, usable(cards, own, self._rules_by_pod))
+        left = usable(cards, own, self._rules_by_pod)
+        try:
+            return self._kind.choose(task.pod, node, left)
+        except Refused as refused:
+            if refused.is_final and len(left) < len(cards):  # those who hold the other cards may go
+                self._kind.choose(task.pod, node, cards)
+                raise Refused(str(refused)) from None
+            raise
 
     def _of(self, row: int) -> list[Card] | None:
         """The cards of a node with those that use them."""
