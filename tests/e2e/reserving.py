@@ -73,9 +73,9 @@ def reservation(cluster: Cluster, group: str) -> dict[str, Any]:
     return dict(json.loads(found.get("metadata", {}).get("annotations", {}).get(RESERVATION, "{}")))
 
 
-def locked(cluster: Cluster, group: str) -> set[str]:
-    """Names of the nodes that are kept for a PodGroup."""
-    return {each["node"] for each in reservation(cluster, group).get("locks", [])}
+def locked(reservation: dict[str, Any]) -> set[str]:
+    """Names of the nodes that are kept."""
+    return {each["node"] for each in reservation["locks"]}
 
 
 def events(cluster: Cluster, group: str, reason: str) -> list[str]:
