@@ -20,6 +20,7 @@ SECONDS = (5, 40, 4, 32, 5, 44, 5)
 """How long small Jobs run, in turn: most are short, yet four of five nodes hold a long one at any time. So half of the nodes
 never get free at once, also where a slow machine lets many short ones end together."""
 
+SMALL = "size=small"  # the label of their pods
 PODS = 5  # of a small Job, each of which takes a node
 WAITING = 300  # pods that always wait, at least: a slow machine makes none for a while
 BATCH = 20  # Jobs that are made at once
@@ -72,9 +73,9 @@ class Stream:
             assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
             time.sleep(1.0)
 
-    def count(self, phase: str, *, of: str = "!=none") -> int:
-        """Pods in `phase` of the Jobs whose name passes `of`."""
-        where = ("-l", f"volcano.sh/job-name{of}", f"--field-selector=status.phase={phase}")
+    def count(self, phase: str, *, of: str = SMALL) -> int:
+        """Pods in `phase` whose labels pass `of`."""
+        where = ("-l", of, f"--field-selector=status.phase={phase}")
         return len(self._cluster.kubectl("get", "pods", "-n", "default", *where, "-o", "name").splitlines())
 
     def _flow(self) -> None:
@@ -91,8 +92,9 @@ class Stream:
         made: dict[str, Any] = json.loads(
             job(name, command=["sleep", str(seconds)], replicas=replicas, min_available=minimum, **estimate)
         )
-        container = made["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
-        container["resources"]["requests"]["cpu"] = self._cpu
+        template = made["spec"]["tasks"][0]["template"]
+        template["metadata"] = {"labels": {} if number is None else dict([SMALL.split("=")])}
+        template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = self._cpu
         return made
 
     def _create(self, items: list[dict[str, Any]]) -> None:

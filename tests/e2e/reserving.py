@@ -19,7 +19,6 @@ __all__ = [
     "contended",
     "events",
     "group_of",
-    "locked",
     "reservation",
     "tells_why",
 ]
@@ -71,11 +70,6 @@ def reservation(cluster: Cluster, group: str) -> dict[str, Any]:
     kind, where = "podgroups.scheduling.volcano.sh", ("-n", "default", "--ignore-not-found", "-o", "json")
     found = json.loads(cluster.kubectl("get", kind, group, *where) or "{}")  # it goes with the end of its Job
     return dict(json.loads(found.get("metadata", {}).get("annotations", {}).get(RESERVATION, "{}")))
-
-
-def locked(cluster: Cluster, group: str) -> set[str]:
-    """Names of the nodes that are kept for a PodGroup."""
-    return {each["node"] for each in reservation(cluster, group).get("locks", [])}
 
 
 def events(cluster: Cluster, group: str, reason: str) -> list[str]:

@@ -16,7 +16,16 @@ from tests.e2e.cluster import wait_until
 
 __all__ = ["OTHERS_SECONDS", "audits_of_others", "leave", "rank_of"]
 
-LONGEST = ("test_recorded", "test_reservation", "test_half_hour", "test_flows", "test_faults", "test_kubectl", "test_frameworks")
+LONGEST = (
+    "test_recorded",
+    "test_reservation",
+    "test_reservation_promise",
+    "test_half_hour",
+    "test_flows",
+    "test_faults",
+    "test_kubectl",
+    "test_frameworks",
+)
 """Modules that keep a worker busy for long, which therefore begin first."""
 
 OTHERS_SECONDS = 900.0
