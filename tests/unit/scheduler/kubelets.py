@@ -163,11 +163,10 @@ class World:
                 raise PlacedInPart(f"{key}: {len(ready)} of {facts.min_available}")
 
     def take(self, binds) -> None:
-        names = {uid: self.cache.tasks[uid].name for uid, _ in binds.placed if uid in self.cache.tasks}
         if self.cache.assume_all(binds.placed) is not None:
             self.counts["outdated"] += 1
             return
-        self.in_flight += [("bind", names[uid], node) for uid, node in binds.placed]
+        self.in_flight += [("bind", uid.removeprefix("t-"), node) for uid, node in binds.placed]
 
     def carry_out(self) -> None:
         """One bind or eviction that is under way reaches the API server; a few are refused there."""
