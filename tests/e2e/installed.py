@@ -44,7 +44,7 @@ class Whole:
 
     def everything(self) -> frozenset[Thing]:
         """All objects that there are."""
-        return self.server.do(everything(self.server.kubeconfig))
+        return everything(self.server.kubeconfig)
 
     def await_as_before(self, before: frozenset[Thing], *, besides: str = "") -> None:
         """Wait until nothing is there besides what was `before`, our kinds and their objects, and the namespace `besides`."""

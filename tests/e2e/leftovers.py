@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import NotFound
+from tests.e2e.reading import DISCOVERY, Reader, ReadError
 
 __all__ = ["Thing", "everything", "left_behind"]
 
-DISCOVERY = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
-NAMES_ONLY = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"}
+NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 OURS = ".volcano.sh"
 OF_KINDS = {"customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"}
 """What says that a kind is there, and is served."""
@@ -32,17 +29,18 @@ class Thing:
     name: str
 
 
-async def everything(kubeconfig: Path) -> frozenset[Thing]:
+def everything(kubeconfig: Path) -> frozenset[Thing]:
     """All objects of all kinds, without Events."""
     found: set[Thing] = set()
-    async with Client(load_config(str(kubeconfig)), user_agent="leftovers") as client:
+    with contextlib.closing(Reader(kubeconfig)) as reader:
         for root in ("/api", "/apis"):
-            groups = json.loads(await client.request("GET", root, headers=DISCOVERY))
-            for path, kind in _listable(groups["items"]):
+            for path, kind in _listable(reader.read(root, accept=DISCOVERY)["items"]):
                 try:
-                    listed = json.loads(await client.request("GET", f"{root}/{path}", headers=NAMES_ONLY))
-                except NotFound:
-                    continue  # a definition that is on its way out
+                    listed = reader.read(f"{root}/{path}", accept=NAMES_ONLY)
+                except ReadError as error:
+                    if "(NotFound)" in str(error):
+                        continue  # a definition that is on its way out
+                    raise
                 for item in listed["items"] or ():
                     metadata = item["metadata"]
                     found.add(Thing(kind, metadata.get("namespace", ""), metadata["name"]))

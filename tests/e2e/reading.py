@@ -17,11 +17,13 @@ with warnings.catch_warnings():
     from aiohttp import ClientError
     from kubernetes_asyncio import client, config
 
-__all__ = ["ReadError", "Reader"]
+__all__ = ["DISCOVERY", "ReadError", "Reader"]
 
 SECONDS = 30.0
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 SELECTORS = {"-l": "labelSelector", "--selector": "labelSelector", "--field-selector": "fieldSelector"}
+
+TOO_MANY_REQUESTS = 429  # also of a kind that was defined a moment ago
 
 T = TypeVar("T")
 
@@ -90,6 +92,14 @@ class Reader:
         question = question_of(arguments)
         return None if question is None else _do(self._answer(question))
 
+    def read(self, path: str, *, accept: str) -> dict[str, Any]:
+        """What stands at a path, in the form that `accept` asks for.
+
+        Raises:
+            ReadError: as `get`.
+        """
+        return _do(asyncio.wait_for(self._ask(path, {}, accept=accept), SECONDS))
+
     def close(self) -> None:
         """End its connections; a later `get` makes new ones."""
         if self._api is not None:
@@ -107,10 +117,9 @@ class Reader:
                 found = await self._ask(self._resources[kind].address(question), question.query)
         except (ClientError, OSError) as error:
             raise ReadError(f"error: {type(error).__name__}: {error}") from error
-        for item in (
-            found.get("items") or () if found["kind"].endswith("List") else ()
-        ):  # which say in a list only what they all are
-            item.update(apiVersion=found["apiVersion"], kind=found["kind"].removesuffix("List"))
+        if found["kind"].endswith("List"):  # whose items need not say what they are
+            what = {"apiVersion": found["apiVersion"], "kind": found["kind"].removesuffix("List")}
+            found["items"] = [what | item for item in found.get("items") or ()]
         return found
 
     async def _discover(self) -> dict[str, Resource]:
@@ -127,11 +136,7 @@ class Reader:
                         plural,
                         each["scope"] == "Namespaced",
                     )
-                    short = [
-                        plural,
-                        each.get("singularResource") or each["responseKind"]["kind"].lower(),
-                        *each.get("shortNames", ()),
-                    ]
+                    short = [plural, each["responseKind"]["kind"].lower(), *each.get("shortNames", ())]
                     for word in (*short, *(f"{word}.{name}" for word in short)):
                         found.setdefault(word, resource)
         return found
@@ -139,12 +144,17 @@ class Reader:
     async def _ask(self, path: str, query: Mapping[str, str], *, accept: str = "application/json") -> dict[str, Any]:
         if self._api is None:
             self._api = await config.new_client_from_config(config_file=str(self.kubeconfig))
-        response = await self._api.rest_client.GET(
-            self._api.configuration.host + path,
-            headers={"Accept": accept, **self._api.default_headers},
-            query_params=query,
-            _preload_content=False,
-        )
+        while True:
+            response = await self._api.rest_client.GET(
+                self._api.configuration.host + path,
+                headers={"Accept": accept, **self._api.default_headers},
+                query_params=query,
+                _preload_content=False,
+            )
+            if response.status != TOO_MANY_REQUESTS:
+                break
+            await response.read()
+            await asyncio.sleep(1.0)
         body: dict[str, Any] = json.loads(await response.read())
         if response.status != 200:
             raise ReadError(f"Error from server ({body.get('reason')}): {body.get('message')}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.cluster import Cluster
+from tests.e2e.cluster import Cluster, wait_until
 
 TASK = {"name": "a", "replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "busybox:1.37"}]}}}
 JDB = {"volcano.sh/jdb-min-available": "50%"}
@@ -127,7 +127,8 @@ def test_queues_get_their_defaults_and_the_reserved_ones_stay(cluster: Cluster, 
     queue = f"q-{namespace}"
     cluster.kubectl("create", "-f", "-", stdin=manifest("scheduling.volcano.sh/v1beta1", "Queue", queue, {}))
     spec = cluster.get("queue", queue)["spec"]
-    assert (spec["weight"], spec["reclaimable"], spec["parent"]) == (1, True, "root")
+    assert (spec["weight"], spec["reclaimable"]) == (1, True)
+    wait_until(lambda: cluster.get("queue", queue)["spec"].get("parent") == "root", "the job controller to name its parent")
     cluster.kubectl("delete", "queue", queue)
     assert "`root` queue can not be deleted" in cluster.refused("delete", "queue", "root")
     assert "`default` queue can not be deleted" in cluster.refused("delete", "queue", "default")

@@ -22,6 +22,7 @@ __all__ = ["EventRecorder", "Reference"]
 log = structlog.get_logger()
 
 LONGEST_BACKLOG: Final = 1000  # events; a server that is away must not cost memory
+SENDERS: Final = 4  # at a time: one alone falls behind where many Jobs wait at once
 SEND_SECONDS: Final = 10.0
 FLUSH_SECONDS: Final = 2.0
 
@@ -39,6 +40,7 @@ class EventRecorder:
         self._now = now
         self._correlator = Correlator(component)
         self._backlog: dict[Key, Emission] = {}
+        self._under_way: set[Key] = set()
         self._more = asyncio.Event()
 
     def event(
@@ -66,10 +68,9 @@ class EventRecorder:
     async def run(self) -> None:
         """Send what was recorded, until cancelled; what is left then is sent within two seconds or dropped."""
         try:
-            backoff = Backoff(0.5, 30.0)
-            while True:
-                await self._more.wait()
-                await self._send_all(backoff)
+            async with asyncio.TaskGroup() as group:
+                for _ in range(SENDERS):
+                    group.create_task(self._send_what_comes())
         finally:
             try:
                 async with asyncio.timeout(FLUSH_SECONDS):
@@ -77,14 +78,22 @@ class EventRecorder:
             except TimeoutError:
                 log.warning("events.dropped", count=len(self._backlog))
 
+    async def _send_what_comes(self) -> None:
+        backoff = Backoff(0.5, 30.0)
+        while True:
+            await self._more.wait()
+            await self._send_all(backoff)
+
     def _queue(self, earlier: Emission | None, latest: Emission) -> None:
         """Let `latest` wait in the place of `earlier`; if that was to be created, so is this."""
         self._backlog[latest.key] = replace(latest, is_new=True) if earlier is not None and earlier.is_new else latest
         self._more.set()
 
     async def _send_all(self, backoff: Backoff) -> None:
-        while self._backlog:
-            emission = self._backlog.pop(next(iter(self._backlog)))
+        """Send all that nobody else is sending: what is said anew of an event waits until what was said before has arrived."""
+        while (key := next((key for key in self._backlog if key not in self._under_way), None)) is not None:
+            emission = self._backlog.pop(key)
+            self._under_way.add(key)
             try:
                 await self._send(emission)
                 backoff.reset()
@@ -94,6 +103,13 @@ class EventRecorder:
             except ConnectionFailed:
                 self._queue(emission, self._backlog.get(emission.key, emission))
                 await asyncio.sleep(backoff.next())
+            except asyncio.CancelledError:  # what may not have arrived goes out with the rest
+                self._queue(emission, self._backlog.get(emission.key, emission))
+                raise
+            finally:
+                self._under_way.discard(key)
+                if self._backlog:
+                    self._more.set()
         self._more.clear()
 
     async def _send(self, emission: Emission) -> None:

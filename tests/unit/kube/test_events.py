@@ -13,7 +13,7 @@ from pyroclast.api.types import JOBS
 from pyroclast.kube.client import Client
 from pyroclast.kube.correlator import BURST, SIMILAR, Correlator, Emission, Reference, Report
 from pyroclast.kube.events import LONGEST_BACKLOG, EventRecorder
-from tests.unit.kube.fault_server import FaultServer, answer, cut, status
+from tests.unit.kube.fault_server import FaultServer, answer, cut, hang, status
 
 AT = 1_800_000_000.0
 JOB = Reference("batch.volcano.sh/v1alpha1", "Job", "ns", "job", "uid-1", "7")
@@ -206,6 +206,21 @@ async def test_an_event_that_cannot_be_sent_stops_nobody(server: FaultServer, cl
     recorder.event(JOB, "Normal", "A", "one")
     recorder.event({"metadata": {"namespace": "ns", "name": "x"}}, "Normal", "B", "two")
     await until(lambda: server.requests and server.requests[-1].json["message"] == "two")
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_slow_one_holds_up_no_other_and_none_is_said_twice_at_once(server: FaultServer, client: Client) -> None:
+    server.on(EVENTS, hang, answer(201, {}))
+    recorder = EventRecorder(client, "c", now=Ticking())
+    running = asyncio.ensure_future(recorder.run())
+    recorder.event(JOB, "Normal", "Created", "one")
+    await until(lambda: server.requests)
+    recorder.event(JOB, "Normal", "Created", "one")
+    recorder.event(JOB, "Normal", "Started", "two")
+    await until(lambda: len(server.requests) == 2)
+    await asyncio.sleep(0.05)
+    assert [(got.method, got.json["reason"]) for got in server.requests] == [("POST", "Created"), ("POST", "Started")]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
