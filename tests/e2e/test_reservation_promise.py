@@ -14,15 +14,7 @@ from tests.e2e.test_first_light import job
 
 NODES = 40
 HALF = NODES // 2
-SECONDS = (
-    20,
-    34,
-    26,
-    40,
-    23,
-    37,
-    30,
-)  # how long small Jobs run: long enough that a slow machine does not let half of them end at once
+SECONDS = (20, 34, 26, 40, 23, 37, 30)  # of small Jobs: long enough that a slow machine does not let half of them end at once
 RESERVATION = "scheduling.volcano.sh/reservation"
 CONFIGURATION = """
 actions: "enqueue, %sallocate, backfill%s"
@@ -122,13 +114,13 @@ def test_a_large_job_is_promised_a_time_and_a_restart_takes_nothing_from_it(clus
 
     (cluster.data / "scheduler.conf").write_text(keeping("locksPerCycle: 2"))
     wait_until(lambda: stream.flow() >= 0 and reservation(cluster).get("locks"), "nodes to be kept for the large Job", seconds=60)
+    wait_until(lambda: stream.flow() >= 0 and events(cluster, "ReservationTarget"), "the event of it", seconds=60)
     cluster.kill("scheduler")  # the next one knows what stands in the annotation only
     kept, since = locked(cluster), reservation(cluster).get("since")
-    assert events(cluster, "ReservationTarget")
     wait_until(lambda: stream.flow() >= 0 and events(cluster, "ReservationPromised"), "a promise", seconds=120)
     wait_until(lambda: stream.flow() >= 0 and locked(cluster) > kept, "the next leader to keep more nodes", seconds=60)
     assert reservation(cluster)["since"] == since, "for the same target"
     wait_until(lambda: stream.flow() >= 0 and stream.count("Running", of="=large") == HALF, "the large Job to run", seconds=300)
     assert stream.count("Pending"), "small Jobs still wait: it did not just outlast them"
     wait_until(lambda: not reservation(cluster), "the nodes to be given back")
-    assert events(cluster, "ReservationReleased")
+    wait_until(lambda: events(cluster, "ReservationReleased"), "the event of it")
