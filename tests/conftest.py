@@ -6,6 +6,10 @@ import asyncio
 from collections import Counter
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("steady", deadline=None)  # how fast a machine is says nothing of what it ran
+settings.load_profile("steady")
 
 LOOP = pytest.StashKey[asyncio.AbstractEventLoop]()
 
