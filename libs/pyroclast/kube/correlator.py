@@ -1,4 +1,7 @@
-"""What becomes of events: repeated ones are counted, similar ones combined, floods cut. Pure; client-go's rules."""
+"""What becomes of events: repeated ones are counted, similar ones combined, floods cut.
+
+Pure. The rules are client-go's, but that each reason has a budget of its own: one that comes often hides no other of its object.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +134,7 @@ class Correlator:
         self._last_stamp = 0
 
     def take(self, report: Report, now: float) -> Emission | None:
-        """The Event to write for `report` at `now` (seconds since the epoch); None when its object has too many."""
+        """The Event to write for `report` at `now` (seconds since the epoch); None when its object has too many of that reason."""
         group = (report.regarding, report.type, report.reason)
         similar = self._similar.use(group, lambda: _Similar(set(), now))
         if now - similar.last > SIMILAR_SECONDS:
@@ -147,7 +150,7 @@ class Correlator:
             group if combined else (*group, report.message), lambda: _Written(self._name(report.regarding, now), stamp, 0)
         )
         written.count += 1
-        if not self._buckets.use(report.regarding, lambda: TokenBucket(REFILL, BURST)).take(now):
+        if not self._buckets.use(group, lambda: TokenBucket(REFILL, BURST)).take(now):
             return None
         return Emission(written.key, self._body(report, written, text, stamp), is_new=written.count == 1)
 

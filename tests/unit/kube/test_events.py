@@ -109,6 +109,7 @@ def test_floods_about_one_object_are_cut_and_trickle() -> None:
     assert later.body["count"] == 101
     assert take(correlator, "same", AT + 302) is None
     assert take(correlator, "same", AT + 302, Reference("v1", "Pod", "ns", "p", "u")) is not None
+    assert take(correlator, "rare", AT + 302, reason="Other") is not None, "what comes often hides nothing else"
 
 
 def test_long_texts_and_names_are_shortened() -> None:
