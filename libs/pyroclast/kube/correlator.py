@@ -134,7 +134,7 @@ class Correlator:
         self._last_stamp = 0
 
     def take(self, report: Report, now: float) -> Emission | None:
-        """The Event to write for `report` at `now` (seconds since the epoch); None when its object has too many of that reason."""
+        """The Event to write for `report` at `now` (seconds since the epoch); None when there were too many such ones."""
         group = (report.regarding, report.type, report.reason)
         similar = self._similar.use(group, lambda: _Similar(set(), now))
         if now - similar.last > SIMILAR_SECONDS:
