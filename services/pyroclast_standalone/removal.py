@@ -44,13 +44,12 @@ async def remove(client: Client, manifests: Sequence[Manifest], *, wait_seconds:
 async def _wait_until_gone(client: Client, deleted: Sequence[tuple[ResourceType, Key]], wait_seconds: float) -> None:
     """A definition goes after the objects of its kind, a namespace after what is in it: later than the answer to their DELETE."""
     deadline = asyncio.get_running_loop().time() + wait_seconds
-    left = [each for each in deleted if await _is_there(client, *each)]
-    while left:
+    left = list(deleted)
+    while left := [each for each in left if await _is_there(client, *each)]:
         if asyncio.get_running_loop().time() > deadline:
             names = ", ".join(f"{kind.plural}/{key.name}" for kind, key in left)
             raise CommandError(f"deleted, but not gone after {wait_seconds:.0f} s: {names}; see the conditions in their status")
         await asyncio.sleep(POLL_SECONDS)
-        left = [each for each in left if await _is_there(client, *each)]
 
 
 async def _is_there(client: Client, kind: ResourceType, key: Key) -> bool:
