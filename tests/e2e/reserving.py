@@ -1,4 +1,4 @@
-"""A cluster of 100 nodes under contention, for which reservation is switched on and off, and what it says of its reservations."""
+"""A cluster under contention, for which reservation is switched on and off, and what it says of its reservations."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def _text(arguments: str | None) -> str:
 
 
 @contextlib.contextmanager
-def contended(control_plane: str, folder: Path) -> Iterator[Cluster]:
+def contended(control_plane: str, folder: Path, *, nodes: int = NODES) -> Iterator[Cluster]:
     """A control plane of the test's own, since its nodes are to be full; nobody reserves yet."""
-    with running(control_plane, folder / control_plane, nodes=NODES, scheduler=_text(None)) as cluster:
+    with running(control_plane, folder / control_plane, nodes=nodes, scheduler=_text(None)) as cluster:
         yield cluster
 
 

@@ -9,30 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, running, wait_until
+from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.reserving import configure, contended, events, group_of, reservation
 from tests.e2e.test_first_light import job
 
 NODES = 40
 HALF = NODES // 2
 SECONDS = (20, 34, 26, 40, 23, 37, 30)  # of small Jobs: long enough that a slow machine does not let half of them end at once
-RESERVATION = "scheduling.volcano.sh/reservation"
-CONFIGURATION = """
-actions: "enqueue, %sallocate, backfill%s"
-tiers:
-- plugins: [{name: priority}, {name: gang}, {name: conformance}%s]
-- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
-"""
-WITHOUT = CONFIGURATION % ("", "", "")
-
-
-def keeping(arguments: str) -> str:
-    return CONFIGURATION % ("elect, ", ", reserve", f", {{name: reservation, arguments: {{{arguments}}}}}")
 
 
 @pytest.fixture
 def cluster(control_plane: str, tmp_path: Path) -> Iterator[Cluster]:
     """A control plane of the test's own, since its nodes are to be full."""
-    with running(control_plane, tmp_path / control_plane, nodes=NODES, scheduler=WITHOUT) as cluster:
+    with contended(control_plane, tmp_path, nodes=NODES) as cluster:
         yield cluster
 
 
@@ -84,24 +73,11 @@ class Stream:
         return waiting
 
 
-def reservation(cluster: Cluster) -> dict[str, object]:
-    """What the PodGroup of the large Job says; empty if nothing."""
-    for group in cluster.get("podgroups.scheduling.volcano.sh", "-n", "default")["items"]:
-        if group["metadata"]["name"].startswith("large-"):
-            return dict(json.loads(group["metadata"].get("annotations", {}).get(RESERVATION, "{}")))
-    return {}
-
-
-def locked(cluster: Cluster) -> set[str]:
+def locked(cluster: Cluster, group: str) -> set[str]:
     """Names of the nodes that are kept for the large Job."""
-    locks = reservation(cluster).get("locks", [])
+    locks = reservation(cluster, group).get("locks", [])
     assert isinstance(locks, list)
     return {each["node"] for each in locks}
-
-
-def events(cluster: Cluster, reason: str) -> list[str]:
-    found = cluster.get("events", "-n", "default", "--field-selector", f"reason={reason}")["items"]
-    return [event["message"] for event in found if event["involvedObject"]["name"].startswith("large-")]
 
 
 @pytest.mark.timeout(900)
@@ -110,17 +86,20 @@ def test_a_large_job_is_promised_a_time_and_a_restart_takes_nothing_from_it(clus
     stream.flow()
     wait_until(lambda: stream.flow() and stream.count("Running") >= HALF, "the small Jobs to fill the cluster", seconds=120)
     stream.submit("large", 600, replicas=HALF, minimum=HALF)
+    group = group_of(cluster, "large")
     assert stream.count("Running", of="=large") == 0, "nobody keeps nodes for it"
 
-    (cluster.data / "scheduler.conf").write_text(keeping("locksPerCycle: 2"))
-    wait_until(lambda: stream.flow() >= 0 and reservation(cluster).get("locks"), "nodes to be kept for the large Job", seconds=60)
-    wait_until(lambda: stream.flow() >= 0 and events(cluster, "ReservationTarget"), "the event of it", seconds=60)
+    configure(cluster, "locksPerCycle: 2")
+    wait_until(
+        lambda: stream.flow() >= 0 and reservation(cluster, group).get("locks"), "nodes to be kept for the large Job", seconds=60
+    )
+    wait_until(lambda: stream.flow() >= 0 and events(cluster, group, "ReservationTarget"), "the event of it", seconds=60)
     cluster.kill("scheduler")  # the next one knows what stands in the annotation only
-    kept, since = locked(cluster), reservation(cluster).get("since")
-    wait_until(lambda: stream.flow() >= 0 and events(cluster, "ReservationPromised"), "a promise", seconds=120)
-    wait_until(lambda: stream.flow() >= 0 and locked(cluster) > kept, "the next leader to keep more nodes", seconds=60)
-    assert reservation(cluster)["since"] == since, "for the same target"
+    kept, since = locked(cluster, group), reservation(cluster, group).get("since")
+    wait_until(lambda: stream.flow() >= 0 and events(cluster, group, "ReservationPromised"), "a promise", seconds=120)
+    wait_until(lambda: stream.flow() >= 0 and locked(cluster, group) > kept, "the next leader to keep more nodes", seconds=60)
+    assert reservation(cluster, group)["since"] == since, "for the same target"
     wait_until(lambda: stream.flow() >= 0 and stream.count("Running", of="=large") == HALF, "the large Job to run", seconds=300)
     assert stream.count("Pending"), "small Jobs still wait: it did not just outlast them"
-    wait_until(lambda: not reservation(cluster), "the nodes to be given back")
-    wait_until(lambda: events(cluster, "ReservationReleased"), "the event of it")
+    wait_until(lambda: not reservation(cluster, group), "the nodes to be given back")
+    wait_until(lambda: events(cluster, group, "ReservationReleased"), "the event of it")
