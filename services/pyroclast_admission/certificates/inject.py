@@ -1,12 +1,20 @@
-"""Telling the API server whom to trust: the bundle goes into our webhook configurations, and goes there again when it is lost."""
+"""Telling the API server whom to trust: the bundle goes into our webhook configurations, and goes there again when it is lost.
+
+Each is written twice. kube-apiserver keeps what it made of a configuration until that configuration changes again, and it may
+be making it while the change arrives: what it then keeps is the state before the change, without our bundle, for good. So
+CONFIRM_SECONDS after the bundle was seen in a configuration, its digest is written beside it as an annotation: a look that
+misses this second change still sees the first one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -16,11 +24,13 @@ from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import Conflict, Invalid, KubeError, NotFound
 from pyroclast.kube.informer import Informer
 
-__all__ = ["BundleInjector", "Configuration"]
+__all__ = ["CONFIRM_SECONDS", "DIGEST", "BundleInjector", "Configuration"]
 
 log = structlog.get_logger()
 
 RETRY_SECONDS: Final = 1.0
+CONFIRM_SECONDS: Final = 1.0
+DIGEST: Final = "pyroclast.dev/ca-bundle"
 
 
 class ClientConfig(Wire, frozen=True, kw_only=True):
@@ -40,6 +50,14 @@ class Configuration(ObjectRecord, frozen=True, kw_only=True):
     """A mutating or validating webhook configuration."""
 
     webhooks: tuple[Entry, ...] = ()
+
+    def holds(self, bundle: str) -> bool:
+        """Whether each webhook has `bundle` (base64)."""
+        return all(entry.client_config.ca_bundle == bundle for entry in self.webhooks)
+
+    def confirms(self, bundle: str) -> bool:
+        """Whether it was written again after it had `bundle`."""
+        return self.metadata.annotations.get(DIGEST) == _digest(bundle)
 
 
 class BundleInjector:
@@ -64,6 +82,7 @@ class BundleInjector:
         self._now = now
         self._known: tuple[bytes, datetime] | None = None
         self._bundle = ""
+        self._held_since: dict[tuple[str, str], float] = {}
         self._wake = asyncio.Event()
         self.informers = {
             name: Informer(client, kind, Configuration, field_selector=f"metadata.name={name}")
@@ -90,11 +109,10 @@ class BundleInjector:
         return f"webhook configuration {behind.metadata.name} has no CA bundle yet" if behind else None
 
     def known_since(self, authority: bytes) -> datetime | None:
-        """From when on every bundle that is installed was seen to hold `authority` (PEM); None: one does not, or is not seen."""
+        """From when on every bundle was seen to hold `authority` (PEM) and is confirmed; None: one does not, or is not seen."""
         holds = all(informer.has_synced for informer in self.informers.values()) and all(
-            authority.strip() in _decoded(entry.client_config.ca_bundle)
-            for informer in self.informers.values()
-            for configuration in informer.values()
+            authority.strip() in _decoded(entry.client_config.ca_bundle) and configuration.confirms(entry.client_config.ca_bundle)
+            for configuration in self._installed()
             for entry in configuration.webhooks
         )
         if not holds:
@@ -106,32 +124,59 @@ class BundleInjector:
     async def run(self) -> None:
         """Keep the bundles right until cancelled. The informers must be running."""
         while True:
-            await self._wake.wait()
+            pause = await self._write_what_is_due() if self._bundle else None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
             self._wake.clear()
-            if not self._bundle:
-                continue
-            written = [await self._bring(configuration) for configuration in list(self._behind())]
-            if not all(written):
-                await asyncio.sleep(RETRY_SECONDS)
-                self._wake.set()
+
+    async def _write_what_is_due(self) -> float | None:
+        """Bundles that lack, and confirmations that are due; seconds to the next of them, None: when something changes."""
+        written = [await self._bring(configuration) for configuration in list(self._behind())]
+        now = asyncio.get_running_loop().time()
+        held = [each for each in self._installed() if each.holds(self._bundle) and not each.confirms(self._bundle)]
+        keys = [(each.metadata.name, self._bundle) for each in held]
+        self._held_since = {key: self._held_since.get(key, now) for key in keys}
+        waits = [self._held_since[key] + CONFIRM_SECONDS - now for key in keys]
+        written += [await self._confirm(each) for each, wait in zip(held, waits, strict=True) if wait <= 0]
+        if not all(written):
+            return RETRY_SECONDS
+        return min((wait for wait in waits if wait > 0), default=None)
+
+    def _installed(self) -> Iterator[Configuration]:
+        for informer in self.informers.values():
+            yield from informer.values()
 
     def _behind(self) -> Iterator[Configuration]:
         """The configurations that are installed and do not have the bundle."""
-        for informer in self.informers.values():
-            for configuration in informer.values():
-                if any(entry.client_config.ca_bundle != self._bundle for entry in configuration.webhooks):
-                    yield configuration
+        return (configuration for configuration in self._installed() if not configuration.holds(self._bundle))
 
     async def _bring(self, configuration: Configuration) -> bool:
-        """Write the bundle into one configuration; whether that is done, or the change that prevented it will wake us."""
-        name, version = configuration.metadata.name, configuration.metadata.resource_version
+        """Write the bundle into one configuration."""
+        guard = {"op": "test", "path": "/metadata/resourceVersion", "value": configuration.metadata.resource_version}
         bundle = [
             {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": self._bundle}
             for index in range(len(configuration.webhooks))
         ]
-        guard = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+        return await self._patch(configuration, [guard, *bundle], PatchKind.JSON, "bundle.injected")
+
+    async def _confirm(self, configuration: Configuration) -> bool:
+        """Write the digest of the bundle that one configuration has."""
+        annotations = {DIGEST: _digest(self._bundle)}
+        metadata = {"resourceVersion": configuration.metadata.resource_version, "annotations": annotations}
+        return await self._patch(configuration, {"metadata": metadata}, PatchKind.MERGE, "bundle.confirmed")
+
+    async def _patch(
+        self,
+        configuration: Configuration,
+        patch: Any,  # noqa: ANN401 - a JSON value
+        kind: PatchKind,
+        done: str,
+    ) -> bool:
+        """Whether it is written, or the change that prevented it will wake us."""
+        name = configuration.metadata.name
         try:
-            await self._client.patch(self.informers[name].kind, Key("", name), [guard, *bundle], PatchKind.JSON)
+            await self._client.patch(self.informers[name].kind, Key("", name), patch, kind)
         except NotFound:
             return True
         except (Conflict, Invalid):
@@ -139,8 +184,13 @@ class BundleInjector:
         except KubeError as error:
             log.warning("bundle.refused", configuration=name, error=str(error))
             return False
-        log.info("bundle.injected", configuration=name)
+        log.info(done, configuration=name)
         return True
+
+
+def _digest(bundle: str) -> str:
+    """What names a bundle (base64) in an annotation."""
+    return hashlib.sha256(bundle.encode()).hexdigest()[:16]
 
 
 def _decoded(bundle: str) -> bytes:
