@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import tempfile
 import time
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,8 @@ async def _measure(cluster: Cluster, options: argparse.Namespace) -> None:
     for name, cpu in used_jobs.items():
         print(f"    {name:24} {used_plain[name] / count * 1e3:8.2f} {cpu / count * 1e3:15.2f}")
     _print_writes(cluster, began, count)
+    _print_leases(cluster, began)
+    print(f"  services that ended   {', '.join(_ended(cluster)) or 'none'}")
 
 
 async def _without_logic(client: Client, count: int) -> float:
@@ -155,8 +159,27 @@ def _cpu_seconds_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def _ended(cluster: Cluster) -> list[str]:
+    return [name for name, pid in cluster.pids.items() if not Path(f"/proc/{pid}").exists()]
+
+
 def _since(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
     return {name: seconds - before[name] for name, seconds in after.items()}
+
+
+def _print_leases(cluster: Cluster, began: float) -> None:
+    """The longest time between two renewals of each Lease of ours."""
+    renewed: dict[str, list[datetime]] = {}
+    for event in cluster.audit.events():
+        reference = event.get("objectRef", {})
+        is_renewal = reference.get("resource") == "leases" and event["verb"] in ("update", "patch")
+        if is_renewal and ":pyroclast-" in event["user"]["username"] and event["responseStatus"]["code"] < 300:
+            when = datetime.fromisoformat(event["stageTimestamp"])
+            if when.timestamp() >= began:
+                renewed.setdefault(reference["name"], []).append(when)
+    for name, times in renewed.items():
+        longest = max(((after - before).total_seconds() for before, after in itertools.pairwise(times)), default=0.0)
+        print(f"  between two renewals at most {longest:5.1f} s: {name}")
 
 
 def _print_writes(cluster: Cluster, began: float, pods: int) -> None:

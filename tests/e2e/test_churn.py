@@ -22,7 +22,7 @@ from tests.e2e.test_faults import SERVICES, phases
 from tests.e2e.test_first_light import job
 from tests.e2e.test_shards import begin_replica
 
-SECONDS = float(os.environ.get("CHURN_SECONDS", "600"))
+SECONDS = float(os.environ.get("CHURN_SECONDS", "1200"))
 KILL_EVERY = 20.0
 STEP_SECONDS = 1.0
 AWAY_SECONDS = 2.0  # of the API server
@@ -31,7 +31,7 @@ GROWTH = 1.5  # of resident memory of a service that was not killed since, again
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(2100)
 def test_churn(cluster: Cluster, namespace: str) -> None:
     with two_shards(cluster) as shards:
         churn(cluster, namespace, shards)

@@ -1,0 +1,230 @@
+"""What the services need beside 150,000 pods: `python -m tests.bench.crowd [--pods 150000] [--nodes 5000] [--changes 10000]`.
+
+A real control plane is filled with pods that stand on nodes, 20 to a PodGroup. Then each service is started: told are the seconds
+until it is ready, the most memory it had and for how long its event loop was held. Then nodes say of many pods that they run, as
+fast as the API server takes it, and the services follow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import re
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from pyroclast.api.types import NAMESPACES, NODES, POD_GROUPS, PODS, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.config import load_config
+from pyroclast_standalone import installation
+from pyroclast_standalone.ports import free_port
+from tests.bench.substrate import pod
+from tests.control_plane.real import real_control_plane
+
+IN_FLIGHT = 64
+TOGETHER = 20
+"""Pods of one PodGroup."""
+PATIENCE = 300.0
+NAMESPACE = "team-a"
+COMMON = ("--enable-healthz=true", "--enable-metrics=true", "--leader-elect-resource-namespace=pyroclast-system")
+SERVICES = {
+    "scheduler": ("pyroclast_scheduler", "--listen-address=127.0.0.1:{metrics}", *COMMON),
+    "job controller": ("pyroclast_job_controller", "--listen-address=127.0.0.1:{metrics}", *COMMON),
+    "jobflow controller": ("pyroclast_jobflow_controller", "--listen-address=127.0.0.1:{metrics}", *COMMON),
+    "admission": (
+        "pyroclast_admission",
+        "--metrics-address=127.0.0.1:{metrics}",
+        "--port={port}",
+        "--webhook-url=https://127.0.0.1:{port}",
+        "--webhook-namespace=pyroclast-system",
+        *COMMON[:2],
+    ),
+}
+
+
+def main() -> None:
+    """Fill, start, follow."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.crowd", description=__doc__)
+    parser.add_argument("--pods", type=int, default=150_000)
+    parser.add_argument("--nodes", type=int, default=5_000)
+    parser.add_argument("--changes", type=int, default=10_000, help="pods that begin to run while the services follow")
+    options = parser.parse_args()
+    asyncio.run(_measure(options))
+
+
+async def _measure(options: argparse.Namespace) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        plane = await stack.enter_async_context(real_control_plane(Path(folder), fsync=False))
+        client = await stack.enter_async_context(Client(load_config(str(plane.kubeconfig)), max_in_flight=IN_FLIGHT))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        port = free_port()
+        objects = installation.objects(f"https://127.0.0.1:{port}")
+        await installation.apply(client, [each for each in objects if not each["kind"].endswith("WebhookConfiguration")])
+        began = time.monotonic()
+        await _fill(client, options.pods, options.nodes)
+        print(f"{options.pods:,} pods on {options.nodes:,} nodes were made in {time.monotonic() - began:.0f} s", flush=True)
+        await installation.apply(client, objects)
+        services = []
+        for name, flags in SERVICES.items():
+            began = time.monotonic()
+            service = await stack.enter_async_context(_running(name, flags, plane.kubeconfig, port))
+            await service.ready(session)
+            print(f"{name:20} is ready after {time.monotonic() - began:.1f} s", flush=True)
+            services.append(service)
+        for service in services:
+            await service.tell(session, "listed")
+        began = time.monotonic()
+        await _each(options.changes, lambda number: _run(client, number))
+        print(f"{options.changes:,} pods began to run, {options.changes / (time.monotonic() - began):.0f}/s", flush=True)
+        for service in services:
+            await service.tell(session, "followed")
+
+
+async def _fill(client: Client, pods: int, nodes: int) -> None:
+    """Nodes, a namespace, and pods in groups of TOGETHER, each on a node."""
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    await _each(nodes, lambda number: client.create(NODES, _node(number)))
+    await _each(pods // TOGETHER, lambda number: client.create(POD_GROUPS, _group(number), namespace=NAMESPACE))
+    await _each(pods, lambda number: client.create(PODS, _pod(number, nodes), namespace=NAMESPACE))
+
+
+async def _each(count: int, work: Callable[[int], Coroutine[Any, Any, object]]) -> None:
+    """`work` of each number below `count`, IN_FLIGHT at a time."""
+    numbers = iter(range(count))
+
+    async def some() -> None:
+        for number in numbers:
+            await work(number)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(IN_FLIGHT):
+            group.create_task(some())
+
+
+def _node(number: int) -> dict[str, Any]:
+    has = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+    name = f"node-{number}"
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"allocatable": has, "capacity": has}}
+
+
+def _group(number: int) -> dict[str, Any]:
+    return {
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": "PodGroup",
+        "metadata": {"name": f"group-{number}", "namespace": NAMESPACE},
+        "spec": {"minMember": TOGETHER, "queue": "default"},
+        "status": {"phase": "Running"},
+    }
+
+
+def _pod(number: int, nodes: int) -> dict[str, Any]:
+    """One without an owner, which the garbage collector would miss."""
+    full = pod(number)
+    metadata = {
+        "name": f"pod-{number}",
+        "namespace": NAMESPACE,
+        "labels": full["metadata"]["labels"],
+        "annotations": full["metadata"]["annotations"] | {"scheduling.k8s.io/group-name": f"group-{number // TOGETHER}"},
+    }
+    container = {key: value for key, value in full["spec"]["containers"][0].items() if key != "volumeMounts"}
+    container["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    spec = {"schedulerName": "volcano", "nodeName": f"node-{number % nodes}", "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+async def _run(client: Client, number: int) -> None:
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    key = Key(NAMESPACE, f"pod-{number}")
+    await client.patch(PODS, key, {"status": status}, PatchKind.MERGE, subresource="status")
+
+
+class _Service:
+    """A service as a process, asked by its own metrics."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, health: int, metrics: int) -> None:
+        self.name = name
+        self._process = process
+        self._health, self._metrics = f"http://127.0.0.1:{health}/readyz", f"http://127.0.0.1:{metrics}/metrics"
+        self._seen: dict[str, float] = {}
+
+    async def ready(self, session: aiohttp.ClientSession) -> None:
+        """Wait until it says so."""
+        async with asyncio.timeout(PATIENCE):
+            while not await self._is_ready(session):
+                assert self._process.returncode is None, f"{self.name} ended"
+                await asyncio.sleep(0.2)
+
+    async def quiet(self, session: aiohttp.ClientSession) -> dict[str, float]:
+        """Its figures, when no event has come for a while."""
+        before = -1.0
+        async with asyncio.timeout(PATIENCE):
+            while (figures := await self._figures(session))["events"] != before:
+                before = figures["events"]
+                await asyncio.sleep(3)
+        return figures
+
+    async def tell(self, session: aiohttp.ClientSession, what: str) -> None:
+        """Print what it had until now, and its longest stops since the last time."""
+        now, before = await self.quiet(session), self._seen
+        self._seen = now
+        times = now["turns"] - now["short"] - before.get("turns", 0) + before.get("short", 0)
+        print(
+            f"{self.name:20} {what:9} {now['rss'] / 1e6:6.0f} MB, at most {_most_memory(self._process.pid):6.0f};"
+            f" {now['events'] - before.get('events', 0):8,.0f} events; CPU {now['cpu'] - before.get('cpu', 0):6.1f} s;"
+            f" loop held over 50 ms {times:4.0f} times, at most {now['worst'] * 1e3:5.0f} ms so far",
+            flush=True,
+        )
+
+    async def _is_ready(self, session: aiohttp.ClientSession) -> bool:
+        try:
+            async with session.get(self._health) as answer:
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    async def _figures(self, session: aiohttp.ClientSession) -> dict[str, float]:
+        async with session.get(self._metrics) as answer:
+            text = await answer.text()
+        return {
+            what: sum(float(found) for found in re.findall(rf"^{series} (\S+)", text, re.MULTILINE))
+            for what, series in {
+                "rss": "process_resident_memory_bytes",
+                "cpu": "process_cpu_seconds_total",
+                "turns": "pyroclast_event_loop_lag_seconds_count",
+                "short": r'pyroclast_event_loop_lag_seconds_bucket\{le="0.05"\}',
+                "worst": "pyroclast_event_loop_lag_max_seconds",
+                "events": r"pyroclast_watch_events_total\{.*\}",
+            }.items()
+        }
+
+
+def _most_memory(pid: int) -> float:
+    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found.group(1)) * 1024 / 1e6 if found else 0.0
+
+
+@contextlib.asynccontextmanager
+async def _running(name: str, flags: tuple[str, ...], kubeconfig: Path, webhook_port: int) -> AsyncIterator[_Service]:
+    health, metrics = free_port(), free_port()
+    module, *rest = (flag.format(metrics=metrics, port=webhook_port) for flag in flags)
+    command = [sys.executable, "-m", module, f"--kubeconfig={kubeconfig}", f"--healthz-address=127.0.0.1:{health}", *rest]
+    process = await asyncio.create_subprocess_exec(*command, "--log-level=error")
+    try:
+        yield _Service(name, process, health, metrics)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+if __name__ == "__main__":
+    main()
