@@ -67,23 +67,27 @@ async def test_logs_come_through_the_kubelet_endpoint(cluster):
     await cluster.start()
     node = (await ready_nodes(cluster))[0]
     await cluster.run_pod("p", "echo one; echo two; sleep 0.5; echo $POD", container={"env": [_field("POD", "metadata.name")]})
+    await cluster.run_pod("long", "echo one; echo two; sleep 600")
     await cluster.until_phase("p", "Running")
+    await cluster.until_phase("long", "Running")
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
     unverified = ssl.create_default_context()
     unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=unverified)) as session:
-        base = f"https://127.0.0.1:{port}/containerLogs/default/p/c"
+        base = f"https://127.0.0.1:{port}/containerLogs/default/"
 
         async def fetch(query):
             async with session.get(base + query) as answer:
                 return answer.status, await answer.text()
 
-        assert await fetch("?tailLines=1") == (200, "two\n")
-        assert await fetch("?follow=true") == (200, "one\ntwo\np\n")
-        assert (await fetch("?timestamps=true&tailLines=1"))[1].endswith("Z p\n")
-        assert (await fetch("?previous=true"))[0] == 400
-        assert (await fetch("?tailLines=x"))[0] == 400
-        assert await fetch("?limitBytes=3") == (200, "one")
+        async with asyncio.timeout(30):
+            while await fetch("long/c?tailLines=1") != (200, "two\n"):
+                await asyncio.sleep(0.05)
+        assert await fetch("p/c?follow=true") == (200, "one\ntwo\np\n")
+        assert (await fetch("p/c?timestamps=true&tailLines=1"))[1].endswith("Z p\n")
+        assert (await fetch("p/c?previous=true"))[0] == 400
+        assert (await fetch("p/c?tailLines=x"))[0] == 400
+        assert await fetch("p/c?limitBytes=3") == (200, "one")
 
 
 async def test_a_deleted_pod_goes_after_its_containers(cluster):
