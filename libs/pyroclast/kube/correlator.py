@@ -5,6 +5,7 @@ Pure. The rules are client-go's, but that each reason has a budget of its own: o
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -135,7 +136,9 @@ class Correlator:
 
     def take(self, report: Report, now: float) -> Emission | None:
         """The Event to write for `report` at `now` (seconds since the epoch); None when there were too many such ones."""
-        group = (report.regarding, report.type, report.reason)
+        of = report.regarding
+        # a flat tuple, as it is hashed some ten times: the version of the object is none of it
+        group = (of.api_version, of.kind, of.namespace, of.name, of.uid, report.type, report.reason)
         similar = self._similar.use(group, lambda: _Similar(set(), now))
         if now - similar.last > SIMILAR_SECONDS:
             similar.messages.clear()
@@ -145,7 +148,7 @@ class Correlator:
         if combined:
             similar.messages.discard(report.message)
         text = COMBINED + report.message if combined else report.message
-        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamp = _stamp(int(now))
         written = self._written.use(
             group if combined else (*group, report.message), lambda: _Written(self._name(report.regarding, now), stamp, 0)
         )
@@ -176,6 +179,12 @@ class Correlator:
             "lastTimestamp": stamp,
             "count": written.count,
         }
+
+
+@functools.lru_cache(16)
+def _stamp(now: int) -> str:
+    """Seconds since the epoch as an event says them."""
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _shorten(message: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.session.arguments import Arguments
@@ -72,7 +73,7 @@ def _plan_work(session: Session) -> _Work:
             if is_enqueue_on:
                 continue
             job.phase = PodGroupPhase.INQUEUE
-        if session.job_invalid(job) is not None:
+        if not job.tally[TaskStatus.PENDING] or session.job_invalid(job) is not None:
             continue
         tasks = worksheet(session, job)
         if not tasks:

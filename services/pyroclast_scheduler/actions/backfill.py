@@ -37,10 +37,10 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
 def candidates(session: Session) -> list[tuple[Job, Task]]:
     """Pending tasks that ask for nothing, job by job; promises made to such tasks are taken back first."""
     found: list[tuple[Job, Task]] = []
-    jobs = [job for job in session.jobs.values() if not job.is_pending and session.job_invalid(job) is None]
     by_queue: dict[str, list[Job]] = {}
-    for job in jobs:
-        by_queue.setdefault(job.facts.queue, []).append(job)
+    for job in session.jobs.values():
+        if _may_have_some(job) and not job.is_pending and session.job_invalid(job) is None:
+            by_queue.setdefault(job.facts.queue, []).append(job)
     for queue in sorted((session.queues[name] for name in by_queue), key=session.queue_key):
         for job in sorted(by_queue[queue.name], key=session.job_key):
             tasks = _waiting(session, job)
@@ -48,9 +48,11 @@ def candidates(session: Session) -> list[tuple[Job, Task]]:
     return found
 
 
+def _may_have_some(job: Job) -> bool:
+    return bool(job.tally.pending_best_effort or job.tally[TaskStatus.PIPELINED])
+
+
 def _waiting(session: Session, job: Job) -> list[Task]:
-    if not job.tally.pending_best_effort and not job.tally[TaskStatus.PIPELINED]:
-        return []
     tasks: list[Task] = []
     for task in job.tasks:
         if not task.facts.shape.is_best_effort or task.facts.gates:

@@ -134,10 +134,8 @@ class Cache:
             return
         key = str(group.key)
         if new is None:
-            entry = self._jobs.entries.get(key)
-            if entry is not None:
-                entry = self._jobs.entry(key)
-                entry.group = entry.believed = None
+            if key in self._jobs.entries:
+                self._jobs.show(key, None, None)
                 self._gone.add(key)
         else:
             known = self._jobs.entries.get(key)
@@ -145,11 +143,9 @@ class Cache:
             if before is not None and is_older(new, before):
                 return
             same = before is not None and before.metadata.uid == new.metadata.uid
-            entry = self._jobs.entry(key)
-            entry.believed = entry.believed if same else None
             if before is not None and not same:
                 self._gone.add(key)
-            entry.group = new
+            self._jobs.show(key, new, known.believed if known is not None and same else None)
             if before is not None and same and same_but_status(before, new):
                 return
         self._shifts.group(key)
@@ -305,7 +301,7 @@ class Cache:
         """Take `status` as that of PodGroup `job` while it is being written; None: as the API server says again."""
         known = self._jobs.entries.get(job)
         if known is not None and known.believed != status:
-            self._jobs.entry(job).believed = status
+            self._jobs.show(job, known.group, status)
 
     def group(self, job: str) -> records.PodGroup | None:
         """The PodGroup of that key, with the status that is being written."""

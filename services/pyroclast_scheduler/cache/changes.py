@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from pyroclast.api import records
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["alike", "count_alike", "same_but_status"]
+__all__ = ["alike", "count_alike", "same_but_status", "same_but_version"]
 
 _COUNTED_APART: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.RELEASING})
 
@@ -46,4 +48,14 @@ def same_but_status(old: records.PodGroup, new: records.PodGroup) -> bool:
     a, b = old.metadata, new.metadata
     return (
         old.spec == new.spec and a.annotations == b.annotations and a.labels == b.labels and old.status.phase == new.status.phase
+    )
+
+
+def same_but_version(old: records.PodGroup, new: records.PodGroup) -> bool:
+    """Whether two PodGroups differ in nothing but the version that the API server gave them."""
+    version = new.metadata.resource_version
+    return (
+        old.status == new.status
+        and old.spec == new.spec
+        and msgspec.structs.replace(old.metadata, resource_version=version) == new.metadata
     )

@@ -11,6 +11,7 @@ from itertools import islice
 
 from pyroclast.api import pending, records
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast_scheduler.cache.changes import same_but_version
 from pyroclast_scheduler.cache.faults import reason_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.facts import JobFacts
@@ -27,6 +28,7 @@ class Entry:
     """A job in the making: it may have pods before it has a PodGroup. `believed` is a status that is being written.
 
     `counted`: what it adds to its queue's sums at present. `strangers`: its pods that wait for another scheduler, by UID.
+    `is_shared`: sessions see `sums`, which then must stay as they are.
     """
 
     group: records.PodGroup | None = None
@@ -35,6 +37,13 @@ class Entry:
     sums: TaskSums = field(default_factory=TaskSums)
     counted: Contribution | None = None
     strangers: frozenset[str] = frozenset()
+    is_shared: bool = False
+
+    def own_sums(self) -> TaskSums:
+        """The sums, to be changed."""
+        if self.is_shared:
+            self.sums, self.is_shared = self.sums.copy(), False
+        return self.sums
 
     @property
     def current(self) -> records.PodGroup | None:
@@ -72,18 +81,30 @@ class JobTable:
             entry = self.entries[key] = Entry()
         return entry
 
+    def show(self, key: str, group: records.PodGroup | None, believed: records.PodGroupStatus | None) -> None:
+        """The PodGroup of that key came, changed or went (None); `believed`: the status of it that is being written.
+
+        That what was written is there now is no change.
+        """
+        entry = self.entries.get(key) or self.entry(key)
+        before = entry.current
+        entry.group, entry.believed = group, believed
+        now = entry.current
+        if before is None or now is None or not same_but_version(before, now):
+            self._stale[key] = None
+
     def add(self, task: TaskFacts) -> None:
         """A pod came."""
         entry = self.entry(task.job)
         entry.tasks[task.uid] = task
-        entry.sums.add(task)
+        entry.own_sums().add(task)
 
     def remove(self, task: TaskFacts) -> None:
         """A pod went, or is about to come back changed."""
         entry = self.entries.get(task.job)
         if entry is not None and entry.tasks.pop(task.uid, None) is not None:
             self._stale[task.job] = None
-            entry.sums.add(task, -1)
+            entry.own_sums().add(task, -1)
 
     def replace(self, before: TaskFacts, task: TaskFacts) -> None:
         """A pod changed, and keeps its place among those of its job."""
@@ -92,9 +113,10 @@ class JobTable:
             self.add(task)
             return
         entry = self.entries[task.job]
-        entry.sums.add(before, -1)
+        sums = entry.own_sums()
+        sums.add(before, -1)
         entry.tasks[task.uid] = task
-        entry.sums.add(task)
+        sums.add(task)
 
     def count_strangers(self, old: records.Pod | None, new: records.Pod | None) -> None:
         """A pod came, changed, or went: keep those known that wait for another scheduler, as whose job it is depends on them."""
@@ -126,6 +148,9 @@ class JobTable:
         """Keep a job out of sessions until it changes."""
         self._stale.pop(key, None)
         self._forget(key)
+        entry = self.entries.get(key)
+        if entry is not None:
+            self._count(entry, None)
         self.problems[key] = reason
 
     def rest(self, facts: JobFacts) -> bool:
@@ -167,20 +192,18 @@ class JobTable:
             if entry is None:
                 continue
             self._forget(key)
-            if entry.group is None and not entry.tasks and not entry.strangers:
-                del self.entries[key]
-                continue
+            facts: JobFacts | None = None
             try:
                 facts = self._made(entry, queues, priority)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one job, it must not stop the others
                 self.problems[key] = reason_of(error)
-                continue
+            self._count(entry, None if facts is None else facts.contribution)
             if facts is not None:
                 self._facts[key] = facts
                 if self._is_ours(entry):
                     self._awake[key] = facts
-                entry.counted = facts.contribution
-                self._totals.setdefault(facts.queue, QueueTotals()).add(facts.contribution)
+            elif entry.group is None and not entry.tasks and not entry.strangers:
+                del self.entries[key]
         return stale
 
     def left_out(self) -> dict[str, str]:
@@ -226,7 +249,8 @@ class JobTable:
         if queue not in queues:
             raise ValueError(pending.missing_queue(queue))
         rank = priority(group.spec.priority_class_name)
-        facts = JobFacts(group, tuple(entry.tasks.values()), entry.sums.copy(), priority=rank, queue=queue)
+        facts = JobFacts(group, tuple(entry.tasks.values()), entry.sums, priority=rank, queue=queue)
+        entry.is_shared = True
         for name in facts.min_resources or ():
             self._dimensions.row(name)
         return facts
@@ -237,11 +261,17 @@ class JobTable:
         self._facts.pop(key, None)
         self._awake.pop(key, None)
         self._shared = None
-        entry = self.entries.get(key)
-        counted = None if entry is None else entry.counted
-        if entry is not None and counted is not None:
-            entry.counted = None
-            totals = self._totals[counted.queue]
-            totals.add(counted, -1)
+
+    def _count(self, entry: Entry, contribution: Contribution | None) -> None:
+        """Let the sums of queues have `contribution` in the place of what they have of this job."""
+        before = entry.counted
+        if before == contribution:
+            return
+        entry.counted = contribution
+        if before is not None:
+            totals = self._totals[before.queue]
+            totals.add(before, -1)
             if not totals.jobs:
-                del self._totals[counted.queue]
+                del self._totals[before.queue]
+        if contribution is not None:
+            self._totals.setdefault(contribution.queue, QueueTotals()).add(contribution)

@@ -5,6 +5,7 @@ Separate from the tables because pods, nodes and queues must agree on the same r
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -83,12 +84,16 @@ def amounts_of(resources: Mapping[str, object]) -> dict[str, int]:
     Raises:
         ValueError: a quantity is malformed, negative or absurdly large; the text names the resource.
     """
-    amounts: dict[str, int] = {}
-    for name, text in resources.items():
-        if not counts(name) or _PARTS.fullmatch(name):
-            continue
-        amount = stored_amount(name, str(text))
-        if not 0 <= amount <= _LARGEST:
-            raise ValueError(f"{name}: {text} is out of range")
-        amounts[name] = amount
-    return amounts
+    found = ((name, _amount(name, str(text))) for name, text in resources.items())
+    return {name: amount for name, amount in found if amount is not None}
+
+
+@functools.lru_cache(4096)  # the same few are asked for by pod after pod, and offered by node after node
+def _amount(name: str, text: str) -> int | None:
+    """One amount of a resource list; None of what is not counted."""
+    if not counts(name) or _PARTS.fullmatch(name):
+        return None
+    amount = stored_amount(name, text)
+    if not 0 <= amount <= _LARGEST:
+        raise ValueError(f"{name}: {text} is out of range")
+    return amount

@@ -187,14 +187,14 @@ def _differs(old: records.PodGroupStatus, new: records.PodGroupStatus) -> bool:
 def _explain(session: Session, job: Job, status: records.PodGroupStatus, cause: Cause | None, outcome: Outcome) -> None:
     """The events on a waiting PodGroup, and the conditions of its pods."""
     waiting = job.tally[TaskStatus.PENDING]
-    text = job.fit_error(session.names)
+    text = ""
     said = next((each.message for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), "")
     summary = "" if cause is None else pending.parted(said)[1] or str(cause)
     if job.cause is not None and cause is job.cause:
         outcome.notes.append(Note(job.facts.key, "Normal", "Unschedulable", pending.joined(cause.sentence, summary)))
     is_being_bound = job.is_ready and not waiting
     if not is_being_bound and (job.facts.tasks or (summary and status.phase is not PodGroupPhase.INQUEUE)):
-        total = len(job.facts.tasks)
+        total, text = len(job.facts.tasks), job.fit_error(session.names)
         sentence = f"{waiting}/{total} tasks in gang unschedulable: {text}" if total else ""
         outcome.notes.append(Note(job.facts.key, "Warning", "Unschedulable", pending.joined(sentence, summary)))
     _tell_pods(session, job, outcome, text, summary=summary)
