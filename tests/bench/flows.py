@@ -1,12 +1,14 @@
-"""What flows cost: `python -m tests.bench.flows`.
+"""What flows cost: `python -m tests.bench.flows [--profile FOLDER]`.
 
 The jobflow controller runs as a process of its own against the embedded API server; this program takes the part of the job
 controller and moves each Job through Pending and Running to Completed. Told are the controller's CPU time per started Job, the
 writes of statuses of flows per change of a Job's phase, and a fixed loop of Python in between: the pace of a machine varies.
+With a folder, `layers.txt` and `many.txt` there say where the controller spent it.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import sys
@@ -95,8 +97,8 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def measure(title: str, flows: list[dict[str, Any]]) -> None:
-    """Run `flows` to their end and tell what that cost the controller."""
+async def measure(title: str, flows: list[dict[str, Any]], profile: Path | None) -> None:
+    """Run `flows` to their end and tell what that cost the controller; where it spent it goes to the file `profile`."""
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         for crd in custom_resource_definitions():
             if crd["metadata"]["name"] in KINDS:
@@ -108,7 +110,8 @@ async def measure(title: str, flows: list[dict[str, Any]]) -> None:
             body = {"apiVersion": JOB_TEMPLATES.api_version, "kind": "JobTemplate", "metadata": meta, "spec": SPEC}
             await created(client, JOB_TEMPLATES, body)
         flags = (f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--log-level=error", "--enable-metrics=false")
-        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "pyroclast_jobflow_controller", *flags)
+        profiler = ("-m", "tests.bench.sampling", str(profile)) if profile is not None else ("-m",)
+        process = await asyncio.create_subprocess_exec(sys.executable, *profiler, "pyroclast_jobflow_controller", *flags)
         try:
             await asyncio.sleep(6)
             await run(title, flows, server, client, process.pid)
@@ -160,10 +163,13 @@ async def created(client: Client, kind: Any, body: dict[str, Any]) -> None:
 
 def main() -> None:
     """Measure both shapes."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.flows", description="What flows cost.")
+    parser.add_argument("--profile", type=Path, metavar="FOLDER")
+    folder: Path | None = parser.parse_args().profile
     print(f"fixed loop {loop_seconds():.3f} s")
-    asyncio.run(measure("one flow in layers", layered()))
+    asyncio.run(measure("one flow in layers", layered(), folder and folder / "layers.txt"))
     print(f"fixed loop {loop_seconds():.3f} s")
-    asyncio.run(measure("many flows", many()))
+    asyncio.run(measure("many flows", many(), folder and folder / "many.txt"))
     print(f"fixed loop {loop_seconds():.3f} s")
 
 

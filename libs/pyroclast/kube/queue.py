@@ -113,6 +113,17 @@ class WorkQueue(Generic[K]):
         """Work on `key` at `when`, in seconds since the epoch."""
         self.add_after(key, when - self._now())
 
+    def caught_up(self, key: K, *, within: float = 0.0) -> None:
+        """Whoever works on `key` has just taken in all that is known of it: drop what it was added for since the work began.
+
+        `within`: also what would come in at most so many seconds, for those who gather changes. What else may be due that soon
+        is for the worker to add again.
+        """
+        self._again.pop(key, None)
+        due = self._due.get(key)
+        if due is not None and due <= _time() + within:
+            del self._due[key]
+
     def add_rate_limited(self, key: K, *, after: float = 0.0) -> None:
         """Work on `key` again after a delay that doubles with each call since the last `forget`; it begins in `after` seconds."""
         failures = self._failures.get(key, 0)

@@ -83,6 +83,12 @@ class ShardedQueue(Generic[K]):
         if queue is not None:
             queue.add_at(key, when)
 
+    def caught_up(self, key: K, *, within: float = 0.0) -> None:
+        """Whoever works on `key` has just taken in all that is known of it: see `WorkQueue.caught_up`."""
+        queue = self._queue_of(key)
+        if queue is not None:
+            queue.caught_up(key, within=within)
+
     def add_rate_limited(self, key: K, *, after: float = 0.0) -> None:
         """Work on `key` again after a delay that doubles with each call since the last `forget`; it begins in `after` seconds."""
         queue = self._queue_of(key)

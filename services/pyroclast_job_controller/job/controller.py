@@ -138,6 +138,7 @@ class JobController:
             facts = self._facts(key, memory)
             if facts is None:
                 return
+            self._caught_up(key, memory)
             decision = decide(facts)
             memory.look_seconds = perf_counter() - began
             for effect in decision.effects:
@@ -157,6 +158,13 @@ class JobController:
             return
         log.warning("job.restless", job=str(key), rounds=_ROUNDS)
         self._queue.add_rate_limited(key)
+
+    def _caught_up(self, key: Key, memory: JobMemory) -> None:
+        """What has happened so far is in the facts: it needs no look of its own. The watch often brings a write before the answer
+        to it comes.
+        """
+        if not memory.vanished and not self._orphans.any_of(key):  # for these are looked at before the facts are taken
+            self._queue.caught_up(key, within=self._memories.pause(key))
 
     def _facts(self, key: Key, memory: JobMemory) -> JobFacts | None:
         job = self._caches.jobs.get(key)

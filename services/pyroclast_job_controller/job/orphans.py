@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import structlog
 
+from pyroclast.api.records import PodGroup
 from pyroclast.api.types import POD_GROUPS, Key
 from pyroclast.kube.errors import Conflict, NotFound
 from pyroclast.lifecycle.gang import orphans
@@ -23,7 +24,7 @@ class Orphans:
 
     async def clear(self, key: Key) -> None:
         """Delete the PodGroups of earlier Jobs of that name whose pods have all ended."""
-        for group in self._caches.groups.informer.by_index(ORPHAN, str(key)):
+        for group in self._of(key):
             job = self._caches.jobs.get(key)
             if job is not None and orphans.job_uid(group) == job.metadata.uid:
                 continue
@@ -36,3 +37,10 @@ class Orphans:
                 log.debug("podgroup.gone", podgroup=str(group.key))
             else:
                 log.info("podgroup.orphan_deleted", podgroup=str(group.key))
+
+    def any_of(self, key: Key) -> bool:
+        """Whether a PodGroup of an earlier Job of that name is there."""
+        return bool(self._of(key))
+
+    def _of(self, key: Key) -> list[PodGroup]:
+        return self._caches.groups.informer.by_index(ORPHAN, str(key))

@@ -77,6 +77,7 @@ class FlowController:
             if flow is None or flow.metadata.uid != memory.uid:
                 return
             facts = facts_of(self._caches, flow, self._memories.of(flow), self._now())
+            self._queue.caught_up(key)  # the watch often brings a write before its answer comes
             decision = decide(facts)
             if await self._step(facts, memory, decision):
                 continue

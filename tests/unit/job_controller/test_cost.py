@@ -34,6 +34,19 @@ def test_a_job_of_one_pod_costs_two_writes_of_its_status_until_it_runs():
     }
 
 
+def test_the_echoes_of_its_own_writes_cost_the_controller_no_look(monkeypatch):
+    looks = Counter()
+    reconcile = JobController.reconcile
+
+    async def noted(self, key):
+        looks[key] += 1
+        await reconcile(self, key)
+
+    monkeypatch.setattr(JobController, "reconcile", noted)
+    in_virtual_time(lambda cluster: _to_running(cluster, 10, 1, wait=1.0))
+    assert looks.total() == 10 * 3  # it was made, let in, and its pod runs
+
+
 def test_a_job_of_a_thousand_pods_costs_little_more_than_its_pods():
     async def scenario(cluster):
         await _to_running(cluster, 1, 1000, policies=[{"event": "PodFailed", "action": "RestartJob"}])

@@ -37,6 +37,30 @@ async def test_a_key_added_while_in_work_comes_again_afterwards() -> None:
     assert len(queue) == 0
 
 
+async def test_what_a_key_was_added_for_can_be_dropped_by_who_works_on_it() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.add("a")
+    queue.add_after("a", 0.02)
+    queue.caught_up("a", within=0.02)
+    assert queue.delayed == 0
+    queue.add_after("a", 5)
+    queue.caught_up("a", within=0.02)
+    queue.done("a")
+    assert (len(queue), queue.delayed) == (0, 1)
+
+
+async def test_what_comes_after_that_is_worked_on() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.caught_up("a")
+    queue.add("a")
+    queue.done("a")
+    assert await queue.get() == "a"
+
+
 async def test_delays(looptime) -> None:
     queue: WorkQueue[str] = WorkQueue(now=lambda: 1000.0 + looptime_now())
     queue.add_after("late", 10)
