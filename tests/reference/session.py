@@ -286,10 +286,19 @@ class Session:
             self.tell(task, before)
 
     def allocate(self, task, node):
-        self.set(task, ALLOCATED, node.name)
+        return self.give(task, ALLOCATED, node)
 
     def pipeline(self, task, node):
-        self.set(task, PIPELINED, node.name)
+        return self.give(task, PIPELINED, node)
+
+    def give(self, task, status, node):
+        """Whether nobody objects; else nothing is done."""
+        mark = len(self.journal)
+        self.set(task, status, node.name)
+        if any(plugin.objects(task) for tier in self.tiers for plugin, _ in tier if hasattr(plugin, "objects")):
+            self.undo_to(mark)
+            return False
+        return True
 
     def evict(self, task):
         self.set(task, RELEASING, task.node)

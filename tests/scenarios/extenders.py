@@ -1,7 +1,7 @@
 """A service that takes part in decisions, as a table says; verbs that are absent are not answered.
 
 extender: {refuse: {node: code}, scores: {node: score}, stay: [pods], overused: [queues], votes: {PodGroup: vote},
-unready: [PodGroups], absent: [verbs]}
+unready: [PodGroups], objects: [pods], absent: [verbs]}; `objects`: it will not have them placed.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Told:
                 answer = {"overused": given["queue"]["Name"] in table["overused"]}
             case "enqueueable":
                 answer = {"status": table["votes"].get(given["job"]["Name"], 0)}
+            case "allocate":
+                answer = {"errorMessage": "no" if given["task"]["Name"] in table.get("objects", []) else ""}
             case _:
                 answer = {"status": given["job"]["Name"] not in table["unready"]}
         return json.dumps(answer).encode()

@@ -29,8 +29,7 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
         if batch.is_promise:
             session.statement().pipeline(job, plan, [task], batch.rows)
             continue
-        session.statement().allocate(job, plan, [task], batch.rows)
-        if session.job_ready(job):
+        if session.statement().allocate(job, plan, [task], batch.rows) and session.job_ready(job):
             session.dispatch(job)
 
 

@@ -154,10 +154,10 @@ class _Attempt:
             return False
         session.measures.attempts += 1
         session.measures.victims = len(best.victims)
+        trial = session.statement()
         for owner, victim in best.victims:
-            statement.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
-        statement.pipeline(job, plan, [task], np.array([best.row], dtype=np.intp), evicted_others=True)
-        return True
+            trial.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
+        return self._is_kept(statement, trial, plan, best.row, is_room_made=True)
 
     def _on(self, statement: Statement, plan: Plan, row: int, victims: Sequence[Candidate]) -> bool:
         """Whether enough of `victims` go for the task to be promised node `row`; if not, none goes."""
@@ -193,7 +193,14 @@ class _Attempt:
             gone = needed(gone, is_enough)
             evict(gone)
         is_room_made = any(not victim.facts.shape.is_best_effort for _, victim in gone)
-        trial.pipeline(self.job, plan, [task], np.array([row], dtype=np.intp), evicted_others=is_room_made)
+        return self._is_kept(statement, trial, plan, row, is_room_made=is_room_made)
+
+    def _is_kept(self, statement: Statement, trial: Statement, plan: Plan, row: int, *, is_room_made: bool) -> bool:
+        """Promise the task node `row` after the evictions of `trial`, and keep both in `statement`, unless a plugin objects."""
+        rows = np.array([row], dtype=np.intp)
+        if not trial.pipeline(self.job, plan, [self.task], rows, evicted_others=is_room_made):
+            trial.discard()
+            return False
         statement.merge(trial)
         return True
 

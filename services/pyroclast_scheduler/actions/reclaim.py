@@ -16,7 +16,7 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.heaps import Heap
-from pyroclast_scheduler.session.search import resolvable
+from pyroclast_scheduler.session.search import fits, resolvable
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
@@ -95,9 +95,10 @@ def _reclaim_for_task(  # noqa: PLR0917
         count = next(count for count in range(len(ordered) + 1) if is_enough(ordered[:count]))
         for owner, victim in needed(ordered[:count], is_enough):
             attempt.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
-        if attempt.moves and not resolvable(session, job, task, plan)[row]:  # without those pods the node is not for it
+        if not fits(session, job, task, plan, row):  # nobody goes for a place that the task would not get
             attempt.discard()
             continue
-        attempt.pipeline(job, plan, [task], np.array([row], dtype=np.intp), evicted_others=bool(attempt.moves))
-        statement.merge(attempt)
-        return
+        if attempt.pipeline(job, plan, [task], np.array([row], dtype=np.intp), evicted_others=bool(attempt.moves)):
+            statement.merge(attempt)
+            return
+        attempt.discard()

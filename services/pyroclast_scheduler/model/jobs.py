@@ -33,7 +33,8 @@ class Job:
 
     `fit_errors`: by UID of the task, why it fits nowhere; `failed_roles`: the roles of those tasks. `conditions`: by type, what
     this session says of the job. `cause`: why it was not let in, if it was not. `is_limited`: a quota kept tasks from being
-    tried. `allocated_hyper_node`: the part of the network that holds all of it, empty if none is known.
+    tried. `objection`: why a plugin had a place of it taken back, empty if none had. `allocated_hyper_node`: the part of the
+    network that holds all of it, empty if none is known.
     """
 
     __slots__ = (
@@ -52,6 +53,7 @@ class Job:
         "failed_roles",
         "fit_errors",
         "is_limited",
+        "objection",
         "phase",
         "tally",
     )
@@ -72,6 +74,7 @@ class Job:
         self._made: dict[str, Task] = {}
         self.allocated_hyper_node = ""
         self.is_limited = False
+        self.objection = ""
         self.cause: Cause | None = None
         self._rows = rows
 

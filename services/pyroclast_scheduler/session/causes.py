@@ -50,6 +50,8 @@ def cause_of(session: Session, job: Job) -> Cause | None:
     failed = next((task for task in open_ones if task.uid in job.fit_errors), None)
     if failed is not None:
         return _does_not_fit(session, job, failed, job.fit_errors[failed.uid])
+    if job.objection:
+        return Cause(PendingReason.NODES_REFUSE, lambda: f"not now: {job.objection}")
     if any(task.uid in session.snapshot.held for task in open_ones):
         return Cause(
             PendingReason.BIND_REFUSED, lambda: "the API server refused to bind pods of it a moment ago; it is tried again"

@@ -169,7 +169,9 @@ def _place_nominated(session: Session, job: Job, sub_job: SubJob, tasks: deque[T
             statement.discard()
             return None
         put = statement.pipeline if batch.is_promise else statement.allocate
-        put(job, plan, [task], batch.rows)
+        if not put(job, plan, [task], batch.rows):
+            statement.discard()
+            return None
     sub_job.allocated_hyper_node = hyper_nodes.common(sub_job.allocated_hyper_node, pinned.name)
     return statement
 

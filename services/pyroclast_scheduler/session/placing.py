@@ -78,7 +78,7 @@ def place(
             while tasks and _alike(missed[0], tasks[0]) and alike(session, [missed[0], tasks[0]]) > 1:
                 missed.append(tasks.popleft())
             _skip(job, missed[1:], like=missed[0])
-        elif attempt.is_ready():
+        elif attempt.has_placed and attempt.is_ready():
             return attempt.statement
     if attempt.is_ready() or attempt.is_pipelined():
         return attempt.statement
@@ -96,6 +96,7 @@ class _Attempt:
         self.within = within
         self.hyper_node = hyper_node
         self.statement = session.statement()
+        self.has_placed = False
 
     def has_failed(self, role: str) -> bool:
         """Whether a task of that role, of the same part of the job, fits nowhere."""
@@ -131,8 +132,9 @@ class _Attempt:
         return 1 + bisect_left(range(1, available), True, key=lambda more: session.overused(queue, plan.request * more))
 
     def place_run(self, plan: Plan, run: list[Task]) -> list[Task]:
-        """Place equal tasks; those that fit nowhere, with the errors of the first noted."""
+        """Place equal tasks; those that fit nowhere, with the errors of the first noted. Those that a plugin objects to wait."""
         session, job = self.session, self.job
+        self.has_placed = False
         why = session.pre_predicate(run[0], plan)
         if why is not None:
             nodes = int(session.usable.sum())
@@ -153,10 +155,8 @@ class _Attempt:
                 return run
             placed, run = run[: len(batch.rows)], run[len(batch.rows) :]
             same = max(0, same - len(placed))
-            if batch.is_promise:
-                self.statement.pipeline(job, plan, placed, batch.rows)
-            else:
-                self.statement.allocate(job, plan, placed, batch.rows)
+            put = self.statement.pipeline if batch.is_promise else self.statement.allocate
+            self.has_placed = put(job, plan, placed, batch.rows)
         return run
 
     def may_go_on(self, missed: Task) -> bool:

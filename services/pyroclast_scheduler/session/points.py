@@ -150,7 +150,8 @@ class Extensions:
         target_job (jobs): which of them should be reserved for, or None. reserve_nodes (): lock another node for it.
     Events:
         pre_bind (task, row): what binding `task` to that node takes beside the binding, or None; asked when it is decided.
-        moved (move, sign): a move was made (1) or undone (−1). close (): the session ends.
+        moved (move, sign): a move was made (1) or undone (−1). objection (move): why a place given or promised just now is taken
+        back, or None; where any plugin has this point, each move is of one task. close (): the session ends.
     """
 
     job_order: Callable[[Job], Rank] | None = None
@@ -197,6 +198,7 @@ class Extensions:
 
     pre_bind: Callable[[Task, int], Preparation | None] | None = None
     moved: Callable[[Move, int], None] | None = None
+    objection: Callable[[Move], str | None] | None = None
     close: Callable[[], None] | None = None
 
     def only(self, enabled: frozenset[str]) -> Extensions:

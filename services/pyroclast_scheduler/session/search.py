@@ -32,7 +32,7 @@ def find(session: Session, job: Job, task: Task, plan: Plan, count: int, *, with
     locked = session.closed_to(job)
     if locked is not None:
         allowed = ~locked if allowed is None else allowed & ~locked
-    if refusals is not None and not all(refusal.is_steady for refusal in refusals):
+    if session.has_objections or (refusals is not None and not all(refusal.is_steady for refusal in refusals)):
         count = 1
     voices = Voices(
         partial(session.relative_scores, plan) if session.has_relative_scores else None,

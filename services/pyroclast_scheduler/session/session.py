@@ -118,6 +118,7 @@ class Session(Rules):
         self._closers: list[tuple[str, Callable[[], None]]] = []
         super().__init__(self._opened(plugins))
         self._moved = self.all_of(lambda each: each.moved)
+        self._objections = self.all_of(lambda each: each.objection)
         self._pre_bind = self.all_of(lambda each: each.pre_bind)
 
     def _opened(self, plugins: Mapping[str, PluginFactory]) -> list[list[Extensions]]:
@@ -233,6 +234,15 @@ class Session(Rules):
             _count_terms(self._term_counts, move, sign)
         for tell in self._moved:
             tell(move, sign)
+
+    @property
+    def has_objections(self) -> bool:
+        """Whether any plugin may have a place taken back that was given."""
+        return bool(self._objections)
+
+    def objection(self, move: Move) -> str | None:
+        """Why the places that `move` gave are to be taken back, None if they are not."""
+        return next((why for ask in self._objections if (why := ask(move)) is not None), None)
 
     def commit(self, moves: Sequence[Move]) -> None:
         """Let placements and evictions out."""

@@ -60,6 +60,9 @@ class Ledger(Protocol):
     def moved(self, move: Move, sign: int) -> None:
         """Keep what depends on placements current: `move` was made (1) or undone (−1)."""
 
+    def objection(self, move: Move) -> str | None:
+        """Why the places that `move` gave are to be taken back, None if they are not."""
+
     def commit(self, moves: Sequence[Move]) -> None:
         """Let placements and evictions out."""
 
@@ -71,15 +74,15 @@ class Statement:
     ledger: Ledger
     moves: list[Move] = field(default_factory=list)
 
-    def allocate(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows) -> None:
-        """Give each of `tasks` its node of `rows`."""
-        self._do(job, plan, tasks, rows, TaskStatus.ALLOCATED)
+    def allocate(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows) -> bool:
+        """Give each of `tasks` its node of `rows`; whether no plugin objects, else nothing is done."""
+        return self._place(job, plan, tasks, rows, TaskStatus.ALLOCATED)
 
-    def pipeline(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, *, evicted_others: bool = False) -> None:
-        """Promise each of `tasks` its node of `rows`, for when there is room."""
+    def pipeline(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, *, evicted_others: bool = False) -> bool:
+        """Promise each of `tasks` its node of `rows`, for when there is room; whether no plugin objects, else nothing is done."""
         for task in tasks:
             task.evicted_others = evicted_others
-        self._do(job, plan, tasks, rows, TaskStatus.PIPELINED)
+        return self._place(job, plan, tasks, rows, TaskStatus.PIPELINED)
 
     def evict(self, job: Job, plan: Plan, task: Task, reason: str) -> None:
         """Take `task` off its node."""
@@ -105,6 +108,15 @@ class Statement:
             for task, row in zip(move.tasks, move.rows, strict=True):
                 task.last = (move.status, int(row))
             undo(self.ledger, move)
+
+    def _place(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, status: TaskStatus) -> bool:
+        self._do(job, plan, tasks, rows, status)
+        why = self.ledger.objection(self.moves[-1])
+        if why is None:
+            return True
+        undo(self.ledger, self.moves.pop())
+        job.objection = why
+        return False
 
     def _do(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, status: TaskStatus, *, reason: str = "") -> None:
         listed = rows.tolist()

@@ -66,8 +66,7 @@ def allocate_tasks(session, job, tasks, part=None, inside=TOP) -> bool:
             if goes_on(job, part, task):
                 continue
             break
-        place(session, task, best(session, task, candidates))
-        if is_ready():
+        if place(session, task, best(session, task, candidates)) and is_ready():
             break
     if is_ready() or (session.vote("job_pipelined", job) if part is None else session.part_pipelined(job, part)):
         return True
@@ -91,10 +90,8 @@ def best(session, task, candidates):
 
 
 def place(session, task, node):
-    if session.fits_idle(task, node):
-        session.allocate(task, node)
-    else:
-        session.pipeline(task, node)
+    """Whether nobody objects to it."""
+    return session.allocate(task, node) if session.fits_idle(task, node) else session.pipeline(task, node)
 
 
 def goes_on(job, part, missed) -> bool:

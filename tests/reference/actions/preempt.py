@@ -90,8 +90,8 @@ def preempt(session, job, task, from_whom) -> bool:
         if not less_equal(task.request, plus(session.future_idle(node), *(victim.request for victim in victims))):
             continue
         mark = len(session.journal)
-        if make_room(session, session.first_to_go(victims, queue), lambda node=node: fits(node)):
-            session.pipeline(task, node)
+        is_room = make_room(session, session.first_to_go(victims, queue), lambda node=node: fits(node))
+        if is_room and session.pipeline(task, node):
             return True
         session.undo_to(mark)
     return False

@@ -2,7 +2,7 @@
 
 from tests.reference.amounts import less_equal, plus
 from tests.reference.model import RUNNING
-from tests.reference.session import UNRESOLVABLE, Heap
+from tests.reference.session import OK, UNRESOLVABLE, Heap
 
 from .preempt import make_room, waiting
 
@@ -55,8 +55,8 @@ def reclaim_for_task(session, queue, job, task):
             continue
         mark = len(session.journal)
         is_room = make_room(session, session.first_to_go(victims, queue), lambda node=node: session.fits_future(task, node))
-        if is_room and session.refusal(task, node) != UNRESOLVABLE:  # who would not get the place takes none
-            session.pipeline(task, node)
+        is_open = is_room and session.refusal(task, node) == OK  # who would not get the place takes none
+        if is_open and session.pipeline(task, node):
             return
         session.undo_to(mark)
 

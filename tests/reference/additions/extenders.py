@@ -14,6 +14,7 @@ VERBS = {
     "queueOverusedVerb": "overused",
     "jobEnqueueableVerb": "enqueueable",
     "jobReadyVerb": "ready",
+    "allocateFuncVerb": "allocate",
 }
 FLAGS = ["predicate", "nodeOrder", "preemptable", "reclaimable", "overused", "jobEnqueued", "jobReady"]
 
@@ -25,6 +26,8 @@ def add(random: Random, case: dict) -> None:
     if random.random() < 0.2:
         arguments["extender.managedResources"] = ["x/gpu"]
     put(random, case, "extender", random.sample(FLAGS, random.randint(1, len(FLAGS))), arguments)
+    if "enqueue" in case["profile"]["actions"]:
+        ask_to_enter(random, case)
     names = {key: [row[0] for row in case[key]] for key in ("nodes", "queues", "podgroups", "pods")}
     case["extender"] = {
         "refuse": {name: random.choice([1, 2, 2, 3]) for name in some(random, names["nodes"], 0.3)},
@@ -33,8 +36,17 @@ def add(random: Random, case: dict) -> None:
         "overused": some(random, names["queues"], 0.1),
         "votes": {name: random.choice([-1, 0, 1]) for name in some(random, names["podgroups"], 0.5)},
         "unready": some(random, names["podgroups"], 0.1),
-        "absent": some(random, sorted(set(VERBS.values())), 0.1),
+        "objects": some(random, names["pods"], 0.2),
+        "absent": some(random, sorted(set(VERBS.values())), 0.08),
     }
+
+
+def ask_to_enter(random: Random, case: dict) -> None:
+    """Gangs without places wait at the door, with a minimum for which somebody is asked."""
+    placed = {row[1] for row in case["pods"] if row[2] != "-"}
+    for row in case["podgroups"]:
+        if row[0] not in placed and random.random() < 0.8:
+            row[3] |= {"phase": "Pending", "minRes": row[3].get("minRes") or {"cpu": random.randint(0, 3)}}
 
 
 def some(random: Random, names: list[str], part: float) -> list[str]:

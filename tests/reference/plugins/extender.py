@@ -47,5 +47,10 @@ class Extender:
             return 1 if self.is_ignorable else -1
         return self.says.get("votes", {}).get(job.name, 0)
 
+    def objects(self, task):
+        if not self.is_managed(task):
+            return False
+        return not self.is_ignorable if "allocate" in self.absent else task.name in self.says.get("objects", [])
+
     def job_ready(self, job):
         return self.is_ignorable if "ready" in self.absent else job.name not in self.says.get("unready", [])

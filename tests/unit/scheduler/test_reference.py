@@ -83,6 +83,7 @@ def test_a_wrong_rule_is_seen(monkeypatch, plugin, point, wrong):
         ("device-claims", Devices, "filter", lambda self, task, node: ""),
         ("extender", Extender, "predicate", lambda self, task, node: ""),
         ("extender", Extender, "job_enqueueable", lambda self, job: 0),
+        ("extender", Extender, "objects", lambda self, task: False),
         ("rescheduling", Rescheduling, "victim_tasks", lambda self, running: []),
         ("numa-aware", NumaAware, "predicate", lambda self, task, node: ""),
         ("numa-aware", NumaAware, "spread", lambda self, task, node: 0),

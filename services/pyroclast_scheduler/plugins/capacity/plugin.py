@@ -146,8 +146,8 @@ class _Queues:
         return (-queue.facts.priority, is_parent, _branch([(each, self._share_rank(each)) for each in levels]))
 
     def victim_rank(self, queue: Queue, preemptor: Queue) -> Rank:
-        """Near relatives lose first."""
-        return -self._tree.common(self._tree.rows[queue.name], self._tree.rows[preemptor.name])
+        """Near relatives lose first; the root, above which there is nothing, is as far away as those right below it."""
+        return -max(self._tree.common(self._tree.rows[queue.name], self._tree.rows[preemptor.name]), 1)
 
     def allocatable(self, queue: Queue, plan: Plan, count: int) -> int:
         """How many of `count` such pods fit below the limits of the queue and of those above it."""

@@ -61,6 +61,7 @@ class ExtenderPlugin:
             overused=asking.overused if "queueOverused" in uses else None,
             job_ready=asking.ready if "jobReady" in uses else None,
             moved=asking.moved if {"allocateFunc", "deallocateFunc"} & uses.keys() else None,
+            objection=asking.objection if "allocateFunc" in uses else None,
             close=asking.closed if "onSessionClose" in uses else None,
         )
 
@@ -73,6 +74,7 @@ class _Asking:
         self._settings = settings
         self._said: dict[int, dict[str, Refusal | None]] = {}
         self._seen = 0
+        self._objections: dict[str, str] = {}  # by UID, of places that it was told of last
 
     def post(self, hook: str, body: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
         """The answer to a hook.
@@ -176,7 +178,13 @@ class _Asking:
         hook = "allocateFunc" if is_taken else "deallocateFunc"
         for task in move.tasks if hook in self._settings.verbs else ():
             if self._is_managed(task):
-                self._asked(hook, {"task": task_body(self._session, task)})
+                answer = self._asked(hook, {"task": task_body(self._session, task)})
+                missing = "" if self._settings.is_ignorable else "extender does not answer"
+                self._objections[task.uid] = missing if answer is None else str(answer.get("errorMessage") or "")
+
+    def objection(self, move: Move) -> str | None:
+        """What it said against a place that it was told of just now."""
+        return next((why for task in move.tasks if (why := self._objections.pop(task.uid, ""))), None)
 
     def closed(self) -> None:
         """Tell it that the session is over."""

@@ -13,6 +13,7 @@ import pytest
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.causes import cause_of
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
@@ -58,19 +59,28 @@ def server() -> Iterator[Server]:
     server.http.server_close()
 
 
-def allocated(server: Server, **arguments: Any) -> tuple[dict[str, str], Session]:
-    cache = Cache()
-    tables = {"nodes": [["n1", 4, "8Gi"], ["n2", 4, "8Gi"]], "queues": [["q", {}]], "podgroups": [["j", "q", 1]]}
-    feed(cache, {**tables, "pods": [["p", "j", "-", 1, "1G"]]})
+NODES = {"nodes": [["n1", 4, "8Gi"], ["n2", 4, "8Gi"]], "queues": [["q", {}]]}
+ONE_POD = {**NODES, "podgroups": [["j", "q", 1]], "pods": [["p", "j", "-", 1, "1G"]]}
+
+
+def decided(server: Server, tables: dict[str, Any], action: str, **arguments: Any) -> tuple[dict[str, str], list[str], Session]:
+    """What is bound, and who is evicted."""
+    cache, commits = Cache(), []
+    feed(cache, tables)
     given = {"extender.urlPrefix": server.url, **{f"extender.{key}": value for key, value in arguments.items()}}
-    entry = PluginEntry("extender", arguments=given)
-    settings = Configuration(("allocate",), ((PluginEntry("gang"), PluginEntry("predicates"), entry),))
-    commits: list = []
+    tiers = (*(PluginEntry(name) for name in ("priority", "gang", "predicates")), PluginEntry("extender", arguments=given))
+    settings = Configuration((action,), (tiers,))
     ports = Ports(objects.NOW, commits.append, extender=HttpExtender())
     session = Session(cache.snapshot(), settings, registry.plugins(), ports, uid="session")
-    registry.actions()["allocate"](session, Arguments())
+    registry.actions()[action](session, Arguments())
     session.close_plugins()
-    return {cache.tasks[uid].name: node for commit in commits for binds in commit.binds for uid, node in binds.placed}, session
+    binds = {cache.tasks[uid].name: node for commit in commits for binds in commit.binds for uid, node in binds.placed}
+    return binds, [each.task.name for commit in commits for each in commit.evictions], session
+
+
+def allocated(server: Server, **arguments: Any) -> tuple[dict[str, str], Session]:
+    binds, _, session = decided(server, ONE_POD, "allocate", **arguments)
+    return binds, session
 
 
 def test_it_refuses_nodes(server):
@@ -91,14 +101,7 @@ def test_it_is_asked_again_when_somebody_has_left_the_node(server):
         "podgroups": [["low", "q", 0, {"phase": "Running", "class": 1}], ["high", "q", 1, {"class": 9}]],
         "pods": [["noisy", "low", "n", 1, "1Gi"], ["p", "high", "-", 1, "1Gi"]],
     }
-    cache, commits = Cache(), []
-    feed(cache, tables)
-    entry = PluginEntry("extender", arguments={"extender.urlPrefix": server.url, "extender.predicateVerb": "predicate"})
-    settings = Configuration(("preempt",), ((PluginEntry("gang"), PluginEntry("priority"), PluginEntry("predicates"), entry),))
-    ports = Ports(objects.NOW, commits.append, extender=HttpExtender())
-    session = Session(cache.snapshot(), settings, registry.plugins(), ports, uid="session")
-    registry.actions()["preempt"](session, Arguments())
-    assert [each.task.name for commit in commits for each in commit.evictions] == ["noisy"]
+    assert decided(server, tables, "preempt", predicateVerb="predicate")[1] == ["noisy"]
 
 
 def test_its_scores_decide(server):
@@ -136,3 +139,73 @@ def test_an_answer_that_makes_no_sense_is_none(server, answer):
 def test_a_closed_job_is_asked_about(server):
     server.answers["ready"] = lambda body: {"status": body["job"]["Name"] != "j"}
     assert allocated(server, jobReadyVerb="ready")[0] == {}
+
+
+@pytest.mark.parametrize("answers", range(8))
+def test_it_may_change_its_mind_in_the_middle_of_a_search(server, answers):
+    server.answers["allocate"] = lambda body: {} if len(server.asked) <= answers else {"errorMessage": "not any more"}
+    low = {"phase": "Running", "class": 1}
+    tables = {
+        "nodes": [["n1", 1, "8Gi"], ["n2", 3, "8Gi"]],
+        "queues": [["q", {}]],
+        "podgroups": [["a", "q", 0, low], ["b", "q", 0, low], ["j", "q", 1, {"class": 9}]],
+        "pods": [["small", "a", "n1", 1, "1Gi"], ["large", "b", "n2", 3, "1Gi"], ["high", "j", "-", 2, "1Gi"]],
+    }
+    assert decided(server, tables, "gangpreempt", allocateFuncVerb="allocate")[1] in ([], ["large"])
+
+
+PAIR = {**NODES, "pods": [["p0", "j", "-", 1, "1G"], ["p1", "j", "-", 1, "1G"]]}
+
+
+def objects_to(*pods: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda body: {"errorMessage": "no licence is left"} if body["task"]["Name"] in pods else {}
+
+
+@pytest.mark.parametrize("action", ["allocate", "backfill"])
+@pytest.mark.parametrize(("minimum", "bound"), [(1, {"p1"}), (2, set())])
+def test_a_place_that_it_objects_to_is_taken_back(server, action, minimum, bound):
+    server.answers |= {"allocate": objects_to("p0"), "deallocate": lambda body: {}}
+    amounts = [1, "1G"] if action == "allocate" else [0, 0]
+    pods = [[name, "j", "-", *amounts] for name in ("p0", "p1")]
+    # of a gang in which nothing is asked for the minimum does not count: backfill binds what it can place
+    tables = {**NODES, "podgroups": [["j", "q", minimum]], "pods": pods}
+    binds, _, session = decided(server, tables, action, allocateFuncVerb="allocate", deallocateFuncVerb="deallocate")
+    assert binds.keys() == (bound if action == "allocate" else {"p1"})
+    told = [(verb, body["task"]["Name"]) for verb, body in server.asked]
+    assert told[:2] == [("allocate", "p0"), ("deallocate", "p0")]
+    assert (("deallocate", "p1") in told) == (not binds)
+    assert "no licence is left" in str(cause_of(session, session.jobs["t/j"]))
+
+
+@pytest.mark.parametrize(("ignorable", "bound"), [(True, {"p"}), (False, set())])
+def test_a_place_that_it_does_not_hear_of_is_kept_only_where_it_is_ignorable(server, ignorable, bound):
+    assert allocated(server, allocateFuncVerb="gone", ignorable=ignorable)[0].keys() == bound
+
+
+def test_an_objection_counts_also_where_it_is_ignorable(server):
+    server.answers["allocate"] = objects_to("p")
+    assert allocated(server, allocateFuncVerb="allocate", ignorable=True)[0] == {}
+
+
+def test_what_it_objects_to_when_a_place_is_given_back_does_not_count(server):
+    server.answers |= {"allocate": lambda body: {}, "deallocate": lambda body: {"errorMessage": "stay"}}
+    tables = {**PAIR, "podgroups": [["j", "q", 2]], "nodes": [["n1", 1, "8Gi"]]}
+    assert decided(server, tables, "allocate", allocateFuncVerb="allocate", deallocateFuncVerb="deallocate")[0] == {}
+    assert [verb for verb, _ in server.asked] == ["allocate", "deallocate"]
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim", "gangpreempt"])
+@pytest.mark.parametrize("objects_to_it", [False, True])
+def test_nobody_goes_for_a_place_that_it_objects_to(server, action, objects_to_it):
+    server.answers["allocate"] = objects_to(*["high"] * objects_to_it)
+    tables = {
+        "nodes": [["n", 1, "8Gi"]],
+        "queues": [["q", {}], ["r", {}]],
+        "podgroups": [
+            ["low", "r" if action == "reclaim" else "q", 0, {"phase": "Running", "class": 1}],
+            ["j", "q", 1, {"class": 9}],
+        ],
+        "pods": [["victim", "low", "n", 1, "1Gi"], ["high", "j", "-", 1, "1Gi"]],
+    }
+    evicted = decided(server, tables, action, allocateFuncVerb="allocate")[1]
+    assert evicted == ([] if objects_to_it else ["victim"])
