@@ -75,7 +75,7 @@ def decode(body: bytes) -> Review:
     if not isinstance(request, dict) or not isinstance(request.get("uid"), str):
         raise BadReview("the AdmissionReview has no request with a uid")
     resource, kind = mapping(request.get("resource")), mapping(request.get("kind"))
-    asked = mapping(request.get("object"))
+    asked, old = mapping(request.get("object")), mapping(request.get("oldObject"))
     return Review(
         uid=request["uid"],
         operation=text(request.get("operation")),
@@ -83,10 +83,11 @@ def decode(body: bytes) -> Review:
         kind=text(kind.get("kind")),
         group=text(kind.get("group")),
         namespace=text(request.get("namespace")),
-        name=text(request.get("name")) or text(mapping(asked.get("metadata")).get("name")),
+        # where a name is generated, or a collection deleted, only the object has it
+        name=text(request.get("name")) or text(mapping((asked or old).get("metadata")).get("name")),
         user=text(mapping(request.get("userInfo")).get("username")),
         object=asked,
-        old_object=mapping(request.get("oldObject")),
+        old_object=old,
     )
 
 

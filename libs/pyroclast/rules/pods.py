@@ -16,7 +16,7 @@ from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, first_onl
 __all__ = ["default", "validate_create"]
 
 DISRUPTION_KEYS = (DISRUPTION_MIN_AVAILABLE, DISRUPTION_MAX_UNAVAILABLE)
-MAX_INT32 = 2**31 - 1
+MIN_INT32, MAX_INT32 = -(2**31), 2**31 - 1
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
@@ -46,7 +46,7 @@ def _of_group(spec: Mapping[str, Any], group: ResourceGroup) -> Patch:
     additions: list[tuple[str, Any]] = []
     if group.node_selector:
         additions.append(("nodeSelector", {**mapping(spec.get("nodeSelector")), **group.node_selector}))
-    if group.affinity is not None and not spec.get("affinity"):
+    if group.affinity is not None and spec.get("affinity") is None:
         additions.append(("affinity", group.affinity))
     if group.tolerations:
         additions.append(("tolerations", [*items(spec.get("tolerations")), *group.tolerations]))
@@ -75,7 +75,7 @@ def _check_disruption(key: str, value: str) -> Finding | None:
     if number is not None and 0 < number <= MAX_INT32:
         return None
     path = f"metadata.annotations[{key}]"
-    if number is not None and number <= 0:
+    if number is not None and MIN_INT32 <= number <= 0:
         sentence = f"invalid value <{go_quote(value)}> for {key}, it must be a positive integer"
         return found(sentence, invalid(path, value, sentence))
     share = value.replace("%", "")

@@ -264,3 +264,9 @@ async def test_clean_up_by_the_cluster_is_never_held_up() -> None:
             body = review("/jobflows/validate", "DELETE", oldObject=running, userInfo=user)
             async with session.post(f"https://localhost:{server.port}/jobflows/validate", json=body) as response:
                 assert (await response.json())["response"]["allowed"] is allowed
+
+
+async def test_of_a_deleted_collection_each_object_tells_its_name() -> None:
+    gone = review("/queues/validate", "DELETE", name="", oldObject={"metadata": {"name": "default"}})
+    _, answer = await post("/queues/validate", gone)
+    assert status_of(answer)["message"] == "`default` queue can not be deleted"

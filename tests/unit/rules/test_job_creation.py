@@ -156,6 +156,32 @@ REFUSED: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
         "if there's * here, no other policy should be here",
         ("spec.tasks[0].policies[0]",),
     ),
+    "anything and one more, which is at fault itself": (
+        job(policies=[policy(event="*"), policy(event="PodFailed", action="X")]),
+        '1 error occurred:\n\t* spec.policies: Invalid value: "X": invalid policy action\n\n',
+        ("spec.policies[1].action", "spec.policies[0]"),
+    ),
+    "anything and one more before the fault": (
+        job(policies=[policy(event="*"), policy(events=["PodFailed", "OutOfSync"])]),
+        (
+            '2 errors occurred:\n\t* spec.policies: Invalid value: "OutOfSync": invalid policy event\n'
+            "\t* if there's * here, no other policy should be here\n\n"
+        ),
+        ("spec.policies[1].event", "spec.policies[0]"),
+    ),
+    "two tasks of one name, the second without enough replicas": (
+        job(task("a"), task("a", minAvailable=2), task("b"), minAvailable=3),
+        (
+            "'minAvailable' is greater than 'replicas' in task: a, job: job-1; duplicated task name a; "
+            "job 'minAvailable' should not be greater than total replicas in tasks;"
+        ),
+        ("spec.tasks[1].minAvailable", "spec.tasks[1].name", "spec.minAvailable"),
+    ),
+    "two tasks of one name and a dependency": (
+        job(task("a", dependsOn={"name": []}), task("a")),
+        f"duplicated task name a; {NOT_A_GRAPH};",
+        ("spec.tasks[1].name",),
+    ),
     "a timeout that is none": (
         job(policies=[policy(event="PodFailed", timeout="soon")]),
         'time: invalid duration "soon"',

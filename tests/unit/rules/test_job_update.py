@@ -73,6 +73,26 @@ REFUSED: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
         "'Replicas' are not equal to TotalPartitions*PartitionSize in task: task-1, job: job-1",
         ("spec.tasks[0].partitionPolicy.totalPartitions",),
     ),
+    "partitions that no longer fit, with both tiers": (
+        changed(
+            tasks=of_task(
+                replicas=6,
+                partitionPolicy={
+                    "totalPartitions": 5,
+                    "partitionSize": 1,
+                    "networkTopology": {"highestTierAllowed": 0, "highestTierName": "x"},
+                },
+            )
+        ),
+        (
+            "'Replicas' are not equal to TotalPartitions*PartitionSize in task: task-1, job: job-1"
+            "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
+        ),
+        (
+            "spec.tasks[0].partitionPolicy.totalPartitions",
+            "spec.tasks[0].partitionPolicy.networkTopology.highestTierName",
+        ),
+    ),
     "minimum above all replicas": (
         changed(minAvailable=6),
         "job 'minAvailable' must not be greater than total replicas",

@@ -223,6 +223,10 @@ BUDGETS: dict[str, tuple[dict[str, str], str]] = {
         {MIN: "3000000000"},
         f'invalid value <"3000000000"> for {MIN}, it must be a valid percentage which between 1% ~ 99%',
     ),
+    "too few": (
+        {MIN: "-3000000000"},
+        f'invalid value <"-3000000000"> for {MIN}, it must be a valid percentage which between 1% ~ 99%',
+    ),
     "both": ({MIN: "1", MAX: "1"}, f"not allow configure multiple annotations <[{MIN} {MAX}]> at same time"),
 }
 
@@ -266,7 +270,8 @@ def test_resource_groups() -> None:
     toleration = {"key": "edge", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
     assert list(paths("mng-ns-1")) == ["/spec/nodeSelector", "/spec/affinity", "/spec/tolerations", "/spec/schedulerName"]
     assert paths("mng-ns-1", {"tolerations": [{"key": "k"}]})["/spec/tolerations"] == [{"key": "k"}, toleration]
-    assert "/spec/affinity" not in paths("mng-ns-1", {"affinity": {"podAffinity": {}}})
+    for own in ({}, {"podAffinity": {}}):
+        assert "/spec/affinity" not in paths("mng-ns-1", {"affinity": own})
     assert paths(**{"team/tier": "cpu"}) == {"/spec/nodeSelector": {"a": "1"}, "/spec/schedulerName": "volcano"}
     assert paths(spec={"nodeSelector": {"accel": "x", "b": "c"}}, **{"volcano.sh/resource-group": "gpu"})[
         "/spec/nodeSelector"

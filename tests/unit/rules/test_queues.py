@@ -231,6 +231,20 @@ HIERARCHIES: dict[str, tuple[dict[str, Any], list[QueueView], str]] = {
             "(cpu 1000.00, memory 0.00)"
         ),
     ),
+    "sums up to the child with which they are too much, that one first": (
+        queue(guarantee=guarantee(cpu="1"), deserved={"cpu": "1"}),
+        [
+            limits("a", "q", guarantee={"cpu": "1"}, deserved={"cpu": "2"}),
+            limits("b", "q", guarantee={"cpu": "1"}, deserved={"cpu": "2"}),
+            limits("c", "q", guarantee={"cpu": "1"}, deserved={"cpu": "2"}),
+        ],
+        (
+            "queue q validation failed: sum of children's deserved (cpu 2000.00, memory 0.00) exceeds parent's deserved limit "
+            "(cpu 1000.00, memory 0.00); "
+            "queue q validation failed: sum of children's guarantee (cpu 2000.00, memory 0.00) exceeds parent's guarantee limit "
+            "(cpu 1000.00, memory 0.00)"
+        ),
+    ),
 }
 
 
@@ -255,6 +269,8 @@ def test_the_root_is_protected() -> None:
     assert queues.validate_update(grown, queue("root"), NONE, LIMITS).message == message
     assert queues.validate_update(grown, queue("root"), NONE, QueueLimits(protect_root=False)).allowed
     assert queues.validate_update(queue("root", weight=2), queue("root"), NONE, LIMITS).allowed
+    wrong = 'requestBody.spec.capability.cpu: Invalid value: "-1": must be greater than or equal to 0'
+    assert queues.validate_update(queue("root", capability={"cpu": "-1"}), queue("root"), NONE, LIMITS).message == wrong
 
 
 def test_deletion() -> None:

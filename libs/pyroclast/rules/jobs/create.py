@@ -13,7 +13,7 @@ from pyroclast.rules.jobs.graph import check_dependencies
 from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins
 from pyroclast.rules.jobs.policies import check_policies
 from pyroclast.rules.jobs.queue import check_queue
-from pyroclast.rules.jobs.tasks import check_task, total_replicas
+from pyroclast.rules.jobs.tasks import check_minimum, check_task, total_replicas
 from pyroclast.rules.jobs.timing import check_estimate
 from pyroclast.rules.jobs.volumes import check_volumes
 from pyroclast.rules.jobs.warnings import class_warnings, spec_warnings
@@ -94,13 +94,15 @@ def _check_topology(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
 def _check_tasks(
     tasks: list[Mapping[str, Any]], path: str, job_name: str, *, named: bool, pod_level_resources: bool
 ) -> list[Finding]:
-    """Findings per task. The original stops at the first name that stands there twice: what comes after is extra."""
+    """Findings per task. The original stops at the first name that stands there twice: all but its replicas is extra then."""
     findings: list[Finding] = []
     first_with: dict[str, int] = {}
     stopped = False
     for index, task in enumerate(tasks):
         where = f"{path}.tasks[{index}]"
         name = text(task.get("name"))
+        minimum = check_minimum(task, where, job_name)
+        findings += _extra(minimum) if stopped else minimum
         of_task = check_task(task, index, where, job_name, named=named, pod_level_resources=pod_level_resources)
         if name in first_with:
             sentence = f"duplicated task name {name}"
@@ -122,11 +124,23 @@ def _check_name(name: str) -> Sequence[Finding]:
 
 
 def _check_total(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], path: str) -> Sequence[Finding]:
-    minimum, total = integer(spec.get("minAvailable")), total_replicas(tasks)
+    minimum, counted = integer(spec.get("minAvailable")), _until_name_comes_again(tasks)
+    total = total_replicas(counted)
     if not tasks or total >= minimum:
         return ()
-    error = invalid(f"{path}.minAvailable", minimum, f"{TOO_FEW_REPLICAS}; there are {total} replicas")
+    up_to = f" up to task {len(counted) - 1}, whose name is taken" if len(counted) < len(tasks) else ""
+    error = invalid(f"{path}.minAvailable", minimum, f"{TOO_FEW_REPLICAS}; there are {total} replicas{up_to}")
     return [found(f" {TOO_FEW_REPLICAS};", error)]
+
+
+def _until_name_comes_again(tasks: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The tasks that the original looks at: up to the first one, inclusive, with the name of another before it."""
+    names: set[str] = set()
+    for index, task in enumerate(tasks):
+        if (name := text(task.get("name"))) in names:
+            return tasks[: index + 1]
+        names.add(name)
+    return tasks
 
 
 def _extra(findings: Iterable[Finding]) -> list[Finding]:

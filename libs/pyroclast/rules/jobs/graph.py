@@ -22,19 +22,21 @@ _ITERATIONS = ("", "any", "all", "IterationAny", "IterationAll")
 def check_dependencies(tasks: Sequence[Mapping[str, Any]], path: str) -> Sequence[Finding]:
     """The finding of tasks at `path` whose dependencies name no task or go in a circle.
 
-    A name listed twice is one dependency. Of several tasks with one name only the first counts: the others are reported
-    as duplicates.
+    A name listed twice is one dependency. Two tasks of one name make no graph; of their dependencies only those of the first
+    are looked at.
     """
     if not any("dependsOn" in task for task in tasks):
         return ()
     edges: dict[str, tuple[str, ...]] = {}
     positions: dict[str, int] = {}
+    errors: list[FieldError] = []
     for index, task in enumerate(tasks):
         name = text(task.get("name"))
         if name not in edges:
             edges[name] = tuple(dict.fromkeys(_prerequisites(task)))
             positions[name] = index
-    errors: list[FieldError] = []
+        elif not errors:
+            errors.append(invalid(f"{path}[{index}].name", name, f"{NOT_A_GRAPH}; it is the name of task {positions[name]} too"))
     for name, prerequisites in edges.items():
         for prerequisite in prerequisites:
             if prerequisite not in edges and len(errors) < MAX_ERRORS:

@@ -32,8 +32,8 @@ _BOTH = "must not specify event and exitCode simultaneously"
 _NEITHER = "either event and exitCode should be specified"
 _STAR = "if there's * here, no other policy should be here"
 
-_Fault: TypeAlias = tuple[str, FieldError]
-"""The original's sentence, and the error of the field."""
+_Fault: TypeAlias = tuple[str, FieldError, int]
+"""The original's sentence, the error of the field, and how many events it knew before."""
 
 
 _Seen: TypeAlias = dict[str | int, int]
@@ -43,8 +43,8 @@ _Seen: TypeAlias = dict[str | int, int]
 def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Finding]:
     """Everything wrong with the list at `path`.
 
-    `said_path` is how the original's sentences call it (without indices). It stops at the first policy at fault; the
-    faults of the others are extra findings.
+    `said_path` is how the original's sentences call it (without indices). It stops at the first policy at fault, so that it
+    knows the events before that only; the faults of the others are extra findings.
     """
     if not policies:
         return ()
@@ -55,20 +55,26 @@ def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Fin
         if faults := _faults(policy, f"{path}[{index}]", seen, index, said_path):
             if not said:
                 said.append(faults.pop(0))
-            more += [Finding(f"{sentence};", (error,), extra=True) for sentence, error in faults]
+            more += [Finding(f"{sentence};", (error,), extra=True) for sentence, error, _ in faults]
         if policy.get("timeout") is not None:
             more += _check_timeout(policy, f"{path}[{index}]")
-    if "*" in seen and len([event for event in seen if isinstance(event, str)]) > 1:
-        said.append((_STAR, invalid(f"{path}[{seen['*']}]", "*", f"{_STAR}; leave either * or the other events")))
+    events = _named(seen)
+    if "*" in seen and len(events) > 1:
+        known = events[: said[0][2]] if said else events
+        error = invalid(f"{path}[{seen['*']}]", "*", f"{_STAR}; leave either * or the other events")
+        if "*" in known and len(known) > 1:
+            said.append((_STAR, error, len(known)))
+        else:
+            more.append(Finding(f"{_STAR};", (error,), extra=True))
     return [_as_said(said), *more] if said else more
 
 
 def _as_said(faults: list[_Fault]) -> Finding:
     """The finding that the original puts into one message."""
     count = len(faults)
-    lines = "".join(f"\t* {sentence}\n" for sentence, _ in faults)
+    lines = "".join(f"\t* {sentence}\n" for sentence, *_ in faults)
     head = f"{count} error{'s' if count > 1 else ''} occurred:\n{lines}\n"
-    return Finding(head + _LISTS, tuple(error for _, error in faults))
+    return Finding(head + _LISTS, tuple(error for _, error, _ in faults))
 
 
 def policy_warnings(policies: Json, path: str) -> list[str]:
@@ -86,14 +92,14 @@ def policy_warnings(policies: Json, path: str) -> list[str]:
 
 
 def _faults(policy: Mapping[str, Any], where: str, seen: _Seen, index: int, said_path: str) -> list[_Fault]:
-    events, has_code = _events(policy), policy.get("exitCode") is not None
+    events, has_code, known = _events(policy), policy.get("exitCode") is not None, len(_named(seen))
     if events and has_code:
-        return [(_BOTH, invalid(f"{where}.exitCode", policy["exitCode"], f"{_BOTH}; keep one of them"))]
+        return [(_BOTH, invalid(f"{where}.exitCode", policy["exitCode"], f"{_BOTH}; keep one of them"), known)]
     if events:
         return _faults_with_events(policy, events, where, seen, index, said_path=said_path)
     if has_code:
         return _faults_with_exit_code(policy, where, seen, index, said_path=said_path)
-    return [(_NEITHER, required(f"{where}.event", f"{_NEITHER}: name an event, or a non-zero exitCode"))]
+    return [(_NEITHER, required(f"{where}.event", f"{_NEITHER}: name an event, or a non-zero exitCode"), known)]
 
 
 def _faults_with_events(
@@ -102,14 +108,15 @@ def _faults_with_events(
     faults: list[_Fault] = []
     action = text(policy.get("action"))
     for event in events:
+        known = len(_named(seen))
         if event not in EVENTS:
-            faults.append(_unknown(event, f"{where}.event", "invalid policy event", EVENTS, said_path))
+            faults.append((*_unknown(event, f"{where}.event", "invalid policy event", EVENTS, said_path), known))
         if action not in ACTIONS:
-            faults.append(_unknown(action, f"{where}.action", "invalid policy action", ACTIONS, said_path))
+            faults.append((*_unknown(action, f"{where}.action", "invalid policy action", ACTIONS, said_path), known))
         if event in seen:
             sentence = f"duplicate event {event}  across different policy"
             error = invalid(f"{where}.event", event, f"{sentence}; policy {seen[event]} handles it already")
-            faults.append((sentence, error))
+            faults.append((sentence, error, known))
         seen.setdefault(event, index)
     return faults
 
@@ -119,16 +126,18 @@ def _faults_with_exit_code(policy: Mapping[str, Any], where: str, seen: _Seen, i
     if code is None:
         return []
     faults: list[_Fault] = []
+    known = len(_named(seen))
     if code == 0:
         sentence = "0 is not a valid error code"
-        faults.append((sentence, invalid(f"{where}.exitCode", 0, f"{sentence}: it means success")))
+        faults.append((sentence, invalid(f"{where}.exitCode", 0, f"{sentence}: it means success"), known))
     elif code in seen:
         sentence = f"duplicate exitCode {code}"
-        faults.append((sentence, invalid(f"{where}.exitCode", code, f"{sentence}; policy {seen[code]} handles it already")))
+        error = invalid(f"{where}.exitCode", code, f"{sentence}; policy {seen[code]} handles it already")
+        faults.append((sentence, error, known))
     seen.setdefault(code, index)
     action = text(policy.get("action"))
     if action not in ACTIONS:
-        faults.append(_unknown(action, f"{where}.action", "invalid policy action", ACTIONS, said_path))
+        faults.append((*_unknown(action, f"{where}.action", "invalid policy action", ACTIONS, said_path), known))
     return faults
 
 
@@ -144,6 +153,11 @@ def _events(policy: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys([*string_items(several), *ones])) if several else ones
 
 
-def _unknown(value: str, path: str, sentence: str, known: tuple[str, ...], said_path: str) -> _Fault:
+def _named(seen: _Seen) -> list[str]:
+    """The events among them, as they came."""
+    return [each for each in seen if isinstance(each, str)]
+
+
+def _unknown(value: str, path: str, sentence: str, known: tuple[str, ...], said_path: str) -> tuple[str, FieldError]:
     error = invalid(path, value, f"{sentence}, {unsupported(path, value, known).detail}")
     return str(invalid(said_path, value, sentence)), error

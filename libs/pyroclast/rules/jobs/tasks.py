@@ -14,7 +14,7 @@ from pyroclast.rules.podspecs import check_template
 from pyroclast.rules.values import integer, optional_integer, text
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["check_task", "total_replicas"]
+__all__ = ["check_minimum", "check_task", "total_replicas"]
 
 SAID_PATH = "spec.tasks.policies"
 
@@ -24,18 +24,22 @@ def total_replicas(tasks: Iterable[Mapping[str, Any]]) -> int:
     return sum(integer(task.get("replicas")) for task in tasks)
 
 
+def check_minimum(task: Mapping[str, Any], path: str, job_name: str) -> Sequence[Finding]:
+    """Whether the task at `path` has the replicas that it needs."""
+    replicas, available = integer(task.get("replicas")), optional_integer(task.get("minAvailable"))
+    if available is None or available <= replicas:
+        return ()
+    sentence = f"'minAvailable' is greater than 'replicas' in task: {text(task.get('name'))}, job: {job_name}"
+    error = invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas")
+    return [found(f" {sentence};", error)]
+
+
 def check_task(
     task: Mapping[str, Any], index: int, path: str, job_name: str, *, named: bool, pod_level_resources: bool
 ) -> list[Finding]:
-    """Everything wrong with the task number `index` at `path`. `named`: the name of the job is final, so pods can be named."""
+    """What else is wrong with the task number `index` at `path`. `named`: the name of the job is final, so pods can be named."""
     name, replicas = text(task.get("name")), integer(task.get("replicas"))
-    available = optional_integer(task.get("minAvailable"))
-    findings: list[Finding] = []
-    if available is not None and available > replicas:
-        sentence = f"'minAvailable' is greater than 'replicas' in task: {name}, job: {job_name}"
-        error = invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas")
-        findings.append(found(f" {sentence};", error))
-    findings += check_policies(task.get("policies"), f"{path}.policies", said_path=SAID_PATH)
+    findings = list(check_policies(task.get("policies"), f"{path}.policies", said_path=SAID_PATH))
     if named:
         findings += _check_pod_name(job_name, name, index, replicas, path)
     errors = check_template(task.get("template"), task_name=name, pod_level_resources=pod_level_resources)

@@ -64,7 +64,9 @@ def _check_task(task: Mapping[str, Any], path: str, job_name: str) -> Iterator[F
     if available is not None and available > replicas:
         sentence = f"'minAvailable' must be <= 'replicas' in task: {name}"
         yield found(sentence, invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas"))
-    yield from check_partitions(task, path, job_name)
+    if faults := check_partitions(task, path, job_name):  # what the original says of partitions is one sentence here
+        said = "".join(each.sentence for each in faults if not each.extra)
+        yield found(said, *(error for each in faults for error in each.errors))
 
 
 def _check_spec(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], before: Mapping[str, Any]) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyroclast.rules.errors import invalid
@@ -61,14 +61,7 @@ def _nearest_capability(queue: QueueView, name: str, queues: QueueLookup) -> int
 
 def _check_siblings(queue: QueueView, parent: QueueView, queues: QueueLookup) -> Iterator[Finding]:
     family = [*(child for child in queues.children(parent.name) if child.name != queue.name), queue]
-    for share, path, of in _SHARES:
-        whole, limit = total(Amounts.of(of(child)) for child in family), Amounts.of(of(parent))
-        if exceeds(whole, limit):
-            sentence = (
-                f"parent queue {parent.name} validation failed: "
-                f"sum of children's {share} ({whole}) exceeds parent's {share} limit ({limit})"
-            )
-            yield found(sentence, invalid(path, of(queue), sentence))
+    yield from _check_sums(family, parent, f"parent queue {parent.name}", queue)
 
 
 def _check_descendants(queue: QueueView, children: list[QueueView], queues: QueueLookup) -> Iterator[Finding]:
@@ -80,14 +73,25 @@ def _check_descendants(queue: QueueView, children: list[QueueView], queues: Queu
                 f"is smaller than its descendants' max capability={shown(name, most)}"
             )
             yield found(sentence, invalid(f"spec.capability.{name}", str(queue.capability.get(name)), sentence))
+    yield from _check_sums(children, queue, f"queue {queue.name}", queue)
+
+
+def _check_sums(family: Sequence[QueueView], parent: QueueView, said: str, queue: QueueView) -> Iterator[Finding]:
+    """Shares of the queues below `parent` that are more than its own; `queue` is the one that is written.
+
+    As the original, told are the sums up to the first queue with which they are too much, what it meets first foremost.
+    """
+    excesses = []
     for share, path, of in _SHARES:
-        whole, limit = total(Amounts.of(of(child)) for child in children), Amounts.of(of(queue))
-        if exceeds(whole, limit):
-            sentence = (
-                f"queue {queue.name} validation failed: "
-                f"sum of children's {share} ({whole}) exceeds parent's {share} limit ({limit})"
-            )
-            yield found(sentence, invalid(path, of(queue), sentence))
+        whole, limit = Amounts(), Amounts.of(of(parent))
+        for index, child in enumerate(family):
+            whole = total((whole, Amounts.of(of(child))))
+            if exceeds(whole, limit):
+                sums = f"sum of children's {share} ({whole}) exceeds parent's {share} limit ({limit})"
+                excesses.append((index, invalid(path, of(queue), f"{said} validation failed: {sums}")))
+                break
+    for _, error in sorted(excesses, key=lambda excess: excess[0]):
+        yield found(error.detail, error)
 
 
 def _most_below(children: list[QueueView], name: str, queues: QueueLookup) -> int:

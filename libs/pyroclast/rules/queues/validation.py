@@ -53,7 +53,7 @@ def validate_update(queue: Mapping[str, Any], old: Mapping[str, Any], queues: Qu
         )
     )
     placed = list(check_parent(view, queues, limits.max_depth)) if moved else []
-    if view.name == ROOT_QUEUE and resized and limits.protect_root:
+    if view.name == ROOT_QUEUE and resized and limits.protect_root and not errors and not placed:
         return denied(ROOT_PROTECTED)
     around = check_hierarchy(view, queues) if view.name != ROOT_QUEUE and (moved or resized) and not placed else ()
     warnings = tuple(parent_warnings(view, queues)) if moved else ()
