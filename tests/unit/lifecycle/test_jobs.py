@@ -17,6 +17,7 @@ from pyroclast.lifecycle.effects import (
     Victim,
 )
 from pyroclast.lifecycle.gang.plan import MOST_IN_ORDER
+from pyroclast.lifecycle.job import notices
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import Order, Remembered
 from pyroclast.lifecycle.job.occurrences import Occurrence, missed
@@ -442,6 +443,8 @@ def test_a_claim_of_somebody_else_is_waited_for_without_trying():
     assert decision.status.state.message == (
         "pvc theirs is not found, the job will be in the Pending state until the PVC is created"
     )
+    (told,) = notices.waiting(facts(owner))
+    assert (told.reason, told.message) == ("PVCError", f"Failed to create PVC, err: {decision.status.state.message}")
     assert kinds(decide(facts(owner, claims=frozenset({"theirs"})))) == [CreatePods]
 
 

@@ -140,6 +140,9 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> Decision:
     counts = count(job, (pod for pod in facts.pods.values() if members.task_of(pod) in tasks))
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
     if change and change.to in _ENDS:
+        marked = plan.interrupted(job, facts.pods) if phase is JobPhase.RESTARTING else ()
+        if marked and not idle:  # what was to be restarted goes, though nothing takes its place any more
+            return Decision((DeletePods(plan.victims_of(marked)),), conclusive=False)
         return Decision(status=_ended(facts, counts, change))
     if (half := _half_gang(facts, counts)) and not idle:
         return Decision((DeletePods(plan.victims_of(half), gives_back=True),), conclusive=False)
