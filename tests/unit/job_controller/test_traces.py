@@ -240,6 +240,13 @@ CASES = {
         version=1,
         counts={"failed": 2},
     ),
+    "a policy that means nothing while the Job runs means nothing while it restarts either": Case(
+        [succeeds("b-0"), is_ordered("RestartTask")],
+        ["Pending", "Running", "Restarting", "Pending", "Running"],
+        spec=on("TaskCompleted", "ResumeJob"),
+        retries=1,
+        counts={"running": 2, "succeeded": 1},
+    ),
     "PodFailed with a timeout: only then": Case(
         [fails("a-0")],
         ["Pending", "Running"],

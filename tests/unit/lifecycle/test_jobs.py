@@ -268,6 +268,7 @@ def test_a_command_to_restart_a_part_that_it_does_not_name():
     order = Order("RestartPartition", R.COMMAND_ISSUED, "")
     decision = decide(facts(owner, *pods, memory=Remembered(orders=(order,))))
     assert (decision.effects, decision.status, decision.order) == ((), None, order)
+    assert [notice.message for notice in decision.notices] == ["Start to execute action RestartPartition "]
 
 
 def test_pods_of_an_older_version_raise_no_alarm():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyroclast.api import keys
-from pyroclast.api.enums import Action, BusEvent, JobReason, PodPhase
+from pyroclast.api.enums import Action, BusEvent, JobPhase, JobReason, PodPhase
 from pyroclast.api.records import Pod
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.job import delays
@@ -43,13 +43,13 @@ class Outlook:
 
 def consider(facts: JobFacts) -> Outlook:
     """The outlook of a Job: orders come first, then whatever is due the longest."""
-    remembered, phase = delays.remembered(facts), facts.job.status.state.phase
-    if MOVES[phase][Action.SYNC_JOB].deed is not Deed.SYNC:
+    remembered = delays.remembered(facts)
+    if MOVES[facts.job.status.state.phase][Action.SYNC_JOB].deed is not Deed.SYNC:
         return Outlook(_ordered(facts), forget=frozenset(remembered))
     happened = (*remembered, *observed(facts.job, facts.pods)) if _has_policies(facts) else ()
     known = delays.since(facts) if happened else {}
     responses = [delays.timed(found, known, facts.now) for each in happened if (found := respond(facts.job, each))]
-    meant = [response for response in responses if has_effect(phase, response.action)]  # the others hold nobody up
+    meant = [response for response in responses if has_effect(JobPhase.RUNNING, response.action)]  # others were due long ago
     pending = [response for response in meant if not _is_obsolete(response, facts)]
     due = [response for response in pending if _is_due(response, facts)]
     answer = _ordered(facts)
