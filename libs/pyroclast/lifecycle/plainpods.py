@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -40,6 +41,7 @@ _PREFIX: Final = "volcano.sh/"
 _ANNOTATIONS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME, keys.REVOCABLE_ZONE)
 _LABELS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME)
 _REVISION: Final = "controller-revision-hash"
+_NUMBER: Final = re.compile(r"\+?[0-9]+")
 
 
 def wants_group(pod: Pod, schedulers: Iterable[str]) -> bool:
@@ -140,7 +142,13 @@ def patch(group: PodGroup, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 def _count(text: str | None) -> int:
     """How many members make the gang; one, if nobody says so in a way that can be read."""
-    return int(text) if text is not None and text.isascii() and text.isdecimal() else 1
+    number = _number(text)
+    return 1 if number is None else number
+
+
+def _number(text: str | None) -> int | None:
+    """None for what is no number, or below zero."""
+    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
 def _owners(pod: Pod) -> list[dict[str, Any]]:
@@ -161,6 +169,6 @@ def _topology(annotations: Mapping[str, str]) -> dict[str, Any] | None:
         return None
     soft = (mode or "").lower() == NetworkTopologyMode.SOFT
     limit: dict[str, Any] = {"mode": NetworkTopologyMode.SOFT.value if soft else NetworkTopologyMode.HARD.value}
-    if tier is not None and tier.isascii() and tier.isdecimal():
-        limit["highestTierAllowed"] = int(tier)
+    if (number := _number(tier)) is not None:
+        limit["highestTierAllowed"] = number
     return limit

@@ -15,6 +15,9 @@ _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _INTEGER: Final = re.compile(r"[+-]?(0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|[0-9][0-9_]*)")
 
+_BEYOND: Final = 1 << 63
+"""The first integer that is too large."""
+
 _MOST_SHOWN: Final = 40
 """Characters of an argument that a mistake repeats: enough to find it, not enough to give a private key away."""
 
@@ -97,9 +100,12 @@ def _integer(name: str, text: str) -> int:
     digits = text.lstrip("+-")
     octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xXbBoO"
     try:
-        return int(text, 8) if octal else int(text, 0)
+        number = int(text, 8) if octal else int(text, 0)
     except ValueError:
         raise _Stop(f'invalid value "{_shown(text)}" for flag -{name}: parse error') from None
+    if not -_BEYOND <= number < _BEYOND:
+        raise _Stop(f'invalid value "{_shown(text)}" for flag -{name}: value out of range')
+    return number
 
 
 def _shown(text: str) -> str:

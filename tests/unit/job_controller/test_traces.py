@@ -230,6 +230,23 @@ CASES = {
         counts={"running": 3},
         made={"j-a-1": 2},
     ),
+    "PodFailed: RestartPartition of a task without partitions": Case(
+        [fails("a-1")], ["Pending", "Running"], spec=on("PodFailed", "RestartPartition"), counts={"running": 2, "failed": 1}
+    ),
+    "which holds up no other policy": Case(
+        [fails("a-1"), fails("b-0", 7)],
+        ["Pending", "Running", "Aborting*", "Aborted"],
+        spec={"policies": [{"exitCode": 7, "action": "AbortJob"}, *on("PodFailed", "RestartPartition")["policies"]]},
+        version=1,
+        counts={"failed": 2},
+    ),
+    "a policy that means nothing while the Job runs means nothing while it restarts either": Case(
+        [succeeds("b-0"), is_ordered("RestartTask")],
+        ["Pending", "Running", "Restarting", "Pending", "Running"],
+        spec=on("TaskCompleted", "ResumeJob"),
+        retries=1,
+        counts={"running": 2, "succeeded": 1},
+    ),
     "PodFailed with a timeout: only then": Case(
         [fails("a-0")],
         ["Pending", "Running"],
@@ -333,6 +350,21 @@ CASES = {
         version=3,
         counts={"failed": 1},
         made=ALL_TWICE,
+    ),
+    "but not one that was to be restarted alone": Case(
+        [fails("a-0")],
+        ["Pending", "Running", "Restarting*", "Failed"],
+        spec={**on("PodFailed", "RestartPod"), "maxRetry": 1},
+        retries=1,
+        version=1,
+    ),
+    "nor those of a task that was": Case(
+        [succeeds("a-1"), fails("a-0"), fails("a-0")],
+        [*RESTARTED, "Restarting*", "Failed"],
+        spec={**on("PodFailed", "RestartTask"), "maxRetry": 2},
+        retries=2,
+        version=1,
+        made={"j-a-0": 2, "j-a-1": 2},
     ),
     "AbortJob and ResumeJob by command": Case(
         [is_ordered("AbortJob"), is_ordered("ResumeJob")],

@@ -170,6 +170,9 @@ def test_only_what_differs_is_patched():
         "minResources": {"count/pods": "4", "pods": "4", "cpu": "400m", "requests.cpu": "400m"},
         "minTaskMember": {"a": 3, "b": 1},
     }
+    assert podgroups.patch(owner, group(job(task(replicas=2), priorityClassName="high")), {}, spec_changed=True) == {
+        "spec": {"priorityClassName": None}
+    }
     without = job(task(replicas=2, template={"spec": {"containers": []}}))
     assert podgroups.patch(without, there, {}, spec_changed=True)["spec"] == {"minResources": {"cpu": None, "requests.cpu": None}}
 

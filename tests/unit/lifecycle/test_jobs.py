@@ -17,6 +17,7 @@ from pyroclast.lifecycle.effects import (
     Victim,
 )
 from pyroclast.lifecycle.gang.plan import MOST_IN_ORDER
+from pyroclast.lifecycle.job import notices
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import Order, Remembered
 from pyroclast.lifecycle.job.occurrences import Occurrence, missed
@@ -267,6 +268,7 @@ def test_a_command_to_restart_a_part_that_it_does_not_name():
     order = Order("RestartPartition", R.COMMAND_ISSUED, "")
     decision = decide(facts(owner, *pods, memory=Remembered(orders=(order,))))
     assert (decision.effects, decision.status, decision.order) == ((), None, order)
+    assert [notice.message for notice in decision.notices] == ["Start to execute action RestartPartition "]
 
 
 def test_pods_of_an_older_version_raise_no_alarm():
@@ -442,6 +444,8 @@ def test_a_claim_of_somebody_else_is_waited_for_without_trying():
     assert decision.status.state.message == (
         "pvc theirs is not found, the job will be in the Pending state until the PVC is created"
     )
+    (told,) = notices.waiting(facts(owner))
+    assert (told.reason, told.message) == ("PVCError", f"Failed to create PVC, err: {decision.status.state.message}")
     assert kinds(decide(facts(owner, claims=frozenset({"theirs"})))) == [CreatePods]
 
 

@@ -49,7 +49,9 @@ def test_siblings_share_the_group_of_their_controller():
     assert body["metadata"]["ownerReferences"] == [other, OWNER]
 
 
-@pytest.mark.parametrize(("text", "want"), [("2", 2), ("0", 0), ("-1", 1), ("many", 1), (None, 1), ("٣", 1)])
+@pytest.mark.parametrize(
+    ("text", "want"), [("2", 2), ("+2", 2), ("0", 0), ("-1", 1), ("1_0", 1), ("many", 1), (None, 1), ("٣", 1)]
+)
 def test_the_size_of_the_gang(text, want):
     inherited = {} if text is None else {"scheduling.volcano.sh/group-min-member": text}
     gpu = pod(OWNER, limits={"nvidia.com/gpu": "1"})
@@ -86,6 +88,7 @@ def test_the_first_owner_that_says_something_is_heard():
     [
         ("Soft", "2", {"mode": "soft", "highestTierAllowed": 2}),
         ("firm", "x", {"mode": "hard"}),
+        ("SOFT", "+2", {"mode": "soft", "highestTierAllowed": 2}),
         (None, "1", {"mode": "hard", "highestTierAllowed": 1}),
         ("hard", None, {"mode": "hard"}),
         (None, None, None),

@@ -42,6 +42,7 @@ def test_arguments_are_read_as_go_reads_flags(arguments, want):
         (["--name=x", "word"], ("", 1)),
         (["--name=x", "--no-such=1"], ("flag provided but not defined: -no-such", 1)),
         (["--port", "many"], ('invalid value "many" for flag -port: parse error', 0)),
+        (["--port=9223372036854775808"], ('invalid value "9223372036854775808" for flag -port: value out of range', 0)),
         (["--on=maybe"], ('invalid boolean value "maybe" for -on: parse error', 0)),
         (["--flag", "--port"], ("flag needs an argument: -port", 1)),
         (["--port 22"], ("flag provided but not defined: -port…", 0)),

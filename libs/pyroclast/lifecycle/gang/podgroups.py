@@ -62,7 +62,7 @@ def patch(job: Job, group: PodGroup, priorities: Mapping[str, int], *, spec_chan
     """
     changes: dict[str, Any] = {}
     if group.spec.priority_class_name != job.spec.priority_class_name:
-        changes["priorityClassName"] = job.spec.priority_class_name
+        changes["priorityClassName"] = job.spec.priority_class_name or None
     minimum = min_available(job.spec)
     if spec_changed or group.spec.min_member != minimum:
         changes |= _resources_patch(job, group, priorities, minimum)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyroclast.api import keys
-from pyroclast.api.enums import Action, BusEvent, JobReason, PodPhase
+from pyroclast.api.enums import Action, BusEvent, JobPhase, JobReason, PodPhase
 from pyroclast.api.records import Pod
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.job import delays
@@ -43,15 +43,15 @@ class Outlook:
 
 def consider(facts: JobFacts) -> Outlook:
     """The outlook of a Job: orders come first, then whatever is due the longest."""
-    remembered, phase = delays.remembered(facts), facts.job.status.state.phase
-    if MOVES[phase][Action.SYNC_JOB].deed is not Deed.SYNC:
+    remembered = delays.remembered(facts)
+    if MOVES[facts.job.status.state.phase][Action.SYNC_JOB].deed is not Deed.SYNC:
         return Outlook(_ordered(facts), forget=frozenset(remembered))
     happened = (*remembered, *observed(facts.job, facts.pods)) if _has_policies(facts) else ()
     known = delays.since(facts) if happened else {}
     responses = [delays.timed(found, known, facts.now) for each in happened if (found := respond(facts.job, each))]
-    meant = [response for response in responses if has_effect(phase, response.action)]  # the others hold nobody up
+    meant = [response for response in responses if has_effect(JobPhase.RUNNING, response.action)]  # others were due long ago
     pending = [response for response in meant if not _is_obsolete(response, facts)]
-    due = [response for response in pending if response.delay == 0 or response.due <= facts.now]
+    due = [response for response in pending if _is_due(response, facts)]
     answer = _ordered(facts)
     chosen = min(due, key=lambda response: response.due, default=None) if answer is None else None
     if chosen:
@@ -75,7 +75,7 @@ def targets(answer: Answer, facts: JobFacts) -> list[Pod] | None:
             pod = facts.pods.get(cause.pod) if cause else None
             return [pod] if pod and cause and pod.metadata.uid == cause.uid else []
         case _:
-            return [pod for pod in facts.pods.values() if cause and _in_partition(pod, cause)] or None
+            return (_partition(facts, cause) if cause else None) or None
 
 
 def _has_policies(facts: JobFacts) -> bool:
@@ -94,9 +94,17 @@ def _answer(response: Response) -> Answer:
     return Answer(response.action, JobReason(occurrence.event.value), f"{occurrence}: {response.action} by policy", response)
 
 
+def _is_due(response: Response, facts: JobFacts) -> bool:
+    return response.delay == 0 or response.due <= facts.now
+
+
 def _is_obsolete(response: Response, facts: JobFacts) -> bool:
-    """Whether a delayed answer to a deletion has become needless: the pod that took the place runs."""
+    """Whether an answer has become needless: the partition that it is about has no pods, or, of a delayed one to a deletion, the
+    pod that took the place runs.
+    """
     occurrence = response.occurrence
+    if response.action == Action.RESTART_PARTITION and _is_due(response, facts) and not _partition(facts, occurrence):
+        return True
     pod = facts.pods.get(occurrence.pod)
     return (
         response.delay > 0
@@ -124,5 +132,8 @@ def _is_answered(occurrence: Occurrence, answer: Answer | None) -> bool:
             return True
 
 
-def _in_partition(pod: Pod, cause: Occurrence) -> bool:
-    return members.task_of(pod) == cause.task and pod.metadata.labels.get(keys.PARTITION_ID, "") == cause.partition
+def _partition(facts: JobFacts, cause: Occurrence) -> list[Pod]:
+    """The pods of the partition in which `cause` happened; none where the task has no partitions."""
+    has_partitions = any(task.name == cause.task and task.partition_policy for task in facts.job.spec.tasks)
+    of_task = (pod for pod in facts.pods.values() if has_partitions and members.task_of(pod) == cause.task)
+    return [pod for pod in of_task if pod.metadata.labels.get(keys.PARTITION_ID) == cause.partition]

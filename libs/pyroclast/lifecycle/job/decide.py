@@ -65,12 +65,14 @@ def _carry_out(facts: JobFacts, answer: Answer) -> Decision | None:
     cell = move(facts.job.status.state.phase, answer.action)
     told = () if answer.was_announced else (_execution(facts.job.status.state.phase, answer),)
     if cell.deed is Deed.RELEASE_PART:
-        return _restart_part(facts, answer, cell, told)
-    if has_effect(facts.job.status.state.phase, answer.action):
-        return Decision(status=_outdated(facts, cell, answer), notices=told)
-    if isinstance(answer.cause, Order):
+        decision = _restart_part(facts, answer, cell, told)
+    elif has_effect(facts.job.status.state.phase, answer.action):
+        decision = Decision(status=_outdated(facts, cell, answer), notices=told)
+    else:
+        decision = None
+    if decision is None and isinstance(answer.cause, Order):
         return Decision(conclusive=False, notices=told)  # heard; what the phase asks for follows
-    return None
+    return decision
 
 
 def _execution(phase: JobPhase, answer: Answer) -> Notice:
@@ -140,6 +142,9 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> Decision:
     counts = count(job, (pod for pod in facts.pods.values() if members.task_of(pod) in tasks))
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
     if change and change.to in _ENDS:
+        marked = plan.interrupted(job, facts.pods) if phase is JobPhase.RESTARTING else ()
+        if marked and not idle:  # what was to be restarted goes, though nothing takes its place any more
+            return Decision((DeletePods(plan.victims_of(marked)),), conclusive=False)
         return Decision(status=_ended(facts, counts, change))
     if (half := _half_gang(facts, counts)) and not idle:
         return Decision((DeletePods(plan.victims_of(half), gives_back=True),), conclusive=False)

@@ -40,7 +40,8 @@ def waiting(facts: JobFacts) -> Iterator[Notice]:
     """What holds up a Job although nothing was refused: the claim, the queue or the scheduler that it waits for."""
     if facts.job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING):
         if awaited := volumes.examine(facts.job, facts.claims).awaited:
-            yield Notice("Warning", JobEventReason.PVC_ERROR, waits.missing_claim(awaited[0]))
+            message = f"Failed to create PVC, err: {waits.missing_claim(awaited[0])}"
+            yield Notice("Warning", JobEventReason.PVC_ERROR, message)
         if closed := waits.closed_queue(facts):
             yield Notice("Warning", JobEventReason.POD_GROUP_PENDING, closed)
             return
