@@ -114,8 +114,8 @@ def refusal(message: str, *, code: int, reason: str, retry_after_seconds: int = 
 
 def _status(review: Review, answer: Answer) -> dict[str, Any]:
     verdict = answer.verdict
-    told = verdict.told
-    message = told if len(told) <= MAX_MESSAGE else f"{told[:MAX_MESSAGE]}…"
+    sentence = verdict.sentence
+    message = sentence if len(sentence) <= MAX_MESSAGE else f"{sentence[:MAX_MESSAGE]}…"
     status: dict[str, Any] = {"metadata": {}, "message": message}
     if verdict.causes:
         details = {"name": review.name, "group": review.group, "kind": review.kind, "causes": _causes(verdict.causes)}

@@ -117,7 +117,7 @@ class AdmissionService:
         followed.load()
         self._service.spawn("tls-files", followed.follow())
         if settings.ca_cert_file:
-            authority = FileWatcher(Path(settings.ca_cert_file), injector.tell)
+            authority = FileWatcher(Path(settings.ca_cert_file), injector.trust)
             try:
                 authority.load()
             except OSError as error:
@@ -133,7 +133,7 @@ class AdmissionService:
 
         def use(material: Material) -> None:
             self._tls.use(material.certificate, material.key)
-            injector.tell(material.bundle)
+            injector.trust(material.bundle)
             provided.set()
 
         settings = self._settings

@@ -69,7 +69,7 @@ async def work(shared: Shared, controllers: Sequence[Controller], shard: int) ->
             for controller in controllers:
                 queue = controller.queue.open(shard)
                 workers.create_task(run_workers(queue, controller.reconcile, controller.workers))
-                controller.look_at_all()
+                controller.enqueue_all()
     finally:
         for controller in controllers:
             controller.queue.close(shard)
@@ -115,17 +115,17 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
     memories = Memories(shared.clock)
     shared.shards.on_give(memories.clear)
 
-    def tell(job: Job, notice: Notice) -> None:
+    def record(job: Job, notice: Notice) -> None:
         shared.recorder.event(Reference.of(job, JOBS), notice.type, notice.reason.value, notice.message)
 
     pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created)
-    actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, tell))
+    actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, record))
     jobs = JobController(shared, actions, memories, queue, most_requeues=settings.max_requeue_num)
     watch = JobWatch(shared, queue, memories)
     orders = CommandController(shared, Targets(JOBS, shared.caches.jobs, Job), commands, jobs.order)
     return [
-        Controller("jobs", queue, settings.worker_threads, jobs.reconcile, watch.look_at_all),
-        Controller("job-commands", commands, 1, orders.reconcile, orders.look_at_all),
+        Controller("jobs", queue, settings.worker_threads, jobs.reconcile, watch.enqueue_all),
+        Controller("job-commands", commands, 1, orders.reconcile, orders.enqueue_all),
     ]
 
 
@@ -134,8 +134,8 @@ def _queues(service: Service, settings: ControllerSettings, shared: Shared) -> l
     queues = QueueController(shared, queue, most_requeues=settings.max_requeue_num)
     orders = CommandController(shared, Targets(QUEUES, shared.caches.queues, Queue), commands, queues.order)
     return [
-        Controller("queues", queue, settings.worker_threads_for_queue, queues.reconcile, queues.look_at_all),
-        Controller("queue-commands", commands, 1, orders.reconcile, orders.look_at_all),
+        Controller("queues", queue, settings.worker_threads_for_queue, queues.reconcile, queues.enqueue_all),
+        Controller("queue-commands", commands, 1, orders.reconcile, orders.enqueue_all),
     ]
 
 
@@ -145,15 +145,15 @@ def _plain_pods(service: Service, settings: ControllerSettings, shared: Shared) 
     pods = PlainPodController(shared, queue, owners, settings.scheduler_name, inherit=settings.inherit_owner_annotations)
     workloads = WorkloadController(shared, sizes, owners, pods.renew)
     return [
-        Controller("podgroups", queue, settings.worker_threads_for_podgroup, pods.reconcile, pods.look_at_all),
-        Controller("workloads", sizes, 1, workloads.reconcile, workloads.look_at_all),
+        Controller("podgroups", queue, settings.worker_threads_for_podgroup, pods.reconcile, pods.enqueue_all),
+        Controller("workloads", sizes, 1, workloads.reconcile, workloads.enqueue_all),
     ]
 
 
 def _expiry(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue = work_queue(service, shared, "gc")
     expiry = ExpiryController(shared, queue)
-    return [Controller("gc", queue, settings.worker_threads_for_gc, expiry.reconcile, expiry.look_at_all)]
+    return [Controller("gc", queue, settings.worker_threads_for_gc, expiry.reconcile, expiry.enqueue_all)]
 
 
 def _command_queue(service: Service, shared: Shared, target: ResourceType) -> ShardedQueue[Key]:

@@ -60,7 +60,7 @@ class CommandController(Generic[T]):
         shared.shards.on_give(self._forget)
         self._commands.on_change(self._changed)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Put down every Command that is for us: we have just become responsible."""
         for command in self._commands.values():
             self._changed(None, command)

@@ -19,13 +19,13 @@ _LONGEST_DELAY: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A queue with those who work on it. `look_at_all` puts everything on the queue that is ours."""
+    """A queue with those who work on it. `enqueue_all` puts everything on the queue that is ours."""
 
     name: str
     queue: ShardedQueue[Key]
     workers: int
     reconcile: Callable[[Key], Awaitable[None]]
-    look_at_all: Callable[[], None]
+    enqueue_all: Callable[[], None]
 
 
 def work_queue(

@@ -45,13 +45,13 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A queue with those who work on it. `look_at_all` puts everything on the queue that is ours."""
+    """A queue with those who work on it. `enqueue_all` puts everything on the queue that is ours."""
 
     name: str
     queue: ShardedQueue[Any]
     workers: int
     reconcile: Callable[[Any], Awaitable[None]]
-    look_at_all: Callable[[], None]
+    enqueue_all: Callable[[], None]
 
 
 async def run(service: Service, settings: JobFlowSettings) -> None:
@@ -79,7 +79,7 @@ async def work(shared: Shared, controllers: Sequence[Controller], shard: int) ->
             for controller in controllers:
                 queue = controller.queue.open(shard)
                 workers.create_task(run_workers(queue, controller.reconcile, controller.workers))
-                controller.look_at_all()
+                controller.enqueue_all()
     finally:
         for controller in controllers:
             controller.queue.close(shard)
@@ -106,7 +106,7 @@ def build(service: Service, settings: JobFlowSettings, shared: Shared, reach: Re
     if is_enabled(TEMPLATE, settings.controllers):
         queue = _queue(service, shared, "jobtemplate", shared.shards.shard_of)
         templates = TemplateController(shared, queue)
-        controllers.append(Controller("jobtemplates", queue, 1, templates.reconcile, templates.look_at_all))
+        controllers.append(Controller("jobtemplates", queue, 1, templates.reconcile, templates.enqueue_all))
     return controllers
 
 
@@ -121,8 +121,8 @@ def _flows(service: Service, settings: JobFlowSettings, shared: Shared, reach: R
     flows = FlowController(shared, actions, probes, memories, queue, most_requeues=settings.max_requeue_num)
     watch = FlowWatch(shared, queue, memories)
     return [
-        Controller("jobflows", queue, settings.worker_threads, flows.reconcile, watch.look_at_all),
-        Controller("jobflow-probes", probe_queue, settings.probe_workers, probes.reconcile, probes.look_at_all),
+        Controller("jobflows", queue, settings.worker_threads, flows.reconcile, watch.enqueue_all),
+        Controller("jobflow-probes", probe_queue, settings.probe_workers, probes.reconcile, probes.enqueue_all),
     ]
 
 

@@ -26,7 +26,7 @@ class TemplateController:
         self._caches.templates.on_change(self._template)
         self._caches.jobs.informer.on_change(self._job)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every template that is for us: we have just become responsible."""
         for template in self._caches.templates.values():
             self._queue.add(template.key)

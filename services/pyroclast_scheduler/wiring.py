@@ -59,7 +59,7 @@ async def main(service: Service) -> None:
     file.load()
     client = await service.client()
     recorder = service.record_events(client, settings.scheduler_name[0] if len(settings.scheduler_name) == 1 else "volcano")
-    complaints.tell(
+    complaints.record(
         recorder,
         Reference(LEASES.api_version, LEASES.kind, settings.lease_namespace, settings.leader_elect_resource_name, ""),
     )

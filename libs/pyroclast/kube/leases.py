@@ -99,7 +99,7 @@ class ShardLeases:
         """Lead until the work returns (False) or the Lease is handed over (True); it is released in any case."""
         self._held.add(shard)
         log.info("lease.acquired", lease=str(lease.key), identity=self.identity)
-        self._tell(lease, "became leader")
+        self._record(lease, "became leader")
         keeping = _Keeping(lease, self._may_hand_over)
         try:
             async with asyncio.TaskGroup() as group:
@@ -113,7 +113,7 @@ class ShardLeases:
         finally:
             self._held.discard(shard)
             log.info("lease.given_up", lease=str(lease.key), identity=self.identity)
-            self._tell(lease, "stopped leading")
+            self._record(lease, "stopped leading")
             await lease.release()
         return keeping.handed_over
 
@@ -127,7 +127,7 @@ class ShardLeases:
     def _may_hand_over(self, other: str) -> bool:
         return len(self._held) >= sum(lease.observed == other for lease in self._leases) + 2
 
-    def _tell(self, lease: Lease, what: str) -> None:
+    def _record(self, lease: Lease, what: str) -> None:
         if self._recorder is not None:
             about = Reference(LEASES.api_version, LEASES.kind, lease.key.namespace, lease.key.name, lease.uid)
             self._recorder.event(about, "Normal", "LeaderElection", f"{self.identity} {what}")

@@ -63,7 +63,7 @@ class Store(Generic[T]):
         self._records[key] = record
         if self._indexers:
             self._reindex(key, old, record)
-        self._tell(old, record)
+        self._notify(old, record)
 
     def drop(self, key: Key, last: T | None = None) -> None:
         """Remove a record; handlers see `last`, its final state, if that is known."""
@@ -72,7 +72,7 @@ class Store(Generic[T]):
             return
         if self._indexers:
             self._reindex(key, old, None)
-        self._tell(last or old, None)
+        self._notify(last or old, None)
 
     def refill(self) -> Refill[T]:
         """Begin to become exactly what a list says."""
@@ -102,7 +102,7 @@ class Store(Generic[T]):
             self._on_error()
             return set()
 
-    def _tell(self, old: T | None, new: T | None) -> None:
+    def _notify(self, old: T | None, new: T | None) -> None:
         for handler in self._handlers:
             self._call(handler, old, new)
 

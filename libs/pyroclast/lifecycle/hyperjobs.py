@@ -150,18 +150,18 @@ def _conditions(
     done, lost = phases[JobPhase.COMPLETED], bad > 0 and wanted - bad < minimum
     made = sum(phases.values())
     placed = problem or (Problem("AllPlaced", f"{made} of {wanted} Jobs are made") if made == wanted else None)
-    told = [
+    found = [
         ("Placed", problem is None and made == wanted, placed or Problem("Placing", f"{made} of {wanted} Jobs are made")),
         ("Available", good >= minimum, Problem("JobsRunning", f"{good} Jobs run or are done, {minimum} are wanted")),
         ("Completed", wanted > 0 and done == wanted, Problem("JobsCompleted", f"{done} of {wanted} Jobs have completed")),
         ("Failed", lost, Problem("JobsFailed", f"{bad} Jobs have failed, {minimum} of {wanted} are wanted")),
     ]
     known = {condition.type: condition for condition in hyper_job.status.conditions}
-    return [_condition(type_, holds, why, known.get(type_), now) for type_, holds, why in told]
+    return [_condition(type_, holds, why, known.get(type_), now) for type_, holds, why in found]
 
 
 def _condition(type_: str, holds: bool, why: Problem, known: Condition | None, now: float) -> dict[str, Any]:
     value = "True" if holds else "False"
     since = known.last_transition_time if known is not None and known.status == value else None
-    told = {"type": type_, "status": value, "reason": why.reason, "message": why.message}
-    return {**told, "lastTransitionTime": since or format_time(now)}
+    condition = {"type": type_, "status": value, "reason": why.reason, "message": why.message}
+    return {**condition, "lastTransitionTime": since or format_time(now)}

@@ -48,7 +48,7 @@ class Verdict:
         return not self.message
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """The message and, behind it, the fields at fault that it does not name: of several objects kubectl shows only this."""
         paths = [path for path in dict.fromkeys(cause.path for cause in self.causes) if path not in self.message]
         more = f" and {len(paths) - SHOWN_PLACES} more" if len(paths) > SHOWN_PLACES else ""

@@ -155,12 +155,12 @@ def load(cls: type[S], flags: Mapping[str, str | list[str]]) -> S:
     try:
         return cls(**merged)
     except ValidationError as error:
-        told = {
+        sources = {
             **{field: f"file {path}, {_dashed(field)}" for field in from_file},
             **{field: f"environment variable {PREFIX}{field.upper()}" for field in from_environment},
             **{field: f"flag --{_dashed(field)}" for field in from_flags},
         }
-        problems = [_problem(each, told) for each in error.errors(include_url=False)]
+        problems = [_problem(each, sources) for each in error.errors(include_url=False)]
         raise SettingsError("; ".join(dict.fromkeys(problems))) from None
 
 
@@ -215,7 +215,7 @@ _WRONG: Final = {
 }
 
 
-def _problem(error: Mapping[str, Any], told: Mapping[str, str]) -> str:
+def _problem(error: Mapping[str, Any], sources: Mapping[str, str]) -> str:
     context = error.get("ctx") or {}
     if error["type"] == "value_error":
         what = str(context.get("error"))
@@ -226,7 +226,7 @@ def _problem(error: Mapping[str, Any], told: Mapping[str, str]) -> str:
     if not error["loc"]:
         return what
     field = str(error["loc"][0])
-    return f"{told.get(field, f'setting {_dashed(field)}')}: {what}"
+    return f"{sources.get(field, f'setting {_dashed(field)}')}: {what}"
 
 
 def _kinds(cls: type[ServiceSettings]) -> dict[str, FlagKind]:

@@ -92,7 +92,7 @@ class BundleInjector:
         for informer in self.informers.values():
             informer.on_change(lambda _old, _new: self._wake.set())
 
-    def tell(self, bundle: bytes) -> None:
+    def trust(self, bundle: bytes) -> None:
         """From now on the API server shall trust `bundle` (PEM)."""
         self._bundle = base64.b64encode(bundle).decode()
         self._wake.set()
@@ -132,7 +132,7 @@ class BundleInjector:
 
     async def _write_what_is_due(self) -> float | None:
         """Bundles that lack, and confirmations that are due; seconds to the next of them, None: when something changes."""
-        written = [await self._bring(configuration) for configuration in list(self._behind())]
+        written = [await self._inject(configuration) for configuration in list(self._behind())]
         now = asyncio.get_running_loop().time()
         held = [each for each in self._installed() if each.holds(self._bundle) and not each.confirms(self._bundle)]
         keys = [(each.metadata.name, self._bundle) for each in held]
@@ -151,7 +151,7 @@ class BundleInjector:
         """The configurations that are installed and do not have the bundle."""
         return (configuration for configuration in self._installed() if not configuration.holds(self._bundle))
 
-    async def _bring(self, configuration: Configuration) -> bool:
+    async def _inject(self, configuration: Configuration) -> bool:
         """Write the bundle into one configuration."""
         guard = {"op": "test", "path": "/metadata/resourceVersion", "value": configuration.metadata.resource_version}
         bundle = [

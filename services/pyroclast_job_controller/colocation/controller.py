@@ -46,10 +46,10 @@ class ColocationController:
         self._configurations.on_change(self._configuration)
         self._pods.on_change(self._pod)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every pod that is for us: we have just become responsible."""
         for pod in self._pods.values():
-            self._look(pod)
+            self._enqueue(pod)
 
     async def reconcile(self, key: Key) -> None:
         """Bring the annotations of the pod of `key` up to date."""
@@ -77,13 +77,13 @@ class ColocationController:
         for pod in self._pods.by_index(_NAMESPACE, each.metadata.namespace if each else ""):
             labels = pod.metadata.labels
             if any(one is not None and colocation.selects(one, labels) for one in (old, new)):
-                self._look(pod)
+                self._enqueue(pod)
 
     def _pod(self, old: PodMeta | None, new: PodMeta | None) -> None:
         if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
-            self._look(new, after=_DEBOUNCE)
+            self._enqueue(new, after=_DEBOUNCE)
 
-    def _look(self, pod: PodMeta, *, after: float = 0.0) -> None:
+    def _enqueue(self, pod: PodMeta, *, after: float = 0.0) -> None:
         concerned = keys.COLOCATION_CONFIG in pod.metadata.annotations
         if concerned or self._configurations.by_index(_NAMESPACE, pod.metadata.namespace):
             self._queue.add_after(pod.key, after)

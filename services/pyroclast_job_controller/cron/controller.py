@@ -54,10 +54,10 @@ class CronController:
         self._cron_jobs.informer.on_change(self._changed)
         self._jobs.informer.on_change(self._job)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every CronJob that is for us: we have just become responsible."""
         for cron_job in self._cron_jobs.informer.values():
-            self._look(cron_job.key)
+            self._enqueue(cron_job.key)
 
     async def reconcile(self, key: Key) -> None:
         """Follow up the Jobs of the CronJob of `key`, and make the one that is due."""
@@ -66,7 +66,7 @@ class CronController:
             return
         jobs = self._jobs_of(cron_job)
         found = review(cron_job, jobs)
-        self._tell(cron_job, *found.notices)
+        self._record(cron_job, *found.notices)
         cron_job = await self._write(cron_job, found.state)
         for job in found.prune:
             await self._delete(cron_job, job.metadata.name, job.metadata.uid)
@@ -74,7 +74,7 @@ class CronController:
         if clock is None:
             return
         planned = plan(cron_job, found.state, clock, now=self._now(), names=self._names(cron_job, jobs))
-        self._tell(cron_job, *planned.notices)
+        self._record(cron_job, *planned.notices)
         again = planned.again
         if planned.time is not None:
             again = await self._run(cron_job, found.state, planned, clock)
@@ -93,7 +93,7 @@ class CronController:
         try:
             job = await self._create(cron_job, time)
         except ApiError as error:
-            self._tell(cron_job, _refusal(cron_job, error))
+            self._record(cron_job, _refusal(cron_job, error))
             if is_transient(error):
                 raise
             return min(_REFUSED, planned.again if planned.again is not None else _REFUSED)
@@ -114,12 +114,12 @@ class CronController:
             if not cron_jobs.is_owned(cron_job, job):
                 owner = job.metadata.controller
                 text = f"Job {name} exists but is not owned by this CronJob (current owner: {owner.name if owner else 'none'})"
-                self._tell(cron_job, warning("ForeignJob", text))
+                self._record(cron_job, warning("ForeignJob", text))
                 return None
             self._jobs.put(job)
             return None if job.status.state.phase.is_finished else job
         self._jobs.put(job)
-        self._tell(cron_job, normal("SuccessfulCreate", f"Created job {name} for CronJob {cron_job.key}"))
+        self._record(cron_job, normal("SuccessfulCreate", f"Created job {name} for CronJob {cron_job.key}"))
         log.info("cronjob.run", cronjob=str(cron_job.key), job=name, scheduled=body["metadata"]["annotations"])
         return job
 
@@ -142,10 +142,10 @@ class CronController:
         except NotFound:
             log.debug("cronjob.job_gone", cronjob=str(cron_job.key), job=name)
         except KubeError as error:
-            self._tell(cron_job, warning("FailedDelete", f'Error deleting job "{name}": {error.message}'))
+            self._record(cron_job, warning("FailedDelete", f'Error deleting job "{name}": {error.message}'))
             raise
         else:
-            self._tell(cron_job, normal("SuccessfulDelete", f'Deleted job "{name}"'))
+            self._record(cron_job, normal("SuccessfulDelete", f'Deleted job "{name}"'))
             log.info("cronjob.job_deleted", cronjob=str(cron_job.key), job=name)
         self._jobs.gone(key, uid)
 
@@ -176,19 +176,19 @@ class CronController:
         if "TZ" in text:
             note = "If set, the TimeZone field will be ignored during execution."
             what = f'CRON_TZ or TZ in the schedule "{text}" is not officially supported. {note}'
-            self._tell(cron_job, warning("UnsupportedSchedule", what))
+            self._record(cron_job, warning("UnsupportedSchedule", what))
             zone = prefix
         try:
             return Clock(parse(schedule), local_zone() if zone is None else zone_of(zone))
         except UnknownZone as error:
-            self._tell(cron_job, warning("InvalidTimeZone", f'Invalid time zone "{zone}": {error}'))
+            self._record(cron_job, warning("InvalidTimeZone", f'Invalid time zone "{zone}": {error}'))
         except CronError as error:
             what = f"unparseable schedule for cronjob: {text}"
-            self._tell(cron_job, warning("UnParseableCronJobSchedule", what))
+            self._record(cron_job, warning("UnParseableCronJobSchedule", what))
             log.warning("cronjob.unparseable", cronjob=str(cron_job.key), schedule=text, reason=str(error))
         return None
 
-    def _look(self, key: Key, after: float = 0.0) -> None:
+    def _enqueue(self, key: Key, after: float = 0.0) -> None:
         if self._shards.owns(key):
             self._queue.add_after(key, after)
 
@@ -198,13 +198,13 @@ class CronController:
             return
         spec = new.spec
         if old is None or (old.spec.schedule, old.spec.time_zone) == (spec.schedule, spec.time_zone):
-            self._look(new.key)
+            self._enqueue(new.key)
             return
         clock = self._clock(new) if self._shards.owns(new.key) else None
         last = CronState.of(new).last_schedule
         after = wait(clock, earliest=since(new, last), now=self._now()) if clock else None
         if after is not None:
-            self._look(new.key, after)
+            self._enqueue(new.key, after)
 
     def _job(self, old: Job | None, new: Job | None) -> None:
         if old is not None and new is not None and _standing(old) == _standing(new):
@@ -212,9 +212,9 @@ class CronController:
         for job in (old, new):
             owner = job.metadata.controller if job is not None and cron_jobs.owner_of(job) else None
             if job is not None and owner is not None:
-                self._look(Key(job.metadata.namespace, owner.name))
+                self._enqueue(Key(job.metadata.namespace, owner.name))
 
-    def _tell(self, cron_job: CronJob, *notices: Notice) -> None:
+    def _record(self, cron_job: CronJob, *notices: Notice) -> None:
         for notice in notices:
             self._recorder.event(Reference.of(cron_job, CRON_JOBS), notice.type, notice.reason, notice.message)
 

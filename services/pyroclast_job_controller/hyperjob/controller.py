@@ -48,10 +48,10 @@ class HyperJobController:
         self._jobs.informer.on_change(self._job)
         domains.namespaces.on_change(self._namespace)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every HyperJob that is for us: we have just become responsible."""
         for hyper_job in self._hyper_jobs.informer.values():
-            self._look(hyper_job.key)
+            self._enqueue(hyper_job.key)
 
     async def reconcile(self, key: Key) -> None:
         """Make what is missing of the HyperJob of `key`, delete what is too much, and write how it is."""
@@ -144,25 +144,25 @@ class HyperJobController:
         found = [job for key in dict.fromkeys(known) if (job := self._jobs.get(key)) is not None]
         return {job.metadata.name: job for job in found if job.metadata.labels.get(keys.HYPER_JOB_UID) == uid}
 
-    def _look(self, key: Key) -> None:
+    def _enqueue(self, key: Key) -> None:
         if self._shards.owns(key):
             self._queue.add(key)
 
     def _changed(self, old: HyperJob | None, new: HyperJob | None) -> None:
         ends = new is not None and old is not None and new.metadata.is_terminating != old.metadata.is_terminating
         if new is not None and (old is None or ends or old.metadata.generation != new.metadata.generation):
-            self._look(new.key)
+            self._enqueue(new.key)
 
     def _job(self, old: Job | None, new: Job | None) -> None:
         job = new or old
         if job is None or keys.HYPER_JOB_UID not in job.metadata.labels:
             return
         if old is None or new is None or old.status != new.status:
-            self._look(Key.parse(job.metadata.annotations.get(keys.HYPER_JOB, "")))
+            self._enqueue(Key.parse(job.metadata.annotations.get(keys.HYPER_JOB, "")))
 
     def _namespace(self, old: Namespace | None, new: Namespace | None) -> None:
         """A namespace that comes, or takes Jobs from now on, may be one that was waited for."""
         if new is not None and (old is None or old.metadata.annotations != new.metadata.annotations):
             for hyper_job in self._hyper_jobs.informer.values():
                 if any(new.metadata.name in entry.cluster_names for entry in hyper_job.spec.replicated_jobs):
-                    self._look(hyper_job.key)
+                    self._enqueue(hyper_job.key)

@@ -52,7 +52,7 @@ class DiscoveryController:
         self._nodes.on_change(self._node)
         self._hyper_nodes.informer.on_change(self._hyper_node)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Ask every source: we have just become responsible."""
         if self._fault:
             self._complain("InvalidConfiguration", self._fault)
@@ -148,7 +148,7 @@ class DiscoveryController:
             self._fault = f"{error}; the last configuration stays in force"
         else:
             log.info("discovery.configured", sources=sorted(self._sources))
-        self.look_at_all()
+        self.enqueue_all()
 
     def _node(self, old: NodeMeta | None, new: NodeMeta | None) -> None:
         source = self._sources.get(labels.SOURCE)

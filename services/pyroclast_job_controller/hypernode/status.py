@@ -34,7 +34,7 @@ class HyperNodeStatusController:
         self._hyper_nodes.informer.on_change(self._changed)
         self._nodes.on_change(self._node)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Count for every HyperNode that is for us: we have just become responsible."""
         for hyper_node in self._hyper_nodes.informer.values():
             self._changed(None, hyper_node)
@@ -57,9 +57,9 @@ class HyperNodeStatusController:
 
     def _changed(self, old: HyperNode | None, new: HyperNode | None) -> None:
         if new is not None and (old is None or old.spec != new.spec or old.status != new.status):
-            self._look(new, 0.0)
+            self._enqueue(new, 0.0)
             if depends_on_nodes(new):
-                self._look(new, _GATHERING)  # for nodes that come before others are counted anew
+                self._enqueue(new, _GATHERING)  # for nodes that come before others are counted anew
 
     def _node(self, old: NodeMeta | None, new: NodeMeta | None) -> None:
         if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
@@ -70,8 +70,8 @@ class HyperNodeStatusController:
         self._gathered_until = now + _GATHERING
         for hyper_node in self._hyper_nodes.informer.values():
             if depends_on_nodes(hyper_node):
-                self._look(hyper_node, _GATHERING)
+                self._enqueue(hyper_node, _GATHERING)
 
-    def _look(self, hyper_node: HyperNode, after: float) -> None:
+    def _enqueue(self, hyper_node: HyperNode, after: float) -> None:
         if self._shards.owns(hyper_node.key):
             self._queue.add_after(hyper_node.key, after)

@@ -26,7 +26,7 @@ class ExpiryController:
         self._queue = queue
         self._caches.jobs.informer.on_change(self._changed)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every Job that is for us: we have just become responsible."""
         for job in self._caches.jobs.informer.values():
             self._changed(None, job)

@@ -32,10 +32,10 @@ _FAILED = "Execute plugin when job add failed, err: "
 
 
 class PluginActions:
-    """Carries out the effects on plugin objects; `tell` records an Event on the Job."""
+    """Carries out the effects on plugin objects; `record` records an Event on the Job."""
 
-    def __init__(self, client: Client, tell: Callable[[Job, Notice], None]) -> None:
-        self._client, self._tell = client, tell
+    def __init__(self, client: Client, record: Callable[[Job, Notice], None]) -> None:
+        self._client, self._record = client, record
 
     async def prepare(self, job: Job, memory: JobMemory) -> None:
         """Make all objects exist and be current. Those of others under the same name are never changed.
@@ -79,22 +79,22 @@ class PluginActions:
             except NotFound:
                 log.info("plugin_object.missing", job=str(job.key), kind=item.kind.kind, name=item.name)
             else:
-                await self._bring_up_to_date(job, memory, item, there)
+                await self._update(job, memory, item, there)
                 return
         try:
             created = await self._client.create(item.kind, await _manifest(job, item))
             memory.objects[_label(item)] = created["metadata"]["uid"]
         except AlreadyExists:
-            await self._bring_up_to_date(job, memory, item, await self._client.get(item.kind, key))
+            await self._update(job, memory, item, await self._client.get(item.kind, key))
 
-    async def _bring_up_to_date(self, job: Job, memory: JobMemory, item: PluginObject, there: Json) -> None:
+    async def _update(self, job: Job, memory: JobMemory, item: PluginObject, there: Json) -> None:
         if _makes_room(job, there):
             raise TransientError(f"{item.kind.kind} {job.metadata.namespace}/{item.name} of before is still there")
         if not _uid(job, there):
             message = f"{item.kind.kind} {job.metadata.namespace}/{item.name} exists and does not belong to this job"
             if item.follows:
                 raise Blocked(JobEventReason.PLUGIN_ERROR, _FAILED + message)
-            self._tell(job, Notice("Warning", JobEventReason.PLUGIN_ERROR, f"{message}; it is used as it is"))
+            self._record(job, Notice("Warning", JobEventReason.PLUGIN_ERROR, f"{message}; it is used as it is"))
             return
         memory.objects[_label(item)] = there["metadata"]["uid"]
         patch = merge_patch(_picked(there, item.follows), _picked(item.body, item.follows))

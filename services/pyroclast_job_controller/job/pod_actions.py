@@ -213,10 +213,10 @@ class PodActions:
         if any(map(is_terminating_namespace, errors)):
             raise NamespaceTerminating
         refused = [error for error in errors if not is_transient(error)]
-        told = refused or [error for error in errors if is_broken(error)]
-        if not told:
+        reported = refused or [error for error in errors if is_broken(error)]
+        if not reported:
             raise errors[0]
-        texts = list({_ITS_NAME.sub("", error.message): error.message for error in reversed(told)}.values())[::-1]
+        texts = list({_ITS_NAME.sub("", error.message): error.message for error in reversed(reported)}.values())[::-1]
         cause = Cause.QUOTA if all(isinstance(error, ApiError) and is_quota(error) for error in refused) else Cause.FAULT
         if len(texts) > _MOST_TOLD:
             texts[_MOST_TOLD:] = [f"and {len(texts) - _MOST_TOLD} more"]

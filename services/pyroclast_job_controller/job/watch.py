@@ -29,19 +29,19 @@ class JobWatch:
         caches.queues.informer.on_change(self._queue_changed)
         caches.claims.informer.on_change(self._claim)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every Job that is for us: we have just become responsible. Those that wait for something come first."""
         for job in sorted(self._caches.jobs.informer.values(), key=_is_at_rest):
-            self._look(job.key)
+            self._enqueue(job.key)
 
-    def _look(self, key: Key, *, after: float = 0.0) -> None:
+    def _enqueue(self, key: Key, *, after: float = 0.0) -> None:
         if self._shards.owns(key):
             self._queue.add_after(key, after)
 
     def _job(self, old: Job | None, new: Job | None) -> None:
         if new is not None:
             if old is None or not self._caches.jobs.is_echo(new):
-                self._look(new.key)
+                self._enqueue(new.key)
         elif old is not None:
             self._memories.forget(old.key)
             self._metrics.job_deleted(old.key, old.spec.queue)
@@ -54,7 +54,7 @@ class JobWatch:
         if new is None and old is not None:
             self._remember_deletion(key, old)
         if not self._caches.pods.is_echo(new) and (old is None or new is None or relevance.pod_changed(old, new)):
-            self._look(key, after=self._memories.pause(key))
+            self._enqueue(key, after=self._memories.pause(key))
 
     def _remember_deletion(self, key: Key, pod: Pod) -> None:
         job, owner = self._caches.jobs.get(key), members.owner_of(pod)
@@ -79,7 +79,7 @@ class JobWatch:
         if owner is None or owner.kind != JOBS.kind:
             orphaned = orphans.job_of(group)
             if orphaned is not None:
-                self._look(orphaned)
+                self._enqueue(orphaned)
             return
         key = Key(group.metadata.namespace, owner.name)
         if new and old and new.status.phase is PodGroupPhase.UNKNOWN and old.status.phase is not PodGroupPhase.UNKNOWN:
@@ -87,18 +87,18 @@ class JobWatch:
             if job and job.metadata.uid == owner.uid and self._shards.owns(key):
                 self._memories.of(job).notice(Occurrence(BusEvent.UNKNOWN, self._now(), job.status.version))
         if not self._caches.groups.is_echo(new) and (old is None or new is None or relevance.group_changed(old, new)):
-            self._look(key)
+            self._enqueue(key)
 
     def _queue_changed(self, old: Queue | None, new: Queue | None) -> None:
         queue = new or old
         if queue is not None and (new is None or old is None or relevance.queue_changed(old, new)):
             for job in self._caches.jobs.informer.by_index(QUEUE, queue.metadata.name):
-                self._look(job.key)
+                self._enqueue(job.key)
 
     def _claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if old is None and new is not None:
             for job in self._caches.jobs.informer.by_index(CLAIM, str(new.key)):
-                self._look(job.key)
+                self._enqueue(job.key)
 
 
 def _is_at_rest(job: Job) -> bool:

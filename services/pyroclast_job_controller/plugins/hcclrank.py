@@ -28,7 +28,7 @@ class HcclrankPlugin(JobPlugin):
         """Add the annotation, unless there is one or the pod has no rank."""
         if (manifest["metadata"].get("annotations") or {}).get(_ANNOTATION):
             return manifest
-        rank = _told(manifest) or self._worked_out(job, task, index)
+        rank = _given(manifest) or self._worked_out(job, task, index)
         return annotated(manifest, _ANNOTATION, rank) if rank else manifest
 
     def _worked_out(self, job: Job, task: Task, index: int) -> str:
@@ -40,7 +40,7 @@ class HcclrankPlugin(JobPlugin):
         return str((master.replicas if master else 0) + index)
 
 
-def _told(pod: Manifest) -> str:
+def _given(pod: Manifest) -> str:
     """The first variable RANK of a container; empty when there is none, or its value comes from elsewhere."""
     for container in pod["spec"].get("containers") or ():
         for entry in container.get("env") or ():

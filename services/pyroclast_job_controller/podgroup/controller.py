@@ -45,7 +45,7 @@ class PlainPodController:
         self._pods.on_change(self._changed)
         self._groups.informer.on_change(self._group)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every pod that is for us: we have just become responsible."""
         for pod in self._pods.values():
             self._changed(None, pod)
@@ -54,7 +54,7 @@ class PlainPodController:
         """See to the group of the pods that are controlled by `owner`, a uid: any of them will do."""
         for pod in self._pods.by_index(OWNER, owner):
             if plainpods.is_in_own_group(pod, self._schedulers) or plainpods.wants_group(pod, self._schedulers):
-                self._look(pod)
+                self._enqueue(pod)
                 return
 
     async def reconcile(self, key: Key) -> None:
@@ -117,7 +117,7 @@ class PlainPodController:
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is None and new is not None and plainpods.wants_group(new, self._schedulers):
-            self._look(new)
+            self._enqueue(new)
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         """A group that has gone while its pods are there is made again."""
@@ -129,8 +129,8 @@ class PlainPodController:
             return
         pod = self._pods.get(Key(old.metadata.namespace, owner.name))
         if pod is not None and pod.metadata.uid == owner.uid:
-            self._look(pod)
+            self._enqueue(pod)
 
-    def _look(self, pod: Pod) -> None:
+    def _enqueue(self, pod: Pod) -> None:
         if self._shards.owns(pod.key):
             self._queue.add(pod.key)

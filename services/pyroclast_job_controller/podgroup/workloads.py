@@ -81,7 +81,7 @@ class WorkloadController:
         for informer in owners.informers.values():
             informer.on_change(self._changed)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every workload that is for us: we have just become responsible."""
         for informer in self._owners.informers.values():
             for workload in informer.values():

@@ -53,16 +53,18 @@ class QueueController:
         shared.caches.queues.informer.on_change(self._changed)
         shared.caches.groups.informer.on_change(self._group)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every Queue that is for us: we have just become responsible."""
         for queue in self._caches.queues.informer.values():
-            self._look(queue.metadata.name)
+            self._enqueue(queue.metadata.name)
 
     def order(self, queue: Queue, command: Command) -> None:
         """A user wants `queue` opened or closed."""
         nothing = queues.meaningless(queues.state_of(queue), command.action)
         if nothing:
-            self._tell(queue, "Warning", ISSUED, f"{command.action} of command {command.metadata.name} had no effect: {nothing}")
+            self._record(
+                queue, "Warning", ISSUED, f"{command.action} of command {command.metadata.name} had no effect: {nothing}"
+            )
         else:
             self._order(queue.metadata.name, command.action)
 
@@ -104,7 +106,7 @@ class QueueController:
                     return None
                 await self._spread(queue, Operation.CLOSE)
                 await self._enter(queue, step, action)
-                self._tell(queue, "Normal", Action.CLOSE_QUEUE, "Close queue succeed")
+                self._record(queue, "Normal", Action.CLOSE_QUEUE, "Close queue succeed")
         return None
 
     def _refused(self, queue: Queue, action: str, refusal: str) -> None:
@@ -112,7 +114,7 @@ class QueueController:
         key = queue.key
         self._done(key)
         if 0 <= self._most_requeues <= self._queue.failures(key):
-            self._tell(queue, "Warning", action, f"{action} queue failed for {refusal}")
+            self._record(queue, "Warning", action, f"{action} queue failed for {refusal}")
             self._queue.forget(key)
             return
         log.info("queue.refused", queue=queue.metadata.name, action=action, reason=refusal)
@@ -143,7 +145,7 @@ class QueueController:
         except KubeError as error:
             what = _FAILURES.get(step.operation)
             if what is not None:
-                self._tell(queue, "Warning", action, what.format(old=old or QueueState.OPEN, new=step.to, error=error.message))
+                self._record(queue, "Warning", action, what.format(old=old or QueueState.OPEN, new=step.to, error=error.message))
             raise
         self._keep(answer)
         log.info("queue.state", queue=queue.metadata.name, old=old, new=step.to.value, action=action)
@@ -203,7 +205,7 @@ class QueueController:
         for key in [key for key in self._orders if selected(key)]:
             del self._orders[key]
 
-    def _look(self, name: str) -> None:
+    def _enqueue(self, name: str) -> None:
         key = Key("", name)
         if self._shards.owns(key):
             self._queue.add(key)
@@ -215,11 +217,11 @@ class QueueController:
         if new is None:
             return
         if old is None or old.spec.parent != new.spec.parent:
-            self._look(new.metadata.name)
+            self._enqueue(new.metadata.name)
         if old is None or old.status.state is not new.status.state:
             for other in self._caches.queues.informer.values():
                 if queues.parent_of(other) == new.metadata.name:
-                    self._look(other.metadata.name)
+                    self._enqueue(other.metadata.name)
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         for group, step in ((old, -1), (new, 1)):
@@ -228,7 +230,7 @@ class QueueController:
         if old and new and old.status.phase is new.status.phase and old.spec.queue == new.spec.queue:
             return
         for name in {group.spec.queue for group in (old, new) if group}:
-            self._look(name)
+            self._enqueue(name)
 
-    def _tell(self, queue: Queue, type_: str, reason: str, message: str) -> None:
+    def _record(self, queue: Queue, type_: str, reason: str, message: str) -> None:
         self._recorder.event(Reference.of(queue, QUEUES), type_, reason, message)

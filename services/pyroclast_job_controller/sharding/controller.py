@@ -64,7 +64,7 @@ class ShardingController:
         self._nodes.on_change(self._node)
         self._pods.on_change(self._pod)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Divide the nodes: we have just become responsible."""
         self._queue.add(_ALL)
 
@@ -77,12 +77,12 @@ class ShardingController:
         }
         chosen = choose(self._sharding.shares, self._loads.values())
         for name, desired in chosen.items():
-            await self._bring(name, desired)
+            await self._apply(name, desired)
         for shard in list(self._shards.informer.values()):
             if shard.metadata.name not in chosen:
                 await self._delete(shard)
 
-    async def _bring(self, name: str, desired: tuple[str, ...]) -> None:
+    async def _apply(self, name: str, desired: tuple[str, ...]) -> None:
         shard = self._shards.get(Key("", name))
         if shard is None:
             meta = {"name": name}
@@ -92,9 +92,9 @@ class ShardingController:
         elif is_due(shard, desired):
             shard = await self._patch(shard, {"spec": {"nodesDesired": list(desired)}})
             log.info("nodeshard.changed", scheduler=name, nodes=len(desired))
-        told = status(shard, shard.spec.nodes_desired)
-        if told:
-            await self._patch(shard, {"status": {**told, "lastUpdateTime": format_time(self._now())}}, subresource="status")
+        reported = status(shard, shard.spec.nodes_desired)
+        if reported:
+            await self._patch(shard, {"status": {**reported, "lastUpdateTime": format_time(self._now())}}, subresource="status")
 
     async def _patch(self, shard: NodeShard, patch: dict[str, Any], *, subresource: str = "") -> NodeShard:
         answer = await self._client.patch(NODE_SHARDS, shard.key, patch, PatchKind.MERGE, subresource=subresource)

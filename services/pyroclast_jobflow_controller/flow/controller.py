@@ -63,14 +63,14 @@ class FlowController:
             return
         memory = self._memories.of(flow)
         try:
-            await self._bring_about(key, memory)
+            await self._reconcile(key, memory)
         except Conflict:
             self._queue.add_rate_limited(key)  # somebody was faster: decide again from what they wrote
         except NotFound as error:
             log.info("flow.waits", flow=str(key), reason=str(error))  # the flow or its namespace is going
             self._queue.add_rate_limited(key)
 
-    async def _bring_about(self, key: Key, memory: FlowMemory) -> None:
+    async def _reconcile(self, key: Key, memory: FlowMemory) -> None:
         """Decide and act until nothing more is to be done now."""
         for _ in range(_ROUNDS):
             flow = self._caches.flows.get(key)
@@ -102,11 +102,11 @@ class FlowController:
         if decision.effects:
             made = await self._actions.carry_out(facts, memory, decision.effects)
             for name in made:
-                self._tell(flow, "Normal", "Created", f"create a job named {name}!")
+                self._record_event(flow, "Normal", "Created", f"create a job named {name}!")
             self._give_up(flow, memory)
             return not any(isinstance(effect, ReleaseFlow) for effect in decision.effects)
         if flow.metadata.is_terminating or decision.status is None or decision.status == flow.status:
-            memory.lay_ghosts(facts.jobs)
+            memory.forget_ghosts(facts.jobs)
             return False
         before = flow.status.state.phase
         pause = memory.pace.wait()
@@ -114,9 +114,9 @@ class FlowController:
             self._queue.add_after(flow.key, pause)
             return False
         await self._record(flow, memory, decision.status)
-        memory.lay_ghosts(facts.jobs)
+        memory.forget_ghosts(facts.jobs)
         for notice in decision.notices:
-            self._tell(flow, notice.type, notice.reason, notice.message)
+            self._record_event(flow, notice.type, notice.reason, notice.message)
         return decision.waits_for_status or decision.status.state.phase is not before
 
     async def _record(self, flow: JobFlow, memory: FlowMemory, status: FlowStatus) -> JobFlow:
@@ -141,7 +141,7 @@ class FlowController:
                 cause = (
                     f"sync jobflow {flow.metadata.name} failed for {refused.message}, event is OutOfSync, action is SyncJobFlow"
                 )
-                self._tell(flow, "Warning", "SyncJobFlow", f"SyncJobFlow JobFlow failed for {cause}")
+                self._record_event(flow, "Warning", "SyncJobFlow", f"SyncJobFlow JobFlow failed for {cause}")
 
-    def _tell(self, flow: JobFlow, type_: str, reason: str, message: str) -> None:
+    def _record_event(self, flow: JobFlow, type_: str, reason: str, message: str) -> None:
         self._recorder.event(Reference.of(flow, JOB_FLOWS), type_, reason, message)

@@ -37,7 +37,7 @@ class FlowMemory:
     written: str = ""
     """The resourceVersion of our last write of the status: its echo needs no look."""
 
-    def lay_ghosts(self, told: Mapping[str, Job]) -> None:
+    def forget_ghosts(self, told: Mapping[str, Job]) -> None:
         """The status says how the Jobs that were `told` are: those that are gone, and were told or replaced, can be forgotten."""
         self.ghosts = {name: ghost for name, ghost in self.ghosts.items() if _is_news(ghost, told.get(name))}
 

@@ -76,7 +76,7 @@ class ProbeController:
         self._threshold = settings.probe_success_threshold
         self._courses: dict[Key, dict[ProbeKey, _Course]] = {}
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Nothing to begin with: flows say what they want."""
 
     def want(self, flow: Key, requests: Sequence[ProbeRequest]) -> None:

@@ -35,7 +35,7 @@ class FlowWatch:
         shared.caches.templates.on_change(self._template)
         shared.caches.jobs.informer.on_change(self._job)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every flow that is for us: we have just become responsible."""
         for flow in self._caches.flows.informer.values():
             self._queue.add(flow.key)

@@ -369,7 +369,7 @@ class Cache:
         """
         self._rouse([*self._waiting.timed, *self._waiting.oldest(_ROUND)])
 
-    def look_again(self, job: str) -> None:
+    def wake(self, job: str) -> None:
         """Let the next session look at a job although nothing changed: what was found out about it could not be written."""
         self._rouse([job])
 

@@ -47,7 +47,7 @@ class ObjectTable:
         """Show a merge patch as done from now on."""
         self._promised.setdefault((record, key), []).append(patch)
 
-    def settle(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> None:
+    def release(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> None:
         """The patch was answered, or given up: the server shows the object as it is."""
         patches = self._promised.get((record, key), [])
         for at, each in enumerate(patches):

@@ -15,8 +15,8 @@ class Cause:
     """Why a job waits. `sentence`: what the original says of it, where it is true; `tell`: the numbers, in words."""
 
     reason: PendingReason
-    tell: Callable[[], str]
+    explain: Callable[[], str]
     sentence: str = ""
 
     def __str__(self) -> str:
-        return f"{self.reason}: {self.tell()}"
+        return f"{self.reason}: {self.explain()}"

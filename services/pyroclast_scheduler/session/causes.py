@@ -91,12 +91,12 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
     has = np.zeros(len(names)) if sums is None else sums.allocated + session.queue_changes.get(queue.name, 0.0)
     rows = _asked(plan)
 
-    def tell() -> str:
+    def explain() -> str:
         asks, taken = listed(names, plan.request, rows), listed(names, has, rows)
         text = f"not now: its pods ask for {asks} each; queue {queue.name} has {taken} and may take no more"
         return text + refusing.before(session, job)
 
-    return Cause(PendingReason.QUEUE_FULL, tell)
+    return Cause(PendingReason.QUEUE_FULL, explain)
 
 
 def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> Cause:

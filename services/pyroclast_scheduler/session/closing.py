@@ -34,7 +34,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     """Let the plugins finish and say what is to be written. `timestamp`: now, RFC 3339."""
     session.close_plugins()
     _end_reservations(session)
-    _tell_reservations(session)
+    _report_reservations(session)
     touched = [job for job in session.others.values() if job.is_changed]
     outcome = Outcome(notes=session.notes, warnings=session.warnings, queues=_queues(session))
     outcome.reservations, outcome.measures = session.reservations, session.measures
@@ -56,7 +56,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
         else:
             if differs:
                 outcome.notes.append(Note(job.facts.key, "Normal", "Scheduled", "pod group is ready"))
-            _tell_pods(session, job, outcome, summary="" if cause is None else str(cause))
+            _report_pods(session, job, outcome, summary="" if cause is None else str(cause))
         if job.tally[TaskStatus.PIPELINED]:
             pipelined = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]
             outcome.promised.update((task.uid, session.names[task.row]) for task in pipelined)
@@ -87,7 +87,7 @@ def _end_reservations(session: Session) -> None:
     session.reservations, session.reserved = {}, frozenset(known)
 
 
-def _tell_reservations(session: Session) -> None:
+def _report_reservations(session: Session) -> None:
     """Say on the jobs that nodes are kept for, beside why they wait, until when."""
     for key, reservation in (session.reservations or {}).items():
         job = session.job(key)
@@ -197,10 +197,10 @@ def _explain(session: Session, job: Job, status: records.PodGroupStatus, cause: 
         total, text = len(job.facts.tasks), job.fit_error(session.names)
         sentence = f"{waiting}/{total} tasks in gang unschedulable: {text}" if total else ""
         outcome.notes.append(Note(job.facts.key, "Warning", "Unschedulable", pending.joined(sentence, summary)))
-    _tell_pods(session, job, outcome, text, summary=summary)
+    _report_pods(session, job, outcome, text, summary=summary)
 
 
-def _tell_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *, summary: str) -> None:
+def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *, summary: str) -> None:
     tally = job.tally
     if not any(tally[status] for status in _WAITING):
         return

@@ -34,13 +34,13 @@ def by_cluster(session: Session, job: Job, short: Sequence[str], *, used: Floats
         return _above_cluster(session, asked, never, sentence)
     taken, coming = used.copy(), promised.copy()
 
-    def tell() -> str:
+    def explain() -> str:
         row = rows[0]
         has, will = number(names[row], taken[row]), number(names[row], coming[row])
         whole = f"of the cluster's {spelled(names[row], total[row])} {has} are taken and {will} promised to gangs let in before"
         return f"not now: it asks for {listed(names, asked, rows)}; {whole}{before(session, job)}"
 
-    return Cause(PendingReason.CLUSTER_FULL, tell, sentence)
+    return Cause(PendingReason.CLUSTER_FULL, explain, sentence)
 
 
 def by_queue(
@@ -117,11 +117,11 @@ def _guaranteed(session: Session, queue: str, name: str) -> list[tuple[str, floa
 def _above_cluster(session: Session, asked: Floats, rows: Sequence[int], sentence: str) -> Cause:
     names, total = session.dimensions.names, session.total.copy()
 
-    def tell() -> str:
+    def explain() -> str:
         has = ", ".join(spelled(names[row], total[row]) if total[row] else f"no {names[row]}" for row in rows)
         return f"never: it asks for {listed(names, asked, rows)} in all, and the cluster has {has}"
 
-    return Cause(PendingReason.ABOVE_CLUSTER, tell, sentence)
+    return Cause(PendingReason.ABOVE_CLUSTER, explain, sentence)
 
 
 def _rows(session: Session, short: Sequence[str]) -> list[int]:

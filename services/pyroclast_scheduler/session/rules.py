@@ -150,8 +150,8 @@ class Rules:
 
     def job_enqueued(self, job: Job) -> None:
         """Tell the plugins that `job` entered."""
-        for tell in self._job_enqueued:
-            tell(job)
+        for notify in self._job_enqueued:
+            notify(job)
 
     # -- quota ---------------------------------------------------------------------------------------------------------
 

@@ -232,8 +232,8 @@ class Session(Rules):
             self._uncounted.append((move, sign))
         else:
             _count_terms(self._term_counts, move, sign)
-        for tell in self._moved:
-            tell(move, sign)
+        for notify in self._moved:
+            notify(move, sign)
 
     @property
     def has_objections(self) -> bool:

@@ -160,7 +160,7 @@ class Binder:
             holder, since = self.locked.get(bind.node, ("", 0.0))
             if holder and holder != bind.task.job and bind.session <= since:  # later sessions knew of it
                 log.info("pod.bind_vetoed", pod=bind.task.key, node=bind.node, reserved_for=holder)
-                self._settle(bind.writes)
+                self._conclude(bind.writes)
                 self._cache.take_back([bind.task.uid])
                 continue
             if bind.writes or bind.awaits or bind.lock:
@@ -198,7 +198,7 @@ class Binder:
             if not is_bound:
                 await self._undo(done)
         finally:
-            self._settle(bind.writes[len(done) :])
+            self._conclude(bind.writes[len(done) :])
         if held and not is_bound:
             await self._locks.release(bind.node, bind.lock, held)
 
@@ -233,11 +233,11 @@ class Binder:
                         await moved.wait()
         self._cache.keep(bind.task.uid)
 
-    def _settle(self, writes: Sequence[Write]) -> None:
+    def _conclude(self, writes: Sequence[Write]) -> None:
         """Writes were answered or are not sent: sessions see the objects as the server shows them."""
         for write in writes:
             if write.record is not None:
-                self._cache.objects.settle(write.record, str(write.key), write.patch)
+                self._cache.objects.release(write.record, str(write.key), write.patch)
         if writes:
             self._cache.stale()
 
@@ -281,7 +281,7 @@ class Binder:
             write.kind, write.key, dict(patch), PatchKind.MERGE, subresource=write.subresource, deadline=deadline
         )
         if write.record is not None:
-            self._cache.objects.settle(write.record, str(write.key), patch)
+            self._cache.objects.release(write.record, str(write.key), patch)
             if (found := readable(body, write.record)) is not None:
                 self._cache.object_changed(None, found)
 

@@ -27,7 +27,7 @@ class Complaints:
         self._about: Reference | None = None
         self._early: list[tuple[str, str]] = []
 
-    def tell(self, recorder: EventRecorder, about: Reference) -> None:
+    def record(self, recorder: EventRecorder, about: Reference) -> None:
         """From now on record Events, about what was said before too."""
         self._recorder, self._about = recorder, about
         early, self._early = self._early, []

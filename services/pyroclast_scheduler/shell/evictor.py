@@ -64,7 +64,7 @@ class Evictor:
             self._recorder.event(Reference.of(group, POD_GROUPS), "Normal", "Evict", eviction.reason)
         deadline = Deadline.after(_SECONDS)
         try:
-            body = _told(why, task.pod.spec.scheduler_name) | {"metadata": {"uid": task.uid}}
+            body = _condition(why, task.pod.spec.scheduler_name) | {"metadata": {"uid": task.uid}}
             await self._client.patch(PODS, key, body, PatchKind.STRATEGIC, subresource="status", deadline=deadline)
             await self._client.delete(PODS, key, uid=task.uid, deadline=deadline)
         except (NotFound, Conflict):
@@ -76,7 +76,7 @@ class Evictor:
             log.info("pod.evicted", pod=task.key, reason=eviction.reason)
 
 
-def _told(why: str, scheduler: str) -> dict[str, Any]:
+def _condition(why: str, scheduler: str) -> dict[str, Any]:
     """A strategic merge patch with the conditions of an evicted pod."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     disruption = f"{scheduler}: preempting to accommodate a higher priority pod"

@@ -94,7 +94,7 @@ class Loop:
         self.elsewhere: Callable[[], Mapping[str, Amounts]] = dict
         self._placements: asyncio.Queue[Commit] = asyncio.Queue()
         self._unready: set[str] = set()
-        self._told: frozenset[Fault] = frozenset()
+        self._reported: frozenset[Fault] = frozenset()
         self._last_cycle: float | None = None
         self._begun = 0.0
         self._memory: dict[str, Any] = {}
@@ -244,7 +244,7 @@ class Loop:
             self._reserve(dict(outcome.reservations))
         self._count_unready(outcome)
         self._measure(outcome)
-        self._tell_faults()
+        self._report_faults()
         warnings = frozenset(outcome.warnings)
         self.warned(sorted(warnings - self._warned))
         self._warned = warnings
@@ -305,14 +305,14 @@ class Loop:
         if measures.victims is not None:
             self._metrics.victims.set(measures.victims)
 
-    def _tell_faults(self) -> None:
+    def _report_faults(self) -> None:
         """Say what is left out, and why: once as an event on each object, and as numbers by kind."""
         faults = self._cache.faults()
-        for fault in faults - self._told:
+        for fault in faults - self._reported:
             reference = Reference(fault.kind.api_version, fault.kind.kind, fault.namespace, fault.name, fault.uid)
             self._recorder.event(reference, "Warning", "LeftOut", fault.reason)
             log.warning("object.faulty", kind=fault.kind.kind, namespace=fault.namespace, name=fault.name, reason=fault.reason)
-        self._told = faults
+        self._reported = faults
         kinds = Counter(fault.kind.kind for fault in faults)
         for kind in ("Node", "Pod", "PodGroup", "Queue"):
             self._metrics.problems.labels(kind).set(kinds[kind])

@@ -138,9 +138,9 @@ class RingMember:
         return self._ring.is_mine(ring_key(record.metadata))
 
     def _divide(
-        self, old: R | None, new: R | None, takes: Callable[[R], bool], tell: Callable[[R | None, R | None], None]
+        self, old: R | None, new: R | None, takes: Callable[[R], bool], handle: Callable[[R | None, R | None], None]
     ) -> None:
         """Tell of a change as those see it who see only some of the objects."""
         before, after = (each if each is not None and takes(each) else None for each in (old, new))
         if before is not None or after is not None:
-            tell(before, after)
+            handle(before, after)

@@ -43,7 +43,7 @@ __all__ = ["Writer"]
 log = structlog.get_logger()
 
 WORKERS: Final = 8  # beside the binds, which go first by number
-_TELL_SECONDS: Final = 1.0  # a reason that stands shorter than this is not worth a write
+_HOLD_SECONDS: Final = 1.0  # a reason that stands shorter than this is not worth a write
 _EARLY_SECONDS: Final = 2.5  # since the last member of a gang was made: as long as they come, it is not stuck
 _COUNT_SECONDS: Final = 0.3  # members of a gang start one after another
 _WRITE_SECONDS: Final = 30.0
@@ -87,7 +87,7 @@ class Writer:
         self._reserved: Debounce[str, str] = Debounce(shortest=0.5)
         self._reserving: set[str] = set()
         self._gates: Debounce[str, TaskFacts] = Debounce()
-        self._told: dict[str, str] = {}
+        self._conditions: dict[str, str] = {}
         self._bare: dict[str, str] = {}
         self._noted: dict[tuple[str, str], str] = {}
         self._waits: dict[str, set[str]] = {}
@@ -119,7 +119,7 @@ class Writer:
 
     def bind_refused(self, task: TaskFacts, why: str) -> None:
         """Say on a pod that it could not be bound."""
-        self._told.pop(task.uid, None)
+        self._conditions.pop(task.uid, None)
         self._pods.wish(task.uid, Waiting(task, "SchedulerError", why), self._now(), mark="SchedulerError")
         self._alarm.set()
 
@@ -155,17 +155,17 @@ class Writer:
             if status.phase is not group.status.phase or key in preempting:
                 self._cache.believe(key, status)  # that others go for it stays said, however soon they are gone
                 will_start = status.phase is PodGroupPhase.RUNNING and not status.running
-                hold = _TELL_SECONDS if will_start else 0.0  # the counts that follow soon go out with it
+                hold = _HOLD_SECONDS if will_start else 0.0  # the counts that follow soon go out with it
                 self._groups.wish(key, status, now, hold=hold, mark=status.phase, is_urgent=True)
             else:
                 counts = (status.running, status.succeeded, status.failed)
                 is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)
-                hold = _COUNT_SECONDS if is_count else _TELL_SECONDS
+                hold = _COUNT_SECONDS if is_count else _HOLD_SECONDS
                 says = tuple(reason_class(each.reason, each.message) for each in status.conditions)
                 self._groups.wish(key, status, now, hold=hold, mark="counts" if is_count else says)
         bare = {key for key in outcome.bare if (group := self._cache.group(key)) and self._bare.get(key) != group.metadata.uid}
         for key in bare:
-            self._groups.wish(key, _Status(), now, hold=_TELL_SECONDS, mark="bare")
+            self._groups.wish(key, _Status(), now, hold=_HOLD_SECONDS, mark="bare")
         for key in outcome.seen:
             if key not in outcome.statuses and key not in bare and not self._cache.is_believed(key):
                 self._groups.drop(key)
@@ -175,7 +175,7 @@ class Writer:
         for key in outcome.seen:
             for uid in self._waits.pop(key, ()):
                 if uid not in waiting:
-                    self._told.pop(uid, None)
+                    self._conditions.pop(uid, None)
                     self._pods.drop(uid)
         breath = Breath()
         for each in outcome.waiting:
@@ -184,13 +184,13 @@ class Writer:
         for uid, each in waiting.items():
             await breath.pause()
             mark = waiting_class(each)
-            if self._told.get(uid) == mark:
+            if self._conditions.get(uid) == mark:
                 self._pods.drop(uid)
             elif _says(each) == mark:
-                self._told[uid] = mark
+                self._conditions[uid] = mark
                 self._pods.drop(uid)
             else:
-                hold = 0.0 if each.nominated else _TELL_SECONDS if each.members is None else _EARLY_SECONDS
+                hold = 0.0 if each.nominated else _HOLD_SECONDS if each.members is None else _EARLY_SECONDS
                 self._pods.wish(uid, each, now, hold=hold, mark=(mark, each.members))
 
     def _take_notes(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
@@ -208,7 +208,7 @@ class Writer:
                 self._notes.drop(slot)
             else:
                 is_now = note.kind != "Warning" or note.job in preempting
-                self._notes.wish(slot, note, now, hold=0.0 if is_now else _TELL_SECONDS, mark=mark)
+                self._notes.wish(slot, note, now, hold=0.0 if is_now else _HOLD_SECONDS, mark=mark)
 
     async def _release_due(self) -> None:
         while True:
@@ -226,7 +226,7 @@ class Writer:
             for _, waiting in self._pods.due(now):
                 self._send_waiting(waiting)
             for slot, note in self._notes.due(now):
-                self._tell(slot, note)
+                self._record(slot, note)
             lanes = (self._groups, self._queues, self._pods, self._notes, self._reserved, self._gates)
             for lane in lanes:
                 lane.forget_quiet(now)
@@ -238,7 +238,7 @@ class Writer:
             except TimeoutError:
                 continue
 
-    def _tell(self, slot: tuple[str, str], note: Note) -> None:
+    def _record(self, slot: tuple[str, str], note: Note) -> None:
         group = self._cache.group(note.job)
         if group is not None:
             self._noted[slot] = reason_class(note.reason, note.message)
@@ -274,7 +274,7 @@ class Writer:
 
     def _send_waiting(self, waiting: Waiting) -> None:
         task = waiting.task
-        self._told[task.uid] = waiting_class(waiting)
+        self._conditions[task.uid] = waiting_class(waiting)
         timestamp = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._recorder.event(Reference.of(task.pod, PODS), "Warning", "FailedScheduling", waiting.message)
         patch = waiting_patch(waiting, timestamp)
@@ -306,9 +306,9 @@ class Writer:
         except KubeError as error:  # the next session finds the difference again
             log.warning("status.not_written", kind=kind.kind, key=str(key), error=str(error))
         if kind is PODS:
-            self._told.pop(write.slot, None)
+            self._conditions.pop(write.slot, None)
             self._cache.unnominate(write.slot)
-        self._cache.look_again(write.job)
+        self._cache.wake(write.job)
         return None
 
     def _group_written(self, key: str, body: dict[str, Any] | None) -> None:

@@ -200,18 +200,20 @@ class PodKeeper:
             case Start():
                 container.execution = await self._runtime.start(pod, life, container)
                 if container.execution.trouble is not None:
-                    self._tell(pod, "Warning", "Failed", f"Error: {container.execution.trouble.message}")
+                    self._record(pod, "Warning", "Failed", f"Error: {container.execution.trouble.message}")
                 elif container.restarts > 1:
-                    self._tell(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name}")
+                    self._record(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name}")
             case Terminate():
                 await self._runtime.terminate(pod, life, container)
-                self._tell(pod, "Normal", "Killing", f"Stopping container {container.name}")
+                self._record(pod, "Normal", "Killing", f"Stopping container {container.name}")
             case Kill():
                 await self._runtime.kill(pod, life, container)
             case AskProbe(kind=kind):
                 await self._probe(pod, life, container, effect)
                 if container.probes[kind].message:
-                    self._tell(pod, "Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {container.probes[kind].message}")
+                    self._record(
+                        pod, "Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {container.probes[kind].message}"
+                    )
             case _:
                 assert_never(effect)
 
@@ -269,7 +271,7 @@ class PodKeeper:
             node.ledger.release(entry.life.uid)
         await self._runtime.forget(entry.life.uid)
 
-    def _tell(self, pod: records.Pod, type_: str, reason: str, message: str) -> None:
+    def _record(self, pod: records.Pod, type_: str, reason: str, message: str) -> None:
         self._events.event(Reference.of(pod, PODS), type_, reason, message)
 
 

@@ -318,7 +318,7 @@ async def test_a_look_that_a_write_overtook_does_not_keep_the_old_bundle(client:
         informer.on_change(note)
     bundle = start().bundle
     async with running(injector):
-        injector.tell(bundle)
+        injector.trust(bundle)
         async with asyncio.timeout(10):
             while set(server.made.values()) != {base64.b64encode(bundle).decode()}:
                 await asyncio.sleep(0.01)
@@ -347,7 +347,7 @@ async def test_the_bundle_is_put_in_and_comes_back_when_it_is_lost(client: Clien
         assert injector.pending() == "no certificates yet"
         material = start()
         bundle = material.bundle
-        injector.tell(bundle)
+        injector.trust(bundle)
         await until_told()
         assert injector.known_since(material.authorities[0]) is None  # kube-apiserver may still have missed it
         async with asyncio.timeout(10):

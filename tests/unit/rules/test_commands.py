@@ -41,7 +41,7 @@ def test_unknown(action: str | None, kind: str, want: str) -> None:
     verdict = commands.validate(command(action, kind))
     assert verdict.message.startswith(want)
     assert [cause.path for cause in verdict.causes] == ["action"]
-    assert verdict.told.startswith(verdict.message)
+    assert verdict.sentence.startswith(verdict.message)
 
 
 def test_malformed() -> None:

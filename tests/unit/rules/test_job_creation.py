@@ -407,11 +407,11 @@ def test_plugins_of_others_are_known_when_admission_is_told() -> None:
 
 def test_what_users_are_told_names_the_fields_behind_the_sentence() -> None:
     twice = jobs.validate_create(job(task("a"), task("a")), QUEUES)
-    assert twice.told == f"{twice.message} (spec.tasks[1].name)"
+    assert twice.sentence == f"{twice.message} (spec.tasks[1].name)"
     many = jobs.validate_create(job(*[task("a")] * 9), QUEUES)
-    assert many.told.endswith("spec.tasks[5].name and 3 more)")
+    assert many.sentence.endswith("spec.tasks[5].name and 3 more)")
     closed = jobs.validate_create(job(queue="closed"), QUEUES)
-    assert closed.told == closed.message
+    assert closed.sentence == closed.message
 
 
 def test_a_priority_class_that_is_not_there_is_warned_of() -> None:

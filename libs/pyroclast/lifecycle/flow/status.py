@@ -65,7 +65,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
         conditions[each.name] = of_job.condition if of_job else _of_removed(old.conditions.get(each.name), each)
     flow = facts.flow.metadata.name
     for name, state in states.items():
-        _tell_entry(conditions, job_name(flow, name), state, obstacles)
+        _add_entry_condition(conditions, job_name(flow, name), state, obstacles)
     starts = [each.start_timestamp for each in statuses if each.start_timestamp]
     has_ended = phase in (FlowPhase.SUCCEED, FlowPhase.FAILED)
     return FlowStatus(
@@ -145,7 +145,9 @@ def _of_removed(before: FlowJobCondition | None, history: FlowJobStatus) -> Flow
     return FlowJobCondition(phase=history.state, create_time=history.start_timestamp, completion_time=history.end_timestamp)
 
 
-def _tell_entry(conditions: dict[str, FlowJobCondition], name: str, state: EntryState, obstacles: Mapping[str, Obstacle]) -> None:
+def _add_entry_condition(
+    conditions: dict[str, FlowJobCondition], name: str, state: EntryState, obstacles: Mapping[str, Obstacle]
+) -> None:
     """Say of an entry what its Jobs do not say themselves."""
     obstacle = obstacle_of(state.wanted, obstacles)
     reason = obstacle.reason if obstacle is not None else state.reason
@@ -158,14 +160,14 @@ def _tell_entry(conditions: dict[str, FlowJobCondition], name: str, state: Entry
         conditions[name] = _said(state.phase.value, reason, message)
     if state.stage is Stage.STARTED:
         for unit in state.wanted:
-            _tell_unit(conditions, unit, obstacles.get(unit.name))
+            _add_unit_condition(conditions, unit, obstacles.get(unit.name))
 
 
 def _said(phase: str, reason: FlowReason | None, message: str) -> FlowJobCondition:
     return FlowJobCondition(phase=phase, reason=reason.value if reason is not None else "", message=message)
 
 
-def _tell_unit(conditions: dict[str, FlowJobCondition], unit: Unit, obstacle: Obstacle | None) -> None:
+def _add_unit_condition(conditions: dict[str, FlowJobCondition], unit: Unit, obstacle: Obstacle | None) -> None:
     """Say of a Job that is to be made again why it is not there."""
     before = conditions.get(unit.name, FlowJobCondition())
     if unit.stage is UnitStage.RETRYING:

@@ -63,15 +63,15 @@ def _with_delays(facts: JobFacts, following: JobStatus | None, later: tuple[Resp
 def _carry_out(facts: JobFacts, answer: Answer) -> Decision | None:
     """Do what was asked for; None: in this phase it means no more than to keep up."""
     cell = move(facts.job.status.state.phase, answer.action)
-    told = () if answer.was_announced else (_execution(facts.job.status.state.phase, answer),)
+    notices = () if answer.was_announced else (_execution(facts.job.status.state.phase, answer),)
     if cell.deed is Deed.RELEASE_PART:
-        decision = _restart_part(facts, answer, cell, told)
+        decision = _restart_part(facts, answer, cell, notices)
     elif has_effect(facts.job.status.state.phase, answer.action):
-        decision = Decision(status=_outdated(facts, cell, answer), notices=told)
+        decision = Decision(status=_outdated(facts, cell, answer), notices=notices)
     else:
         decision = None
     if decision is None and isinstance(answer.cause, Order):
-        return Decision(conclusive=False, notices=told)  # heard; what the phase asks for follows
+        return Decision(conclusive=False, notices=notices)  # heard; what the phase asks for follows
     return decision
 
 
@@ -101,15 +101,15 @@ def _releasing(facts: JobFacts, following: JobStatus, releasing: tuple[Pod, ...]
     return status.killed(facts.job, status.counted(following, counts), facts.now)
 
 
-def _restart_part(facts: JobFacts, answer: Answer, cell: Move, told: tuple[Notice, ...]) -> Decision | None:
+def _restart_part(facts: JobFacts, answer: Answer, cell: Move, notices: tuple[Notice, ...]) -> Decision | None:
     """Mark the pods in question and let the Job restart; they are deleted there."""
     pods = answers.targets(answer, facts)
     if pods is None:
         return None
     marks = _marking(pods)
     if cell.to is None:
-        return Decision(marks, conclusive=False, notices=told) if marks else None
-    return Decision(marks, _restarting(facts, answer.reason, answer.message, tuple(pods)), notices=told)
+        return Decision(marks, conclusive=False, notices=notices) if marks else None
+    return Decision(marks, _restarting(facts, answer.reason, answer.message, tuple(pods)), notices=notices)
 
 
 def _marking(pods: list[Pod]) -> tuple[Effect, ...]:

@@ -32,8 +32,8 @@ def explained(facts: JobFacts, following: JobStatus) -> JobStatus:
     cause = _cause(facts) if state.phase is JobPhase.PENDING else None
     if cause is not None:
         return status.entering(following, state.phase, *cause)
-    told = state.reason == JobReason.VOLUME_CLAIM_NOT_FOUND or state.message.startswith(_PREFIX)
-    return status.entering(following, state.phase, "", "") if told else following
+    said = state.reason == JobReason.VOLUME_CLAIM_NOT_FOUND or state.message.startswith(_PREFIX)
+    return status.entering(following, state.phase, "", "") if said else following
 
 
 def _beside_running(facts: JobFacts, following: JobStatus) -> JobStatus:

@@ -90,12 +90,12 @@ class Ascend:
             "".join(f"{part.card},{self.chip.word},{part.memory},0:" for part in parts) + ";" for parts in claim.containers
         )
         fitted = [(part.card, self.chip.fitted(part.memory)) for part in claim.parts]
-        told = [{"UUID": card, **({"temp": cut.name} if cut is not None and cut.name else {})} for card, cut in fitted]
+        cards = [{"UUID": card, **({"temp": cut.name} if cut is not None and cut.name else {})} for card, cut in fitted]
         seconds = str(int(now))
         return {
             self._key("to-allocate"): text,
             self._key("allocated"): text,
-            f"{keys.HUAWEI}{self.chip.word}": json.dumps(told, separators=(",", ":")),
+            f"{keys.HUAWEI}{self.chip.word}": json.dumps(cards, separators=(",", ":")),
             keys.PREDICATE_TIME: seconds,
             keys.HAMI_NODE: node,
             keys.HAMI_TIME: seconds,
