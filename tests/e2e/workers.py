@@ -17,12 +17,18 @@ from tests.e2e.cluster import wait_until
 __all__ = ["OTHERS_SECONDS", "audits_of_others", "leave", "rank_of"]
 
 LONGEST = (
-    "test_recorded",
     "test_reservation",
-    "test_reservation_promise",
-    "test_half_hour",
+    "test_installation",
+    "test_recorded",
+    "test_images",
+    "test_outage",
+    "test_cron_jobs",
     "test_flows",
     "test_faults",
+    "test_reservation_promise",
+    "test_half_hour",
+    "test_two_replicas",
+    "test_waiting",
     "test_kubectl",
     "test_frameworks",
 )
