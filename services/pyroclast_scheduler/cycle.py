@@ -46,7 +46,9 @@ def run_cycle(
         ports.observe(name, "action", partial(actions[name], session, arguments))
         unknown = [f"argument {key} is unknown" for key in arguments.unknown() if key not in _WITHOUT_EFFECT]
         session.warnings += [f"action {name}: {text}" for text in (*arguments.warnings, *unknown)]
-    return close(session, timestamp=timestamp(ports.now))
+    outcome = close(session, timestamp=timestamp(ports.now))
+    session.end()
+    return outcome
 
 
 def timestamp(seconds: float) -> str:

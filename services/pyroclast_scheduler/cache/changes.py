@@ -24,13 +24,11 @@ def count_alike(old: TaskFacts, new: TaskFacts) -> bool:
 
 def alike(old: TaskFacts, new: TaskFacts) -> bool:
     """Whether nothing changed that a session looks at: what nodes report of running pods must not start one."""
-    return old.shape is new.shape and _looked_at(old) == _looked_at(new)
+    return old.status is new.status and old.node == new.node and old.shape is new.shape and _looked_at(old) == _looked_at(new)
 
 
 def _looked_at(task: TaskFacts) -> tuple[object, ...]:
     return (
-        task.status,
-        task.node,
         task.gates,
         task.priority,
         task.job,

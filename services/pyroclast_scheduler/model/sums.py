@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from pyroclast.api import keys
 from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
@@ -49,8 +51,7 @@ class TaskSums:
         return TaskSums(self.tally.copy(), self.allocated.copy(), self.pending.copy(), self.gated.copy(), self.releasing)
 
 
-@dataclass(frozen=True, slots=True)
-class Contribution:
+class Contribution(msgspec.Struct, frozen=True, gc=False):
     """What one job adds to the sums of its queue, see `QueueSums`."""
 
     queue: str

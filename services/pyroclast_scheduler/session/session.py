@@ -296,6 +296,16 @@ class Session(Rules):
         for name, close in self._closers:
             self.ports.observe(name, "OnSessionClose", close)
 
+    def end(self) -> None:
+        """Let go of everything: as plugins and session refer to each other, it would stay until the garbage collector looks.
+
+        Job by job, so that other threads run meanwhile.
+        """
+        for jobs in (self.jobs, self.others):
+            while jobs:
+                jobs.popitem()
+        self.__dict__.clear()
+
 
 def _count_terms(counts: TermCounts, move: Move, sign: int) -> None:
     leaves = move.status is TaskStatus.RELEASING

@@ -1,5 +1,6 @@
 """Properties of whole cycles on random clusters, and agreement with a naive reference that places one pod at a time."""
 
+import gc
 import time
 from collections import Counter
 
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.session.session import Session
 from tests.counts import examples
 from tests.scenarios import objects
 
@@ -25,6 +28,11 @@ actions: "enqueue, allocate, backfill"
 tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: overcommit}, {name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
+"""
+EVERYTHING = f"""
+actions: "enqueue, elect, allocate, reserve, backfill, preempt, reclaim, gangpreempt, gangreclaim, shuffle"
+tiers:
+- plugins: [{", ".join(f"{{name: {name}}}" for name in sorted(registry.plugins()))}]
 """
 
 
@@ -186,3 +194,16 @@ def test_a_large_gang_is_placed_quickly(size):
     _, binds = cycle(cache, FULL)
     assert len(binds) == size
     assert time.process_time() - start < 2.0
+
+
+@pytest.mark.parametrize("text", [PLAIN, FULL, EVERYTHING], ids=["plain", "default", "every plugin"])
+def test_nothing_of_a_session_waits_for_the_garbage_collector(text):
+    cache = fill([(4, 6), (2, 6)], [(2, 0, [1, 1]), (1, 1, [2, 3]), (1, 0, [8])])
+    gc.collect()
+    gc.disable()
+    try:
+        cycle(cache, text)
+        left = [each for each in gc.get_objects() if isinstance(each, Session | Job)]
+    finally:
+        gc.enable()
+    assert not left

@@ -49,6 +49,34 @@ def test_an_object_of_one_node_wakes_those_that_the_node_could_take(node, want):
     assert world.awake() == want
 
 
+def test_that_what_was_written_is_there_now_wakes_nobody():
+    world = World()
+    group = world.cache.written("t/g")
+    status = msgspec.structs.replace(group.status, phase="Inqueue", running=1)
+    world.cache.believe("t/g", status)
+    assert world.awake() == ["g"]
+    world.rest()
+    answer = records.PodGroup(
+        metadata=msgspec.structs.replace(group.metadata, resource_version="77"), spec=group.spec, status=status
+    )
+    world.cache.group_changed(group, answer)
+    world.cache.believe("t/g", None)
+    assert world.awake() == []
+    assert world.cache.group("t/g") is answer
+    labelled = msgspec.structs.replace(answer.metadata, resource_version="78", labels={"a": "b"})
+    world.cache.group_changed(answer, msgspec.structs.replace(answer, metadata=labelled))
+    assert world.awake() == ["g"]
+
+
+def test_what_was_not_written_after_all_wakes():
+    world = World()
+    status = msgspec.structs.replace(world.cache.written("t/g").status, running=1)
+    world.cache.believe("t/g", status)
+    world.rest()
+    world.cache.believe("t/g", None)
+    assert world.awake() == ["g"]
+
+
 def test_any_other_object_wakes_everybody():
     world = World()
     world.cache.object_changed(None, msgspec.convert({"metadata": {"name": "large", "uid": "h"}}, records.HyperNode))
