@@ -184,17 +184,18 @@ def _print_leases(cluster: Cluster, began: float) -> None:
 
 def _print_writes(cluster: Cluster, began: float, pods: int) -> None:
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(began))
-    writes: Counter[tuple[str, str]] = Counter()
+    writes: Counter[tuple[str, str, str]] = Counter()
     for event in cluster.audit.events():
         account = event["user"]["username"].rpartition(":pyroclast-")[2]
         if account in SERVICES and event["verb"] in WRITES and event["requestReceivedTimestamp"] >= since:
             reference = event["objectRef"]
-            writes[event["verb"], "/".join(filter(None, [reference["resource"], reference.get("subresource")]))] += 1
-    leases = sum(count for (_, resource), count in writes.items() if resource == "leases")
+            resource = "/".join(filter(None, [reference["resource"], reference.get("subresource")]))
+            writes[account, event["verb"], resource] += 1
+    leases = sum(count for (_, _, resource), count in writes.items() if resource == "leases")
     total = sum(writes.values()) - leases
     print(f"  writes per pod        {total / pods:8.2f}   (leases not counted)")
-    for (verb, resource), count in writes.most_common():
-        print(f"    {verb:7} {resource:28} {count:6d}  {count / pods:.3f}")
+    for (account, verb, resource), count in writes.most_common():
+        print(f"    {account:11} {verb:7} {resource:28} {count:6d}  {count / pods:.3f}")
 
 
 if __name__ == "__main__":
