@@ -108,7 +108,10 @@ class JobActions:
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": merge_patch(written(job.status), written(status)),
         }
-        self._keep_job(await self._client.patch(JOBS, job.key, patch, PatchKind.MERGE, subresource="status"))
+        answer = await self._client.patch(JOBS, job.key, patch, PatchKind.MERGE, subresource="status")
+        # nobody has changed anything else meanwhile: the version is all that the answer says anew
+        version = msgspec.structs.replace(meta, resource_version=answer["metadata"]["resourceVersion"])
+        self._caches.jobs.put(msgspec.structs.replace(job, metadata=version, status=status))
 
     async def _create_group(self, job: Job, manifest: dict[str, Any]) -> None:
         key = Key(job.metadata.namespace, manifest["metadata"]["name"])

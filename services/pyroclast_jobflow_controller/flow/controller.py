@@ -105,13 +105,12 @@ class FlowController:
                 self._record_event(flow, "Normal", "Created", f"create a job named {name}!")
             self._give_up(flow, memory)
             return not any(isinstance(effect, ReleaseFlow) for effect in decision.effects)
+        before = flow.status.state.phase
+        if decision.phase is before and (pause := memory.pace.wait()):
+            self._queue.add_after(flow.key, pause)  # a status that may not be written yet is not worked out either
+            return False
         if flow.metadata.is_terminating or decision.status is None or decision.status == flow.status:
             memory.forget_ghosts(facts.jobs)
-            return False
-        before = flow.status.state.phase
-        pause = memory.pace.wait()
-        if pause and decision.status.state.phase is before:
-            self._queue.add_after(flow.key, pause)
             return False
         await self._record(flow, memory, decision.status)
         memory.forget_ghosts(facts.jobs)

@@ -19,6 +19,7 @@ from pyroclast.lifecycle.flow.facts import (
     FlowFacts,
     Notice,
     ReleaseFlow,
+    Report,
 )
 from pyroclast.lifecycle.flow.judge import judge
 from pyroclast.lifecycle.flow.phases import next_phase, tally
@@ -48,18 +49,22 @@ def decide(facts: FlowFacts) -> Decision:
     following = next_phase(phase, counted)
     at_work = following in (FlowPhase.NEW, FlowPhase.PENDING, FlowPhase.RUNNING) and not counted.failed
     starts = plan_starts(facts, states) if at_work else Starts()
-    status = status_of(facts, states, starts.obstacles, following)
     effects = _with_finalizer(facts, starts.effects)
+    is_emptied = False
     if phase is FlowPhase.SUCCEED and facts.flow.spec.job_retain_policy is RetainPolicy.DELETE:
         effects = _deletions(facts)
-        if not facts.jobs:
-            status = facts.flow.status
+        is_emptied = not facts.jobs
+
+    def report() -> Report:
+        status = facts.flow.status if is_emptied else status_of(facts, states, starts.obstacles, following)
+        return Report(status, tuple(_notices(facts, states, status)))
+
     return Decision(
-        effects=tuple(effects),
-        status=status,
+        tuple(effects),
+        report,
+        following,
         probes=tuple(judgement.probes) if at_work else (),
         exit_codes=asked,
-        notices=tuple(_notices(facts, states, status)),
         look_again_at=starts.look_again_at,
         waits_for_status=starts.waits_for_status,
     )
@@ -76,7 +81,7 @@ def _terminate(facts: FlowFacts) -> Decision:
     if _ORPHAN in meta.finalizers or phase in (FlowPhase.SUCCEED, FlowPhase.FAILED):
         return Decision((ReleaseFlow(),))
     status = msgspec.structs.replace(facts.flow.status, state=FlowState(phase=FlowPhase.TERMINATING))
-    return Decision(tuple(_deletions(facts)) if facts.jobs else (ReleaseFlow(),), status)
+    return Decision(tuple(_deletions(facts)) if facts.jobs else (ReleaseFlow(),), lambda: Report(status), FlowPhase.TERMINATING)
 
 
 def _deletions(facts: FlowFacts) -> list[Effect]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 import msgspec
 
-from pyroclast.api.enums import FlowReason
+from pyroclast.api.enums import FlowPhase, FlowReason
 from pyroclast.api.records import FlowEntry, FlowStatus, HttpGetProbe, Job, JobFlow, TcpSocketProbe
 from pyroclast.lifecycle.flow.cache import Cache
 from pyroclast.lifecycle.flow.graph import Graph
@@ -25,6 +26,7 @@ __all__ = [
     "ProbeRequest",
     "Refused",
     "ReleaseFlow",
+    "Report",
 ]
 
 
@@ -131,18 +133,41 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Report:
+    """What a flow says of itself: its status, None where that is not ours to write, and what users are told besides."""
+
+    status: FlowStatus | None = None
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True)
 class Decision:
     """What is to be done about a flow now.
 
-    `status` is what its status should be, as far as it is known before the effects; `probes` are to be kept running;
-    `exit_codes` are Jobs whose pods have to be asked how they ended; `look_again_at` in seconds since the epoch;
-    `waits_for_status`: decide again once the status has been written.
+    `report` gives what its status should be, as far as it is known before the effects, and is worked out when `status` or
+    `notices` are asked for: a decision with effects is followed by another, and the turn of a status may not have come. `phase`
+    is the one of that status. `probes` are to be kept running; `exit_codes` are Jobs whose pods have to be asked how they ended;
+    `look_again_at` in seconds since the epoch; `waits_for_status`: decide again once the status has been written.
     """
 
     effects: tuple[Effect, ...] = ()
-    status: FlowStatus | None = None
+    report: Callable[[], Report] = field(default=Report, compare=False)
+    phase: FlowPhase | None = None
     probes: tuple[ProbeRequest, ...] = ()
     exit_codes: tuple[str, ...] = ()
-    notices: tuple[Notice, ...] = ()
     look_again_at: float | None = None
     waits_for_status: bool = False
+
+    @property
+    def status(self) -> FlowStatus | None:
+        """What the status of the flow should be; None: it is left alone."""
+        return self._report.status
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What users are told besides."""
+        return self._report.notices
+
+    @cached_property
+    def _report(self) -> Report:
+        return self.report()
