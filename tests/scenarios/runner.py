@@ -70,6 +70,7 @@ UNDERSTOOD = {
     "numa",
     "extender",
     "since",
+    "deviceConfig",
 }
 
 
@@ -151,7 +152,7 @@ def feed(cache: Cache, tables: Mapping[str, Any]) -> None:
     for name, (tier, members) in (tables.get("hypernodes") or {}).items():
         tier_name = (tables.get("tierNames") or {}).get(tier, "")
         cache.object_changed(None, objects.hyper_node(name, tier, members, tables["hypernodes"], tier_name))
-    for record in (*storage.of(tables), *claims.of(tables), *cpus.of(tables)):
+    for record in (*storage.of(tables), *claims.of(tables), *cpus.of(tables), *objects.device_config(tables)):
         cache.object_changed(None, record)
     for row in tables.get("queues") or []:
         cache.queue_changed(None, objects.queue(row))

@@ -8,6 +8,7 @@ import pytest
 from tests.reference import additions, networks
 from tests.reference.compare import differences, written
 from tests.reference.generator import covered, make
+from tests.reference.plugins.ascend import Ascend
 from tests.reference.plugins.cdp import Cdp
 from tests.reference.plugins.devices import Devices
 from tests.reference.plugins.deviceshare import DeviceShare
@@ -80,6 +81,9 @@ def test_a_wrong_rule_is_seen(monkeypatch, plugin, point, wrong):
         ("usage", Usage, "node_order", lambda self, task, node: 0),
         ("usage", Usage, "predicate", lambda self, task, node: ""),
         ("deviceshare", DeviceShare, "predicate", lambda self, task, node: ""),
+        ("mig", DeviceShare, "is_cut", lambda self, node: False),
+        ("ascend", DeviceShare, "predicate", DeviceShare.of_cards),
+        ("ascend", Ascend, "is_connected", lambda self, cards: False),
         ("device-claims", Devices, "filter", lambda self, task, node: ""),
         ("extender", Extender, "predicate", lambda self, task, node: ""),
         ("extender", Extender, "job_enqueueable", lambda self, job: 0),
