@@ -13,7 +13,7 @@ def geometries_of(config, kind):
 
 
 def instance(geometries, taken, memory):
-    """(name, memory) of the smallest free instance with that much memory; a card in use stays cut as it is. None: there is none."""
+    """(name, memory) of the smallest free instance with that much; a card in use stays cut as it is. None: there is none."""
     groups = {name.rpartition("-")[0] for name in taken}
     for group, profiles in geometries:
         if groups and group not in groups:

@@ -89,7 +89,7 @@ class Refused(Exception):
 
 
 def order(policy: str, card: Card) -> tuple[int, int]:
-    """Cards by this are tried in order: binpack takes the fullest first, spread those that the fewest containers use; then by index."""
+    """Cards in the order in which they are tried: binpack the fullest, spread those with the fewest containers; then by index."""
     rank = {"binpack": -card.used_memory, "spread": card.uses}
     return rank.get(policy, 0), card.index
 
