@@ -20,6 +20,7 @@ class Outcome:
     pipelined: dict[str, list[str]]
     held_back: list[str]
     is_doubtful: bool
+    reserved: dict[str, tuple]
 
 
 def decide(case) -> Outcome:
@@ -35,6 +36,12 @@ def decide(case) -> Outcome:
         {job.name: sorted(task.node for task in job.tasks if task.status == PIPELINED) for job in session.jobs.values()},
         sorted(row[0] for row in case["podgroups"] if row[0] not in session.jobs or session.jobs[row[0]].is_pending),
         session.is_doubtful,
+        {
+            name: (state["scope"], [lock["node"] for lock in state["locks"]], state["promise"], state["fill_until"])
+            for tier in session.tiers
+            for plugin, _ in tier
+            for name, state in getattr(plugin, "states", {}).items()
+        },
     )
 
 

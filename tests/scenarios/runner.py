@@ -12,6 +12,7 @@ import numpy as np
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.actions import backfill
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.closing import close
@@ -96,6 +97,7 @@ class Seen:
     notes: list[str] = field(default_factory=list)
     writes: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
 
 
 def cases_of(case: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -215,6 +217,7 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, **surroundings: Any
             storage.promise(cache, binds)
             problem = cache.assume_all(binds.placed)
             assert problem is None, problem
+    seen.reservations = outcome.reservations or {}
     seen.writes |= storage.writes(commits)
     seen.reasons |= {waiting.task.name: waiting.message for waiting in outcome.waiting}
     for key, status in outcome.statuses.items():

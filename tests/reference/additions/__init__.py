@@ -12,7 +12,7 @@ from random import Random
 
 from tests.reference import generator
 
-from . import ascend, claims, devices, evictions, extenders, numa, queues, quotas, topologies, usage, volumes
+from . import ascend, claims, devices, evictions, extenders, numa, queues, quotas, reserving, topologies, usage, volumes
 
 ADDITIONS = {
     "pdb": (evictions.add_pdb, {"preempt", "reclaim", "gangpreempt", "gangreclaim"}),
@@ -28,6 +28,7 @@ ADDITIONS = {
     "device-claims": (claims.add, {"enqueue", "allocate", "backfill"}),
     "numa-aware": (numa.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "rescheduling": (usage.add_rescheduling, {"preempt", "reclaim", "allocate"}),
+    "reservation": (reserving.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "task-topology": (topologies.add, {"allocate", "preempt", "reclaim"}),
     "volumes": (volumes.add, {"allocate", "backfill", "preempt", "reclaim", "gangpreempt"}),
 }

@@ -96,6 +96,9 @@ class Cluster:
     def _passing(self, job: Job) -> Bools:
         session = self._session
         open_nodes = session.usable & ~session.features.closed()
+        barred = session.barred_to(job)
+        if barred is not None:
+            open_nodes = open_nodes & ~barred
         shapes = {id(task.facts.shape): task.facts.shape for task in job.tasks if session.is_waiting(task)}
         if not shapes:
             return open_nodes
