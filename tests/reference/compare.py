@@ -28,8 +28,8 @@ def engine(case) -> Outcome:
     cycle(cache, configuration(profile_of(case), case), seen, **outside(case))
     held_back = sorted(row[0] for row in case["podgroups"] if is_pending(row) and seen.phases.get(row[0], "Pending") == "Pending")
     reserved = {
-        state.job.partition("/")[2]: (state.scope, [lock.node for lock in state.locks], past(state.promise), past(state.fill_until))
-        for state in seen.reservations.values()
+        job: (state.scope, [lock.node for lock in state.locks], past(state.promise), past(state.fill_until))
+        for job, state in seen.reservations.items()
     }
     return Outcome(seen.binds, sorted(seen.evicted), seen.pipelined, held_back, is_doubtful=False, reserved=reserved)
 

@@ -50,6 +50,7 @@ class Session:
         self.arguments = arguments or {}
         self.journal = []  # (task, status before, node before)
         self.evicted = []
+        self.bound = {}  # task name → node
         self.unresolvable = {}  # task name → names of nodes on which nobody's going would help, as allocate found them
         self.network = Network(cluster.hyper_nodes, self.nodes)
         self.parts = {name: divide(job, self.network) for name, job in self.jobs.items()}
@@ -304,11 +305,15 @@ class Session:
     def evict(self, task):
         self.set(task, RELEASING, task.node)
 
+    def bind(self, task):
+        task.status = BINDING
+        self.bound[task.name] = task.node
+
     def commit(self, mark):
         """Keep what was done since `mark`: what was placed is bound, what was evicted is gone for good."""
         for task, before, _ in self.journal[mark:]:
             if task.status == ALLOCATED:
-                task.status = BINDING
+                self.bind(task)
             if task.status == RELEASING and before != RELEASING:
                 self.evicted.append(task)
 

@@ -217,7 +217,7 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, **surroundings: Any
             storage.promise(cache, binds)
             problem = cache.assume_all(binds.placed)
             assert problem is None, problem
-    seen.reservations = outcome.reservations or {}
+    seen.reservations = {key.partition("/")[2]: state for key, state in (outcome.reservations or {}).items()}
     seen.writes |= storage.writes(commits)
     seen.reasons |= {waiting.task.name: waiting.message for waiting in outcome.waiting}
     for key, status in outcome.statuses.items():
@@ -304,6 +304,12 @@ def judge(expect: Mapping[str, Any], seen: Seen, case: Mapping[str, Any]) -> lis
             case "says":
                 wrong = {pod: seen.reasons.get(pod) for pod, text in want.items() if text not in seen.reasons.get(pod, "")}
                 compare("what pods say", wrong, {})
+            case "reserved":
+                got = {job: sorted(state.nodes) for job, state in seen.reservations.items()}
+                compare("nodes reserved", got, {job: sorted(nodes) for job, nodes in want.items()})
+            case "promised":  # seconds from now
+                got = {job: state.promise and state.promise - objects.NOW for job, state in seen.reservations.items()}
+                compare("promises", got, want)
             case "noCrash":
                 pass  # it has come this far
             case "bound":

@@ -39,6 +39,8 @@ def add(random: Random, case: dict) -> None:
     names = [row[0] for row in case["nodes"]]
     for row in case["podgroups"]:
         told = {}
+        if row[3]["phase"] == "Running" and random.random() < 0.3:
+            row[3]["phase"] = "Inqueue"  # it has lost some of its pods
         if random.random() < 0.6:
             told["running-estimate"] = random.choice(["1m", "10m", "30m", "2h"])
         if random.random() < 0.15:

@@ -18,6 +18,7 @@ from tests.reference.plugins.numa_aware import NumaAware
 from tests.reference.plugins.pdb import Pdb
 from tests.reference.plugins.proportion import Proportion
 from tests.reference.plugins.rescheduling import Rescheduling
+from tests.reference.plugins.reservation import Reservation
 from tests.reference.plugins.resourcequota import ResourceQuota
 from tests.reference.plugins.task_topology import TaskTopology
 from tests.reference.plugins.usage import Usage
@@ -91,6 +92,11 @@ def test_a_wrong_rule_is_seen(monkeypatch, plugin, point, wrong):
         ("rescheduling", Rescheduling, "victim_tasks", lambda self, running: []),
         ("numa-aware", NumaAware, "predicate", lambda self, task, node: ""),
         ("numa-aware", NumaAware, "spread", lambda self, task, node: 0),
+        ("reservation", Reservation, "is_closed", lambda self, job, node: False),
+        ("reservation", Reservation, "fills", lambda self, job, state: False),
+        ("reservation", Reservation, "drain", lambda self, job, nodes: None),
+        ("reservation", Reservation, "weight", lambda self, job: (False, 0)),
+        ("reservation", Reservation, "whole", lambda self, job, node: node.allocatable),
         ("task-topology", TaskTopology, "task_order", lambda self, left, right: 0),
         ("task-topology", TaskTopology, "node_order", lambda self, task, node: 0),
         ("volumes", Volumes, "binding", lambda self, task, node: ""),

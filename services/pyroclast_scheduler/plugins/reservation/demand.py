@@ -70,15 +70,15 @@ class Cluster:
             self.mask(others),
         )
 
-    def ends(self, rows: Iterable[int], assumed: float | None) -> tuple[list[tuple[int, float | None]], str]:
-        """When the last pod of each node ends by the estimates, None if one has none; and who has outlived its own."""
+    def ends(self, job: Job, rows: Iterable[int], assumed: float | None) -> tuple[list[tuple[int, float | None]], str]:
+        """When the last pod of another job than `job` ends on each node by the estimates, None if one has none; who outlived its."""
         now = self._session.ports.now
         found: list[tuple[int, float | None]] = []
         late = ""
         for row in rows:
             end: float | None = now
             for task in self._session.snapshot.residents[row]:
-                if _is_fixed(task):
+                if _is_fixed(task) or task.job == job.facts.key:
                     continue
                 facts = self._session.snapshot.all_jobs.get(task.job)
                 seconds = estimate("" if facts is None else facts.running_estimate, assumed)
