@@ -71,7 +71,7 @@ class Cluster:
         )
 
     def ends(self, job: Job, rows: Iterable[int], assumed: float | None) -> tuple[list[tuple[int, float | None]], str]:
-        """When the last pod of another job than `job` ends on each node by the estimates, None if one has none; who outlived its."""
+        """When the last pod of others than `job` ends on each node by estimates, None if one has none; and who outlived his."""
         now = self._session.ports.now
         found: list[tuple[int, float | None]] = []
         late = ""
