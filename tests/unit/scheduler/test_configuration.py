@@ -121,8 +121,8 @@ def test_what_is_odd_is_taken_as_the_original_takes_it():
 
 def test_words_mean_what_they_mean_to_the_original():
     (entry,) = read(
-        "actions: allocate\ntiers: [{plugins: [{name: gang, arguments: {day: 2024-13-45, date: 2024-01-31, time: 12:30, large: 1e3, "
-        "small: .5, octal: 010, hex: 0x10, is: yes, 1: one}}]}]"
+        "actions: allocate\ntiers: [{plugins: [{name: gang, arguments: {day: 2024-13-45, date: 2024-01-31, time: 12:30, "
+        "large: 1e3, small: .5, octal: 010, hex: 0x10, is: yes, 1: one}}]}]"
     ).tiers[0]
     assert entry.arguments == {
         "day": "2024-13-45",
