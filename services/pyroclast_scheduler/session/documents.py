@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import yaml
 
@@ -27,7 +27,7 @@ class BadDocument(ValueError):
 class _Loader(yaml.SafeLoader):
     """Without dates and numbers to the base of 60, which are text here; a number with an exponent needs no point."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as the base class has it
         first: [(tag, pattern) for tag, pattern in listed if tag not in _REPLACED]
         for first, listed in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
