@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from pyroclast_scheduler import registry
 from tests.reference import additions, networks
 from tests.reference.compare import differences, written
 from tests.reference.generator import covered, make
@@ -50,6 +51,14 @@ def test_random_clusters_are_decided_alike(maker):
 @pytest.mark.parametrize("name", additions.ADDITIONS)
 def test_random_clusters_with_a_further_plugin_are_decided_alike(name):
     assert disagreements(range(COUNT_OF_EACH), partial(additions.make, name=name)) == []
+
+
+def test_each_action_and_each_plugin_is_in_the_clusters():
+    cases = [maker(seed) for maker in (make, networks.make, networks.make_full) for seed in range(COUNT)]
+    cases += [additions.make(seed, name) for name in additions.ADDITIONS for seed in range(COUNT_OF_EACH)]
+    pairs = set().union(*map(covered, cases))
+    assert {action for action, _ in pairs} == registry.actions().keys()
+    assert {plugin for _, plugin in pairs} == registry.plugins().keys()
 
 
 @pytest.mark.soak
