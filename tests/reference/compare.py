@@ -12,6 +12,7 @@ from collections import Counter
 import yaml
 
 from pyroclast_scheduler.cache.cache import Cache
+from tests.scenarios.objects import NOW
 from tests.scenarios.profiles import configuration, profile_of
 from tests.scenarios.runner import Seen, cycle, feed, outside
 
@@ -26,7 +27,16 @@ def engine(case) -> Outcome:
     feed(cache, case)
     cycle(cache, configuration(profile_of(case), case), seen, **outside(case))
     held_back = sorted(row[0] for row in case["podgroups"] if is_pending(row) and seen.phases.get(row[0], "Pending") == "Pending")
-    return Outcome(seen.binds, sorted(seen.evicted), seen.pipelined, held_back, is_doubtful=False)
+    reserved = {
+        job: (state.scope, [lock.node for lock in state.locks], past(state.promise), past(state.fill_until))
+        for job, state in seen.reservations.items()
+    }
+    return Outcome(seen.binds, sorted(seen.evicted), seen.pipelined, held_back, is_doubtful=False, reserved=reserved)
+
+
+def past(time: float | None) -> float | None:
+    """Seconds from the session on."""
+    return None if time is None else time - NOW
 
 
 def is_pending(row) -> bool:
@@ -41,7 +51,7 @@ def differences(case) -> dict[str, tuple]:
             each.pipelined = {job: [""] * len(nodes) for job, nodes in each.pipelined.items()}
     found = {
         what: (getattr(ours, what), getattr(theirs, what))
-        for what in ("binds", "evicted", "pipelined", "held_back")
+        for what in ("binds", "evicted", "pipelined", "held_back", "reserved")
         if getattr(ours, what) != getattr(theirs, what)
     }
     return {} if theirs.is_doubtful else found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import yaml
 
 from .actions import ACTIONS
-from .model import BINDING, PIPELINED, read
+from .model import PIPELINED, read
 from .plugins import PLUGINS
 from .session import Session
 
@@ -20,6 +20,7 @@ class Outcome:
     pipelined: dict[str, list[str]]
     held_back: list[str]
     is_doubtful: bool
+    reserved: dict[str, tuple]
 
 
 def decide(case) -> Outcome:
@@ -30,11 +31,17 @@ def decide(case) -> Outcome:
     for action in profile["actions"]:
         ACTIONS[action](session)
     return Outcome(
-        {task.name: task.node for task in session.tasks if task.status == BINDING},
+        session.bound,
         sorted(task.name for task in session.evicted),
         {job.name: sorted(task.node for task in job.tasks if task.status == PIPELINED) for job in session.jobs.values()},
         sorted(row[0] for row in case["podgroups"] if row[0] not in session.jobs or session.jobs[row[0]].is_pending),
         session.is_doubtful,
+        {
+            name: (state["scope"], [lock["node"] for lock in state["locks"]], state["promise"], state["fill_until"])
+            for tier in session.tiers
+            for plugin, _ in tier
+            for name, state in getattr(plugin, "states", {}).items()
+        },
     )
 
 

@@ -114,6 +114,7 @@ class Job:
         self.min_resources = amounts(options.get("minRes"))
         self.annotations = options.get("annotations", {})
         self.preemptable = self.annotations.get("volcano.sh/preemptable") == "true"
+        self.is_limited = False  # whether a quota kept tasks from being tried
         self.failed: set[str] = set()  # tasks that were tried and fit nowhere, by name
 
     def count(self, *statuses, role=None) -> int:

@@ -50,10 +50,12 @@ class Session:
         self.arguments = arguments or {}
         self.journal = []  # (task, status before, node before)
         self.evicted = []
+        self.bound = {}  # task name → node
         self.unresolvable = {}  # task name → names of nodes on which nobody's going would help, as allocate found them
         self.network = Network(cluster.hyper_nodes, self.nodes)
         self.parts = {name: divide(job, self.network) for name, job in self.jobs.items()}
         self.job_places = {}  # the hypernode that a job is in, by name of the job
+        self.before_all = {task: task.node for task in self.tasks if task.node and task.status not in {SUCCEEDED, FAILED}}
         self.total = plus(*(node.allocatable for node in self.nodes))
         self.is_doubtful = False  # whether a choice depended on the last bit of a score
         self.tiers = [[(make(self, flags, given), flags) for make, flags, given in tier] for tier in tiers]
@@ -303,13 +305,30 @@ class Session:
     def evict(self, task):
         self.set(task, RELEASING, task.node)
 
+    def bind(self, task):
+        task.status = BINDING
+        self.bound[task.name] = task.node
+
     def commit(self, mark):
         """Keep what was done since `mark`: what was placed is bound, what was evicted is gone for good."""
         for task, before, _ in self.journal[mark:]:
             if task.status == ALLOCATED:
-                task.status = BINDING
+                self.bind(task)
             if task.status == RELEASING and before != RELEASING:
                 self.evicted.append(task)
+
+    def closed_to(self, job, node):
+        """Whether the node takes nobody of the job, whatever he asks for."""
+        return any(
+            plugin.is_closed(job, node)
+            for tier in self.tiers
+            for plugin, flags in tier
+            if "predicate" in flags and hasattr(plugin, "is_closed")
+        )
+
+    def kept_from(self, job, node):
+        """Whether the node is kept for others."""
+        return any(plugin.is_closed(job, node) for tier in self.tiers for plugin, _ in tier if hasattr(plugin, "elect"))
 
     # -- victims --------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -96,6 +97,15 @@ def priority_class(value: int) -> records.PriorityClass:
 def resource_quota(hard: Mapping[str, Any], used: Mapping[str, Any], *, name: str = "quota") -> records.ResourceQuota:
     status = {"hard": quantities(hard), "used": quantities(used)}
     return msgspec.convert({"metadata": {"namespace": NAMESPACE, "name": name}, "status": status}, records.ResourceQuota)
+
+
+def device_config(tables: Mapping[str, Any]) -> list[records.ConfigMap]:
+    """deviceConfig: what the ConfigMap of deviceshare says, as a mapping."""
+    if "deviceConfig" not in tables:
+        return []
+    metadata = {"namespace": "kube-system", "name": "volcano-vgpu-device-config"}
+    text = json.dumps(tables["deviceConfig"])
+    return [msgspec.convert({"metadata": metadata, "data": {"device-config.yaml": text}}, records.ConfigMap)]
 
 
 def disruption_budget(budget: Mapping[str, Any]) -> records.PodDisruptionBudget:

@@ -29,6 +29,8 @@ FLAGS = {
     "overused": "enabledOverused",
     "victim": "enabledVictim",
     "hierarchy": "enableHierarchy",
+    "targetJob": "enableTargetJob",
+    "reservedNodes": "enableReservedNodes",
     "hyperNodeOrder": "enabledHyperNodeOrder",
     "hyperNodeGradient": "enabledHyperNodeGradient",
     "subJobReady": "enabledSubJobReady",

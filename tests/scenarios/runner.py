@@ -12,6 +12,7 @@ import numpy as np
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.actions import backfill
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.closing import close
@@ -70,6 +71,7 @@ UNDERSTOOD = {
     "numa",
     "extender",
     "since",
+    "deviceConfig",
 }
 
 
@@ -95,6 +97,7 @@ class Seen:
     notes: list[str] = field(default_factory=list)
     writes: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
 
 
 def cases_of(case: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -151,7 +154,7 @@ def feed(cache: Cache, tables: Mapping[str, Any]) -> None:
     for name, (tier, members) in (tables.get("hypernodes") or {}).items():
         tier_name = (tables.get("tierNames") or {}).get(tier, "")
         cache.object_changed(None, objects.hyper_node(name, tier, members, tables["hypernodes"], tier_name))
-    for record in (*storage.of(tables), *claims.of(tables), *cpus.of(tables)):
+    for record in (*storage.of(tables), *claims.of(tables), *cpus.of(tables), *objects.device_config(tables)):
         cache.object_changed(None, record)
     for row in tables.get("queues") or []:
         cache.queue_changed(None, objects.queue(row))
@@ -214,6 +217,7 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, **surroundings: Any
             storage.promise(cache, binds)
             problem = cache.assume_all(binds.placed)
             assert problem is None, problem
+    seen.reservations = {key.partition("/")[2]: state for key, state in (outcome.reservations or {}).items()}
     seen.writes |= storage.writes(commits)
     seen.reasons |= {waiting.task.name: waiting.message for waiting in outcome.waiting}
     for key, status in outcome.statuses.items():
@@ -300,6 +304,12 @@ def judge(expect: Mapping[str, Any], seen: Seen, case: Mapping[str, Any]) -> lis
             case "says":
                 wrong = {pod: seen.reasons.get(pod) for pod, text in want.items() if text not in seen.reasons.get(pod, "")}
                 compare("what pods say", wrong, {})
+            case "reserved":
+                got = {job: sorted(state.nodes) for job, state in seen.reservations.items()}
+                compare("nodes reserved", got, {job: sorted(nodes) for job, nodes in want.items()})
+            case "promised":  # seconds from now
+                got = {job: state.promise and state.promise - objects.NOW for job, state in seen.reservations.items()}
+                compare("promises", got, want)
             case "noCrash":
                 pass  # it has come this far
             case "bound":

@@ -99,6 +99,8 @@ class _Search:
         self.need: Ints = np.sum(requests, axis=0) if requests else np.zeros(len(session.dimensions), dtype=np.int64)
         self.counted = self.need > 0  # what the job does not ask for may be lacking; cpu and memory always count
         self.counted[[CPU, MEMORY]] = True
+        closed = session.closed_to(job)
+        self.open = session.usable if closed is None else session.usable & ~closed
 
     def plan(self, most: int) -> _Plan | None:
         """Evictions that make room in one of the first `most` domains, with the promises; None where there are none."""
@@ -120,7 +122,7 @@ class _Search:
     def _in(self, domain: HyperNode) -> _Plan | None:
         session = self.session
         bundles = self._bundles(domain)
-        columns, rows = session.columns, np.flatnonzero(domain.nodes & session.usable)
+        columns, rows = session.columns, np.flatnonzero(domain.nodes & self.open)
         room = (columns.idle(rows) + columns.releasing[:, rows]).sum(axis=1)
         taken: list[Bundle] = []
         for bundle in bundles:
@@ -153,7 +155,7 @@ class _Search:
         """What may go in `domain`, the first one first."""
         session, kind, job = self.session, self.kind, self.job
         by_job: dict[str, tuple[Job, list[Task]]] = {}
-        for row in np.flatnonzero(domain.nodes & session.usable).tolist():
+        for row in np.flatnonzero(domain.nodes & self.open).tolist():
             for owner, task in self.residents.on(row, lambda owner, task: kind.may_go(job, owner, task)):
                 by_job.setdefault(owner.facts.key, (owner, []))[1].append(task)
         found = [bundle for owner, tasks in by_job.values() for bundle in split(owner, tasks)]

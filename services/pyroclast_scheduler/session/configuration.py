@@ -10,9 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import yaml
-
 from pyroclast_scheduler.session import points
+from pyroclast_scheduler.session.documents import BadDocument, Lines, load
 
 __all__ = ["DEFAULT_CONFIGURATION", "BadConfiguration", "Configuration", "PluginEntry", "parse"]
 
@@ -31,6 +30,7 @@ tiers:
   - name: nodeorder
 """
 _HIERARCHICAL: Final = frozenset({"capacity", "drf", "nodegroup"})  # the plugins that heed enableHierarchy
+_OF_ENTRIES: Final = frozenset({"name", "arguments"})
 _SECTIONS: Final = frozenset({"actions", "tiers", "configurations", "metrics"})
 _ALL_ON: Final = points.FLAGS - points.DEFAULT_OFF
 
@@ -73,65 +73,42 @@ def parse(text: str, *, actions: Collection[str], plugins: Collection[str]) -> C
     body = text.strip()
     body = "\n" * text[: text.find(body)].count("\n") + body  # what stands before is passed over, and lines keep their numbers
     try:
-        root = yaml.compose(body, Loader=yaml.SafeLoader)
-        document = yaml.safe_load(body)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        raise BadConfiguration(
-            f"not YAML: {getattr(error, 'problem', None) or error}", line=mark.line + 1 if mark is not None else 0
-        ) from error
+        document, lines, end = load(body)
+    except BadDocument as error:
+        raise BadConfiguration(f"not YAML: {error}", line=error.line) from error
     if document is None:
         document = {}
-    lines = _Lines(root)
     if not isinstance(document, dict):
         raise BadConfiguration("a mapping with actions and tiers is wanted", line=1)
     warnings = [f"line {lines.of_key(key)}: {key} is unknown" for key in document if key not in _SECTIONS]
+    if end:
+        warnings.append(f"line {end + 1}: another document follows, which is not read")
     tiers = tuple(_tier(entry, ("tiers", i), lines, plugins, warnings) for i, entry in enumerate(_list(document, "tiers", lines)))
     chosen = _actions(document.get("actions", ""), actions, lines)
-    listed = _list(document, "configurations", lines)
-    warnings += [
-        f"line {lines.of('configurations', i)}: arguments of action {entry.get('name')}, which is not among the actions"
-        for i, entry in enumerate(listed)
-        if entry.get("name") not in chosen
-    ]
+    action_arguments = _action_arguments(document, chosen, lines, warnings)
     _check_reservation(chosen, tiers, lines.of("actions"))
     return Configuration(
         chosen,
         tiers,
-        _action_arguments(listed),
-        {str(key): str(value) for key, value in (document.get("metrics") or {}).items()},
+        action_arguments,
+        _metrics(document.get("metrics"), lines),
         tuple(warnings),
     )
 
 
-class _Lines:
-    """Line numbers of the nodes of a YAML document by path."""
-
-    def __init__(self, root: yaml.Node | None) -> None:
-        self._root = root
-
-    def of_key(self, key: object) -> int:
-        pairs = self._root.value if isinstance(self._root, yaml.MappingNode) else ()
-        return next((name.start_mark.line + 1 for name, _ in pairs if name.value == str(key)), 0)
-
-    def of(self, *path: str | int) -> int:
-        node = self._root
-        for step in path:
-            if isinstance(node, yaml.MappingNode):
-                node = next((value for key, value in node.value if getattr(key, "value", None) == step), node)
-            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-                node = node.value[step]
-        return node.start_mark.line + 1 if node is not None else 0
-
-
-def _list(document: Mapping[str, Any], key: str, lines: _Lines) -> list[Any]:
-    value = document.get(key) or []
+def _list(document: Mapping[str, Any], key: str, lines: Lines) -> list[Any]:
+    value = document.get(key)
+    value = [{} if entry is None else entry for entry in value] if isinstance(value, list) else [] if value is None else value
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise BadConfiguration(f"{key}: a list of mappings is wanted", line=lines.of(key))
     return value
 
 
-def _actions(text: object, known: Collection[str], lines: _Lines) -> tuple[str, ...]:
+def _warn_of_keys(entry: Mapping[str, Any], known: Collection[str], where: str, warnings: list[str]) -> None:
+    warnings += [f"{where}: {key} is unknown" for key in entry if key not in known]
+
+
+def _actions(text: object, known: Collection[str], lines: Lines) -> tuple[str, ...]:
     if not isinstance(text, str):
         raise BadConfiguration("actions: a comma separated string is wanted", line=lines.of("actions"))
     names = tuple(name.strip() for name in text.split(","))
@@ -167,18 +144,17 @@ def _check_reservation(actions: tuple[str, ...], tiers: tuple[tuple[PluginEntry,
 
 
 def _tier(
-    entry: Mapping[str, Any], path: tuple[str | int, ...], lines: _Lines, plugins: Collection[str], warnings: list[str]
+    entry: Mapping[str, Any], path: tuple[str | int, ...], lines: Lines, plugins: Collection[str], warnings: list[str]
 ) -> tuple[PluginEntry, ...]:
     listed = _list(entry, "plugins", lines)
+    _warn_of_keys(entry, {"plugins"}, f"line {lines.of(*path)}: in a tier", warnings)
     result: list[PluginEntry] = []
     for i, plugin in enumerate(listed):
         line = lines.of(*path, "plugins", i)
-        name = plugin.get("name")
-        if not isinstance(name, str):
-            raise BadConfiguration("a plugin entry needs a name", line=line)
-        arguments = plugin.get("arguments") or {}
-        if not isinstance(arguments, dict):
-            raise BadConfiguration(f"{name}: arguments must be a mapping", line=line)
+        name = _text(plugin.get("name"))
+        if name is None:
+            raise BadConfiguration("the name of a plugin must be a text", line=line)
+        arguments = _arguments(name, plugin, line)
         if name not in plugins:
             warnings.append(f"line {line}: Failed to get plugin {name}.")
         result.append(
@@ -193,7 +169,7 @@ def _tier(
 def _flags(name: str, plugin: Mapping[str, Any], line: int, warnings: list[str]) -> frozenset[str]:
     enabled = set(_ALL_ON)
     for key, value in plugin.items():
-        if key in {"name", "arguments"}:
+        if key in _OF_ENTRIES or (value is None and key in points.FLAGS):
             continue
         if key not in points.FLAGS:
             warnings.append(f"line {line}: {name}: unknown flag {key}")
@@ -208,8 +184,43 @@ def _flags(name: str, plugin: Mapping[str, Any], line: int, warnings: list[str])
     return frozenset(enabled)
 
 
-def _action_arguments(entries: list[Any]) -> dict[str, Mapping[str, Any]]:
+def _action_arguments(
+    document: Mapping[str, Any], actions: Collection[str], lines: Lines, warnings: list[str]
+) -> dict[str, Mapping[str, Any]]:
+    """By name of the action; the first entry of each counts."""
     found: dict[str, Mapping[str, Any]] = {}
-    for entry in entries:
-        found.setdefault(str(entry.get("name")), entry.get("arguments") or {})
+    for i, entry in enumerate(_list(document, "configurations", lines)):
+        line = lines.of("configurations", i)
+        name = _text(entry.get("name"))
+        if name is None:
+            raise BadConfiguration("the name of an action must be a text", line=line)
+        arguments = _arguments(name, entry, line)
+        _warn_of_keys(entry, _OF_ENTRIES, f"line {line}: in configurations", warnings)
+        if name not in actions:
+            warnings.append(f"line {line}: arguments of action {name}, which is not among the actions")
+        elif name in found:
+            warnings.append(f"line {line}: arguments of action {name} were given before, and those count")
+        found.setdefault(name, arguments)
     return found
+
+
+def _arguments(name: str, entry: Mapping[str, Any], line: int) -> dict[str, Any]:
+    arguments = entry.get("arguments")
+    if not isinstance(arguments, dict | None):
+        raise BadConfiguration(f"{name}: arguments must be a mapping", line=line)
+    return {_text(key) or str(key): value for key, value in (arguments or {}).items()}
+
+
+def _metrics(section: object, lines: Lines) -> dict[str, str]:
+    found = {str(key): _text(value) for key, value in section.items()} if isinstance(section, dict) else {}
+    texts = {key: text for key, text in found.items() if text is not None}
+    if (section is not None and not isinstance(section, dict)) or len(texts) < len(found):
+        raise BadConfiguration("metrics: a mapping of texts is wanted", line=lines.of("metrics"))
+    return texts
+
+
+def _text(value: object) -> str | None:
+    """What stands for a text: nothing is an empty one, numbers and truth values are written out; None for anything else."""
+    if isinstance(value, list | dict | set | bytes):
+        return None
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

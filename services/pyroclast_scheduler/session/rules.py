@@ -55,7 +55,8 @@ class Rules:
         self._batch_node_order = self.all_of(lambda each: each.batch_node_order)
         self._best_node = self.all_of(lambda each: each.best_node)
         self._closed_to = self.all_of(lambda each: each.closed_to)
-        self._job_predicate = self.all_of(lambda each: each.job_predicate) + self._closed_to
+        self._job_bars = self.all_of(lambda each: each.job_predicate)
+        self._job_predicate = self._job_bars + self._closed_to
         self._hyper_node_order = self.all_of(lambda each: each.hyper_node_order)
         self._hyper_node_gradient = self.all_of(lambda each: each.hyper_node_gradient)
         self._target_job = self.all_of(lambda each: each.target_job)
@@ -247,6 +248,11 @@ class Rules:
     def closed_to(self, job: Job) -> Bools | None:
         """Nodes that take no pod of `job` at all; None if there are none."""
         masks = [refusal.nodes for refusal in self.job_refusals(job)]
+        return np.logical_or.reduce(masks) if masks else None
+
+    def barred_to(self, job: Job) -> Bools | None:
+        """Nodes that take no pod of `job` by what its PodGroup or queue says, locks apart; None if there are none."""
+        masks = [refusal.nodes for ask in self._job_bars for refusal in ask(job)]
         return np.logical_or.reduce(masks) if masks else None
 
     def locked_to(self, job: Job) -> Bools | None:

@@ -1,8 +1,9 @@
 """The actions, by name."""
 
-from . import allocate, backfill, enqueue, gangs, preempt, reclaim, shuffle
+from . import allocate, backfill, enqueue, gangs, preempt, reclaim, reserving, shuffle
 
 ACTIONS = {
+    "elect": reserving.elect,
     "enqueue": enqueue.execute,
     "allocate": allocate.execute,
     "backfill": backfill.execute,
@@ -10,5 +11,6 @@ ACTIONS = {
     "gangreclaim": gangs.gangreclaim,
     "preempt": preempt.execute,
     "reclaim": reclaim.execute,
+    "reserve": reserving.reserve,
     "shuffle": shuffle.execute,
 }

@@ -56,6 +56,7 @@ def allocate_tasks(session, job, tasks, part=None, inside=TOP) -> bool:
     while tasks:
         task = tasks.pop()
         if not session.everybody("allocatable", queue, task):
+            job.is_limited = True
             continue
         if task.role and not task.has_claims and any(other.role == task.role for other in members if other.name in job.failed):
             job.failed.add(task.name)

@@ -1,6 +1,6 @@
 """Backfill: tasks that ask for nothing, queue by queue, job by job, where filters let them."""
 
-from tests.reference.model import ALLOCATED, BINDING, PENDING, PIPELINED
+from tests.reference.model import ALLOCATED, PENDING, PIPELINED
 from tests.reference.session import OK, Heap
 
 
@@ -14,7 +14,7 @@ def execute(session):
         if is_placed and session.job_ready(job):
             for other in job.tasks:
                 if other.status == ALLOCATED:
-                    other.status = BINDING
+                    session.bind(other)
 
 
 def candidates(session):

@@ -48,7 +48,8 @@ def search(session, queue, job, *, is_reclaim):
         return
     need = plus(*(task.request for task in tasks))
     for domain in domains(session, job):
-        nodes = [node for node in session.nodes if node.name in session.network.nodes[domain]]
+        inside = session.network.nodes[domain]
+        nodes = [node for node in session.nodes if node.name in inside and not session.closed_to(job, node)]
         room = plus(*(session.idle(node) for node in nodes))
         room = plus(room, *(task.request for node in nodes for task in session.on(node) if task.status == RELEASING))
         taken = []

@@ -2,7 +2,8 @@
 
 `ADDITIONS`: by name of the plugin, what puts it into a case, and the actions of which the case must have one. `volumes` is a
 part of predicates, `dry-run` a mode of preempt, `inner-queues` are trees of queues for capacity, with PodGroups where none may
-be; a case that has no place for them is passed over (False). `device-claims` are a part of predicates too.
+be; a case that has no place for them is passed over (False). `device-claims` are a part of predicates too, `mig` and `ascend` of
+deviceshare.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from random import Random
 
 from tests.reference import generator
 
-from . import claims, devices, evictions, extenders, numa, queues, quotas, topologies, usage, volumes
+from . import ascend, claims, devices, evictions, extenders, numa, queues, quotas, reserving, topologies, usage, volumes
 
 ADDITIONS = {
     "pdb": (evictions.add_pdb, {"preempt", "reclaim", "gangpreempt", "gangreclaim"}),
@@ -21,10 +22,13 @@ ADDITIONS = {
     "resourcequota": (quotas.add, {"enqueue"}),
     "usage": (usage.add, {"allocate", "backfill", "preempt"}),
     "deviceshare": (devices.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
+    "mig": (devices.add_mig, {"allocate", "preempt", "reclaim", "gangpreempt"}),
+    "ascend": (ascend.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "extender": (extenders.add, {"enqueue", "allocate", "backfill", "preempt", "reclaim"}),
     "device-claims": (claims.add, {"enqueue", "allocate", "backfill"}),
     "numa-aware": (numa.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "rescheduling": (usage.add_rescheduling, {"preempt", "reclaim", "allocate"}),
+    "reservation": (reserving.add, {"allocate", "preempt", "reclaim", "gangpreempt"}),
     "task-topology": (topologies.add, {"allocate", "preempt", "reclaim"}),
     "volumes": (volumes.add, {"allocate", "backfill", "preempt", "reclaim", "gangpreempt"}),
 }

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from .parts import options, put
 
 VGPU = "volcano.sh/vgpu-"
+KINDS = ["GPUSharingEnable", "GPUNumberEnable", "VGPUEnable", "VGPUEnable"]
 TYPES = ["NVIDIA-A100", "NVIDIA-T4", "MLU"]
 
 
-def add(random: Random, case: dict) -> None:
-    kind = random.choice(["GPUSharingEnable", "GPUNumberEnable", "VGPUEnable", "VGPUEnable"])
+MIG = [("2g", 5), ("1g", 3), ("3g", 8)]  # instances of cards: name, memory
+
+
+def add_mig(random: Random, case: dict) -> None:
+    """Cards that the driver cuts, of some types."""
+    group = [
+        {"group": f"g{i}", "geometries": [profile(random) for _ in range(random.randint(1, 2))]}
+        for i in range(random.randint(1, 3))
+    ]
+    known = [{"models": random.sample(["A100", "T4"], random.randint(1, 2)), "allowedGeometries": group}]
+    case["deviceConfig"] = {"nvidia": {"knownMigGeometries": known}}
+    add(random, case, kinds=["VGPUEnable"])
+
+
+def profile(random: Random) -> dict:
+    name, memory = random.choice(MIG)
+    return {"name": name, "memory": memory, "count": random.randint(1, 3)}
+
+
+def add(random: Random, case: dict, kinds: Sequence[str] = KINDS) -> None:
+    kind = random.choice(kinds)
     arguments: dict = {f"deviceshare.{kind}": True}
     if random.random() < 0.6:
         arguments["deviceshare.SchedulePolicy"] = random.choice(["binpack", "spread"])
@@ -20,7 +41,14 @@ def add(random: Random, case: dict) -> None:
     if random.random() < 0.3:
         arguments["deviceshare.GPUExclusiveRules"] = [{"app": "x"}, {"app": "y", "team": "m"}]
     put(random, case, "deviceshare", ["predicate", "nodeOrder"], arguments)
-    cards = {row[0]: (virtual if kind == "VGPUEnable" else plain)(random, row) for row in case["nodes"] if random.random() < 0.8}
+    mode = "mig" if "deviceConfig" in case else "hami-core"
+    cards = {
+        row[0]: virtual(random, row, mode if random.random() < 0.8 else "hami-core")
+        if kind == "VGPUEnable"
+        else plain(random, row)
+        for row in case["nodes"]
+        if random.random() < 0.8
+    }
     wishes: dict = {}
     labels: dict = {}
     for row in case["pods"]:
@@ -32,7 +60,7 @@ def add(random: Random, case: dict) -> None:
         given |= wishes[key]
         given["labels"] = {**given.get("labels", {}), **labels[key]}
         if wishes[key] and row[2] != "-":
-            hold(random, kind, given, cards.get(row[2], []))
+            hold(random, kind, given, cards.get(row[2], []), is_cut=mode == "mig")
         elif wishes[key] and kind == "VGPUEnable":
             choosy(random, given, [each for names in cards.values() for each in names])
 
@@ -45,10 +73,10 @@ def plain(random: Random, row: list) -> list[str]:
     return [str(each) for each in range(number)]
 
 
-def virtual(random: Random, row: list) -> list[str]:
+def virtual(random: Random, row: list, mode: str) -> list[str]:
     names = [f"{row[0]}-{number}" for number in range(random.randint(1, 3))]
     slots = random.randint(1, 4)
-    listed = [f"{name},{slots},{random.choice([8, 10])},{random.choice([*TYPES, TYPES[0]])},true,hami-core:" for name in names]
+    listed = [f"{name},{slots},{random.choice([8, 10])},{random.choice([*TYPES, TYPES[0]])},true,{mode}:" for name in names]
     row[3] |= {f"{VGPU}number": 4 * slots, f"{VGPU}memory": 40, f"{VGPU}cores": 400}
     row[3]["annotations"] = {"volcano.sh/node-vgpu-register": "".join(listed)}
     return names
@@ -67,7 +95,7 @@ def wish(random: Random, kind: str) -> dict:
     return found
 
 
-def hold(random: Random, kind: str, given: dict, names: list[str]) -> None:
+def hold(random: Random, kind: str, given: dict, names: list[str], *, is_cut: bool) -> None:
     """A running pod says which cards it has; some have lost that."""
     number = given.get("volcano.sh/gpu-number", given.get(f"{VGPU}number", 1))
     chosen = random.sample(names, min(len(names), number))
@@ -75,7 +103,8 @@ def hold(random: Random, kind: str, given: dict, names: list[str]) -> None:
         return
     if kind == "VGPUEnable":
         each = f"NVIDIA,{given.get(f'{VGPU}memory', 8)},{given.get(f'{VGPU}cores', 0)}:"
-        told = {"volcano.sh/vgpu-ids-new": "".join(f"{name},{each}" for name in chosen)}
+        cuts = [f"[g{random.choice([0, 0, 1])}-{random.randint(0, 2)}]" if is_cut else "" for _ in chosen]
+        told = {"volcano.sh/vgpu-ids-new": "".join(f"{name}{cut},{each}" for name, cut in zip(chosen, cuts, strict=True))}
     else:
         told = {"volcano.sh/gpu-index": ",".join(chosen)}
     given["annotations"] = {**given.get("annotations", {}), **told}

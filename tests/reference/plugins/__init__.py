@@ -18,6 +18,7 @@ from .predicates import Predicates
 from .priority import Priority
 from .proportion import Proportion
 from .rescheduling import Rescheduling
+from .reservation import Reservation
 from .resource_strategy_fit import ResourceStrategyFit
 from .resourcequota import ResourceQuota
 from .sla import Sla
@@ -47,6 +48,7 @@ PLUGINS = {
     "numa-aware": NumaAware,
     "pdb": Pdb,
     "rescheduling": Rescheduling,
+    "reservation": Reservation,
     "resourcequota": ResourceQuota,
     "task-topology": TaskTopology,
     "usage": Usage,

@@ -13,9 +13,9 @@ class NodeGroup:
         self.in_order = arguments.get("enablePreferredOrder", False)
         self.inherits = "hierarchy" in flags
 
-    def affinity(self, task):
+    def affinity(self, job):
         """(required, preferred, anti-required, anti-preferred); None where the queue says nothing."""
-        queue = self.session.queues[self.session.job_of(task).queue]
+        queue = self.session.queues[job.queue]
         given = queue.options.get("affinity")
         seen = set()
         while self.inherits and given is None and queue.name not in seen:
@@ -28,8 +28,14 @@ class NodeGroup:
         found = near.get(REQUIRED, []), near.get(PREFERRED, []), far.get(REQUIRED, []), far.get(PREFERRED, [])
         return found if any(found) else None
 
+    def is_closed(self, job, node):
+        return self.refusal(job, node) != OK
+
     def predicate(self, task, node):
-        group, affinity = node.labels.get("volcano.sh/nodegroup-name"), self.affinity(task)
+        return self.refusal(self.session.job_of(task), node)
+
+    def refusal(self, job, node):
+        group, affinity = node.labels.get("volcano.sh/nodegroup-name"), self.affinity(job)
         if group is None:
             return OK if not self.strict and affinity is None else UNRESOLVABLE
         if affinity is None:
@@ -38,7 +44,7 @@ class NodeGroup:
         return OK if ((group in required or group in preferred) and group not in never) or group in rather_not else UNRESOLVABLE
 
     def node_order(self, task, node):
-        group, affinity = node.labels.get("volcano.sh/nodegroup-name"), self.affinity(task)
+        group, affinity = node.labels.get("volcano.sh/nodegroup-name"), self.affinity(self.session.job_of(task))
         if group is None or affinity is None:
             return 0
         required, preferred, _, rather_not = affinity

@@ -48,7 +48,13 @@ def test_the_first_entry_of_an_action_gives_its_arguments():
         pytest.param("", 0, "failed to find Action ", id="empty"),
         pytest.param("- a", 1, "mapping", id="a-list"),
         pytest.param("actions: allocate\ntiers: 3", 2, "tiers", id="tiers"),
-        pytest.param("actions: allocate\ntiers:\n- plugins:\n  - {}", 4, "needs a name", id="nameless"),
+        pytest.param("actions: allocate\ntiers:\n- plugins:\n  - {name: [a]}", 4, "name of a plugin", id="name-is-a-list"),
+        pytest.param("actions: allocate\ntiers:\n- plugins:\n  - {name: gang, arguments: 3}", 4, "mapping", id="arguments"),
+        pytest.param("actions: allocate\nmetrics: [a]", 2, "metrics", id="metrics"),
+        pytest.param("actions: allocate\nmetrics: {address: [a]}", 2, "metrics", id="metrics-of-a-list"),
+        pytest.param("actions: allocate\nconfigurations:\n- {name: allocate, arguments: 3}", 3, "mapping", id="action-arguments"),
+        pytest.param("actions: allocate\nconfigurations:\n- {name: {}}", 3, "name of an action", id="action-name"),
+        pytest.param("actions: " + "[" * 3000, 0, "not YAML: nested too deeply", id="too-deep"),
         pytest.param(
             "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableJobReady: 7", 4, "true or false", id="flag"
         ),
@@ -93,4 +99,52 @@ def test_what_has_no_effect_is_said_with_its_line():
         "line 5: gang: enableHierarchy has no effect",
         "line 6: drf: enabledClusterOrder has no effect",
         "line 7: arguments of action fly, which is not among the actions",
+    )
+
+
+def test_what_is_odd_is_taken_as_the_original_takes_it():
+    found = read(
+        "actions: >\n  enqueue,\n  allocate\ntiers:\n-\n- plugins:\n- plugins: []\n"
+        "- plugins: [~, {name: 5}, {name: gang, enableJobReady: , arguments: }] # nothing is said of the flag\n"
+        "metrics: {tls.insecureSkipVerify: true, interval: 1:30, address: }\nconfigurations:\n-\n"
+    )
+    assert found.actions == ("enqueue", "allocate")
+    assert [[entry.name for entry in tier] for tier in found.tiers] == [[], [], [], ["", "5", "gang"]]
+    assert "enableJobReady" in found.tiers[3][2].enabled
+    assert found.metrics == {"tls.insecureSkipVerify": "true", "interval": "1:30", "address": ""}
+    assert [warning.partition(": ")[2] for warning in found.warnings] == [
+        "Failed to get plugin .",
+        "Failed to get plugin 5.",
+        "arguments of action , which is not among the actions",
+    ]
+
+
+def test_words_mean_what_they_mean_to_the_original():
+    (entry,) = read(
+        "actions: allocate\ntiers: [{plugins: [{name: gang, arguments: {day: 2024-13-45, date: 2024-01-31, time: 12:30, "
+        "large: 1e3, small: .5, octal: 010, hex: 0x10, is: yes, 1: one}}]}]"
+    ).tiers[0]
+    assert entry.arguments == {
+        "day": "2024-13-45",
+        "date": "2024-01-31",
+        "time": "12:30",
+        "large": 1000.0,
+        "small": 0.5,
+        "octal": 8,
+        "hex": 16,
+        "is": True,
+        "1": "one",
+    }
+
+
+def test_what_is_misplaced_or_repeated_is_said():
+    found = read(
+        "actions: allocate\ntiers:\n- {name: gang}\nconfigurations:\n- {name: allocate, args: {a: 1}}\n- {name: allocate}\n"
+        "---\nactions: fly"
+    )
+    assert found.warnings == (
+        "line 7: another document follows, which is not read",
+        "line 3: in a tier: name is unknown",
+        "line 5: in configurations: args is unknown",
+        "line 6: arguments of action allocate were given before, and those count",
     )

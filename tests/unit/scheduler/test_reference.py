@@ -5,9 +5,11 @@ from functools import partial
 
 import pytest
 
+from pyroclast_scheduler import registry
 from tests.reference import additions, networks
 from tests.reference.compare import differences, written
 from tests.reference.generator import covered, make
+from tests.reference.plugins.ascend import Ascend
 from tests.reference.plugins.cdp import Cdp
 from tests.reference.plugins.devices import Devices
 from tests.reference.plugins.deviceshare import DeviceShare
@@ -17,6 +19,7 @@ from tests.reference.plugins.numa_aware import NumaAware
 from tests.reference.plugins.pdb import Pdb
 from tests.reference.plugins.proportion import Proportion
 from tests.reference.plugins.rescheduling import Rescheduling
+from tests.reference.plugins.reservation import Reservation
 from tests.reference.plugins.resourcequota import ResourceQuota
 from tests.reference.plugins.task_topology import TaskTopology
 from tests.reference.plugins.usage import Usage
@@ -50,6 +53,14 @@ def test_random_clusters_with_a_further_plugin_are_decided_alike(name):
     assert disagreements(range(COUNT_OF_EACH), partial(additions.make, name=name)) == []
 
 
+def test_each_action_and_each_plugin_is_in_the_clusters():
+    cases = [maker(seed) for maker in (make, networks.make, networks.make_full) for seed in range(COUNT)]
+    cases += [additions.make(seed, name) for name in additions.ADDITIONS for seed in range(COUNT_OF_EACH)]
+    pairs = set().union(*map(covered, cases))
+    assert {action for action, _ in pairs} == registry.actions().keys()
+    assert {plugin for _, plugin in pairs} == registry.plugins().keys()
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("maker", "count"),
@@ -80,6 +91,9 @@ def test_a_wrong_rule_is_seen(monkeypatch, plugin, point, wrong):
         ("usage", Usage, "node_order", lambda self, task, node: 0),
         ("usage", Usage, "predicate", lambda self, task, node: ""),
         ("deviceshare", DeviceShare, "predicate", lambda self, task, node: ""),
+        ("mig", DeviceShare, "is_cut", lambda self, node: False),
+        ("ascend", DeviceShare, "predicate", DeviceShare.of_cards),
+        ("ascend", Ascend, "is_connected", lambda self, cards: False),
         ("device-claims", Devices, "filter", lambda self, task, node: ""),
         ("extender", Extender, "predicate", lambda self, task, node: ""),
         ("extender", Extender, "job_enqueueable", lambda self, job: 0),
@@ -87,6 +101,11 @@ def test_a_wrong_rule_is_seen(monkeypatch, plugin, point, wrong):
         ("rescheduling", Rescheduling, "victim_tasks", lambda self, running: []),
         ("numa-aware", NumaAware, "predicate", lambda self, task, node: ""),
         ("numa-aware", NumaAware, "spread", lambda self, task, node: 0),
+        ("reservation", Reservation, "is_closed", lambda self, job, node: False),
+        ("reservation", Reservation, "fills", lambda self, job, state: False),
+        ("reservation", Reservation, "drain", lambda self, job, nodes: None),
+        ("reservation", Reservation, "weight", lambda self, job: (False, 0)),
+        ("reservation", Reservation, "whole", lambda self, job, node: node.allocatable),
         ("task-topology", TaskTopology, "task_order", lambda self, left, right: 0),
         ("task-topology", TaskTopology, "node_order", lambda self, task, node: 0),
         ("volumes", Volumes, "binding", lambda self, task, node: ""),

@@ -53,7 +53,8 @@ def flat(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensions) -> 
     """Every queue for itself: parents are not looked at."""
     limit = quotas.limits(queues.values(), queues.values(), total, dimensions)
     guarantee, deserved, names = _amounts(queues, dimensions)
-    deserved = np.maximum(np.minimum(deserved, limit), guarantee)
+    is_there = (total > 0) | (guarantee > 0).any(axis=0)  # what no node has any more limits nobody's share
+    deserved = np.maximum(np.where(is_there, np.minimum(deserved, limit), deserved), guarantee)
     return Tree(_rows(queues), guarantee, deserved, _counted(names, deserved), limit, ((),) * len(queues), {})
 
 

@@ -53,6 +53,11 @@ class Card:
         return sum(part.cores for parts in self.users.values() for part in parts)
 
     @property
+    def uses(self) -> int:
+        """How many containers have a part of it."""
+        return sum(len(parts) for parts in self.users.values())
+
+    @property
     def idle_memory(self) -> int:
         """What is left, nothing where too much was given away."""
         return max(0, self.memory - self.used_memory)
@@ -84,17 +89,18 @@ class Refused(Exception):
 
 
 def order(policy: str, card: Card) -> tuple[int, int]:
-    """Cards by this are tried in order: binpack takes the fullest first, spread those with fewest users; then by index."""
-    rank = {"binpack": -card.used_memory, "spread": len(card.users)}
+    """Cards in the order in which they are tried: binpack the fullest, spread those with the fewest containers; then by index."""
+    rank = {"binpack": -card.used_memory, "spread": card.uses}
     return rank.get(policy, 0), card.index
 
 
 def policy_score(policy: str, cards: Sequence[Card], claim: Claim) -> float:
-    """Binpack: how full the cards get, 100 each; spread: 100 for each that nobody uses."""
+    """Binpack: how full the cards get, 100 each, and nothing for those without memory; spread: 100 for each that nobody uses."""
     by_name = {card.name: card for card in cards}
     found = [by_name[part.card] for part in claim.parts]
     if policy == "binpack":
-        return sum(100.0 * (card.used_memory + part.memory) / card.memory for card, part in zip(found, claim.parts, strict=True))
+        parts = zip(found, claim.parts, strict=True)
+        return sum(100.0 * (card.used_memory + part.memory) / card.memory for card, part in parts if card.memory)
     return sum(100.0 for card in found if not card.users) if policy == "spread" else 0.0
 
 

@@ -189,7 +189,7 @@ def _has_room(pod: records.Pod, card: Card, wish: _Wish) -> bool:
     group = group_of(pod.metadata)
     if pod.metadata.annotations.get(keys.VGPU_POD_GROUP_POLICY) == "spread" and group and group in card.groups.values():
         return False
-    if len(card.users) >= card.slots or card.idle_memory < wish.memory_of(card):
+    if card.uses >= card.slots or card.idle_memory < wish.memory_of(card):
         return False
     cores = card.used_cores
     if cores + wish.cores > _WHOLE or (wish.cores == _WHOLE and card.users):

@@ -70,15 +70,15 @@ class Cluster:
             self.mask(others),
         )
 
-    def ends(self, rows: Iterable[int], assumed: float | None) -> tuple[list[tuple[int, float | None]], str]:
-        """When the last pod of each node ends by the estimates, None if one has none; and who has outlived its own."""
+    def ends(self, job: Job, rows: Iterable[int], assumed: float | None) -> tuple[list[tuple[int, float | None]], str]:
+        """When the last pod of others than `job` ends on each node by estimates, None if one has none; and who outlived his."""
         now = self._session.ports.now
         found: list[tuple[int, float | None]] = []
         late = ""
         for row in rows:
             end: float | None = now
             for task in self._session.snapshot.residents[row]:
-                if _is_fixed(task):
+                if _is_fixed(task) or task.job == job.facts.key:
                     continue
                 facts = self._session.snapshot.all_jobs.get(task.job)
                 seconds = estimate("" if facts is None else facts.running_estimate, assumed)
@@ -96,6 +96,9 @@ class Cluster:
     def _passing(self, job: Job) -> Bools:
         session = self._session
         open_nodes = session.usable & ~session.features.closed()
+        barred = session.barred_to(job)
+        if barred is not None:
+            open_nodes = open_nodes & ~barred
         shapes = {id(task.facts.shape): task.facts.shape for task in job.tasks if session.is_waiting(task)}
         if not shapes:
             return open_nodes

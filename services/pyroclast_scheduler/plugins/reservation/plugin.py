@@ -109,7 +109,7 @@ class _Book:
         gone = sorted(state.nodes - following.nodes)
         blame = f"node {gone[0]} is no longer kept" if gone else ""
         if covers(nodes, rows, need):
-            ends, late = self._cluster.ends(rows, self._settings.assumed)
+            ends, late = self._cluster.ends(job, rows, self._settings.assumed)
             found = earliest(ends, lambda free: covers(nodes, free, need))
             following = promised(following, found, late or blame, ports.now)
         elif following.promise is not None:  # no node was locked yet in the place of one that went

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.plugins.deviceshare.cards import Claim, Part
+from pyroclast_scheduler.plugins.deviceshare.cards import Claim, Part, Refused
 from pyroclast_scheduler.plugins.deviceshare.vgpu import Vgpu, decode, encode, registered
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
@@ -174,3 +174,27 @@ def test_the_score_follows_the_policy():
     assert packed.score(cards, packed.choose(pod, node, cards)) == 75
     assert [part.card for part in spread.choose(pod, node, cards).parts] == ["a"]
     assert spread.score(cards, spread.choose(pod, node, cards)) == 100
+
+
+@pytest.mark.parametrize(("slots", "does_fit"), [(1, False), (2, True)])
+def test_each_container_takes_a_slot(slots, does_fit):
+    limits = {"limits": {"volcano.sh/vgpu-memory": "1"}}
+    body = {"metadata": {"uid": "u"}, "spec": {"containers": [{"name": name, "resources": limits} for name in "ab"]}}
+    pod, cards = msgspec.convert(body, records.Pod), registered(f"c,{slots},8,NVIDIA-T4,true,m:") or []
+    if does_fit:
+        assert [part.card for part in Vgpu().choose(pod, records.Node(), cards).parts] == ["c", "c"]
+    else:
+        with pytest.raises(Refused):
+            Vgpu().choose(pod, records.Node(), cards)
+
+
+def test_a_card_without_memory_stops_nobody():
+    for policy in ("binpack", "spread", ""):
+        cluster = Cluster(
+            {**VIRTUAL, "deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": 1},
+            [
+                [name, 4, "8Gi", {**VIRTUAL_CARDS, "annotations": {"volcano.sh/node-vgpu-register": "a,4,0,NVIDIA-T4,true,m:"}}]
+                for name in ("n1", "n2")
+            ],
+        )
+        assert cluster.session(["p", "j", "-", 1, "1Gi", {"volcano.sh/vgpu-number": 1}])

@@ -1,0 +1,82 @@
+"""YAML as the original's parser takes it: what plain words mean, one document of several, and where things stand."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import yaml
+
+__all__ = ["BadDocument", "Lines", "load"]
+
+_REPLACED: Final = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
+_INTEGER: Final = re.compile(r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]*|[1-9][0-9_]*)$")
+_FLOAT: Final = re.compile(
+    r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+)
+
+
+class BadDocument(ValueError):
+    """The text is no YAML. `line` counts from 1, 0 where it is not known."""
+
+    def __init__(self, reason: str, line: int) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+class _Loader(yaml.SafeLoader):
+    """Without dates and numbers to the base of 60, which are text here; a number with an exponent needs no point."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as the base class has it
+        first: [(tag, pattern) for tag, pattern in listed if tag not in _REPLACED]
+        for first, listed in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INTEGER, list("-+0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
+
+
+class Lines:
+    """Line numbers of the nodes of a YAML document by path."""
+
+    def __init__(self, root: yaml.Node | None) -> None:
+        self._root = root
+
+    def of_key(self, key: object) -> int:
+        """The line of a key of the document; 0 where it is not known."""
+        pairs = self._root.value if isinstance(self._root, yaml.MappingNode) else ()
+        return next((name.start_mark.line + 1 for name, _ in pairs if name.value == str(key)), 0)
+
+    def of(self, *path: str | int) -> int:
+        """The line of the nearest thing on the way to `path`; 0 for no document."""
+        node = self._root
+        for step in path:
+            if isinstance(node, yaml.MappingNode):
+                node = next((value for key, value in node.value if getattr(key, "value", None) == step), node)
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+                node = node.value[step]
+        return node.start_mark.line + 1 if node is not None else 0
+
+
+def load(text: str) -> tuple[Any, Lines, int]:
+    """The first document, where things stand in it, and how many lines it has where another one follows, else 0.
+
+    Raises:
+        BadDocument: no YAML.
+    """
+    try:
+        loader = _Loader(text)
+        try:
+            root = loader.get_node() if loader.check_node() else None
+            document = None if root is None else loader.construct_document(root)
+            is_more = root is not None and loader.check_node()
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        reason = str(getattr(error, "problem", None) or error)
+        raise BadDocument(reason, mark.line + 1 if mark is not None else 0) from error
+    except (RecursionError, ValueError) as error:
+        raise BadDocument(f"nested too deeply, or a value that cannot be: {error}", 0) from error
+    return document, Lines(root), root.end_mark.line if root is not None and is_more else 0
