@@ -61,6 +61,9 @@ VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "me
 _HOST_PATH_TYPES = ("BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _REPORTED_AS = {"gcePersistentDisk": "persistentDisk"}
+_SECOND_AS = {**_REPORTED_AS, "cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+"""What the API server calls kinds in its errors."""
+
 _NO_SOURCE = "emptyDir"
 """What a volume without source is."""
 
@@ -110,7 +113,7 @@ def _check_sources(volume: Mapping[str, Any], path: str, errors: list[FieldError
         check(source, f"{path}.{first}", errors)
     if first == "image":
         _check_image(source, f"{path}.image", errors, options)
-    errors += [forbidden(f"{path}.{kind}", "may not specify more than 1 volume type") for kind in others]
+    errors += [forbidden(f"{path}.{_SECOND_AS.get(kind, kind)}", "may not specify more than 1 volume type") for kind in others]
     return first
 
 
@@ -234,7 +237,7 @@ def _check_token(token: Mapping[str, Any], path: str, index: int, errors: list[F
 
 def _check_nfs(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     at = text(source.get("path"))
-    if at and not at.startswith("/"):
+    if not at.startswith("/"):
         errors.append(invalid(f"{path}.path", at, "must be an absolute path"))
 
 
