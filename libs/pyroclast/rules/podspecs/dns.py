@@ -10,7 +10,7 @@ from typing import Any
 from pyroclast.rules.errors import FieldError, invalid, invalid_for, required
 from pyroclast.rules.names import dns_subdomain
 from pyroclast.rules.podspecs.options import Options
-from pyroclast.rules.values import mapping, mappings, string_items, text
+from pyroclast.rules.values import Json, mapping, mappings, string_items, text
 
 __all__ = ["DNS_POLICIES", "check_address", "check_aliases", "check_dns"]
 
@@ -45,10 +45,10 @@ def check_dns(spec: Mapping[str, Any], path: str, errors: list[FieldError], opti
         _check_config(mapping(config), f"{path}.dnsConfig", errors, options)
 
 
-def check_aliases(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """`hostAliases` of the pod at `path`."""
-    for index, alias in mappings(spec.get("hostAliases")):
-        where, address = f"{path}.hostAliases[{index}]", text(alias.get("ip"))
+def check_aliases(aliases: Json, path: str, errors: list[FieldError]) -> None:
+    """`hostAliases` of a pod, at `path`."""
+    for index, alias in mappings(aliases):
+        where, address = f"{path}[{index}]", text(alias.get("ip"))
         check_address(address, f"{where}.ip", errors)
         for position, name in enumerate(string_items(alias.get("hostnames"))):
             errors += invalid_for(f"{where}.hostnames[{position}]", name, dns_subdomain(name))

@@ -7,7 +7,12 @@ from typing import Any, Final
 
 __all__ = ["internal_form"]
 
-_ABBREVIATIONS: Final = {"apiGroup": "APIGroup", "seLinuxOptions": "SELinuxOptions"}
+_ABBREVIATIONS: Final = {
+    "apiGroup": "APIGroup",
+    "gmsaCredentialSpec": "GMSACredentialSpec",
+    "gmsaCredentialSpecName": "GMSACredentialSpecName",
+    "seLinuxOptions": "SELinuxOptions",
+}
 _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "capabilities": ("add", "drop"),
     "seLinuxOptions": ("user", "role", "type", "level"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import Any
 
 from pyroclast.resources.quantity import Quantity, from_millis
 from pyroclast.rules.amounts import amount
@@ -68,8 +67,8 @@ def check_requirements(
     """`resources` of a container at `path`, or of a pod, whose names `check_name` judges; `claims` are those of the pod."""
     given = mapping(resources)
     limits, requests = mapping(given.get("limits")), mapping(given.get("requests"))
-    for name, value in limits.items():
-        limit = rounded(value)
+    bounds = {name: rounded(value) for name, value in limits.items()}
+    for name, limit in bounds.items():
         if name not in _COMPUTE:
             errors += check_name(name, f"{path}.limits[{name}]")
         if problems := amount_problems(name, limit):
@@ -80,7 +79,7 @@ def check_requirements(
             errors += check_name(name, f"{path}.requests[{name}]")
         if problems := _value_problems(name, asked):
             errors += invalid_for(f"{path}.requests[{name}]", str(asked), problems)
-        _check_within_limit(name, asked, limits, path, errors)
+        _check_within_limit(name, asked, bounds, path, errors)
         if problems := _page_problems(name, asked):
             errors += invalid_for(f"{path}.requests[{name}]", str(asked), problems)
     if _COMPUTE.isdisjoint(limits) and _COMPUTE.isdisjoint(requests) and any(map(_is_huge_pages, (*limits, *requests))):
@@ -142,13 +141,13 @@ def _page_problems(name: str, value: Quantity | None) -> Sequence[str]:
 
 
 def _check_within_limit(
-    name: str, request: Quantity | None, limits: Mapping[str, Any], path: str, errors: list[FieldError]
+    name: str, request: Quantity | None, limits: Mapping[str, Quantity | None], path: str, errors: list[FieldError]
 ) -> None:
     if name not in limits:
         if not overcommits(name):
             errors.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
         return
-    limit = rounded(limits[name])
+    limit = limits[name]
     if request is None or limit is None or request == limit:
         return
     if not overcommits(name):

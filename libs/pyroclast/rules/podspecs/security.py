@@ -10,6 +10,7 @@ from pyroclast.rules.errors import FieldError, duplicate, invalid, required, too
 from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast.rules.podspecs.mounts import check_descending
 from pyroclast.rules.podspecs.options import Options
+from pyroclast.rules.podspecs.windows import check_windows_options
 from pyroclast.rules.values import Json, integer, items, mapping, mappings, text
 
 __all__ = ["check_host_ports", "check_pod_security", "check_security_context"]
@@ -128,8 +129,8 @@ def _is_id(value: Json) -> bool:
 
 
 def _check_user_and_armour(context: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    if (windows := context.get("windowsOptions")) is not None and mapping(windows).get("runAsUserName") == "":
-        errors.append(invalid(f"{path}.windowsOptions.runAsUserName", "", "runAsUserName cannot be an empty string"))
+    if (windows := context.get("windowsOptions")) is not None:
+        check_windows_options(windows, f"{path}.windowsOptions", errors)
     if (armour := context.get("appArmorProfile")) is not None:
         _check_app_armor(mapping(armour), f"{path}.appArmorProfile", errors)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, too_long, unsupported
 from pyroclast.rules.names import NameRule, dns_label, dns_subdomain
@@ -21,6 +21,7 @@ from pyroclast.rules.podspecs.requirements import check_requirements
 from pyroclast.rules.podspecs.scheduling import check_gates, check_spread, check_tolerations
 from pyroclast.rules.podspecs.security import check_host_ports, check_pod_security
 from pyroclast.rules.podspecs.volumes import check_volumes
+from pyroclast.rules.podspecs.windows import check_host_process
 from pyroclast.rules.values import Json, integer, mapping, mappings, text
 
 __all__ = ["check_pod_spec"]
@@ -31,10 +32,6 @@ DEADLINE_RANGE = "must be between 1 and 2147483647, inclusive"
 
 _RESTART = ("Always", "OnFailure", "Never")
 _PREEMPTION = ("PreemptLowerPriority", "Never")
-Names: TypeAlias = tuple[tuple[str, NameRule], ...]
-_PLACE: Names = (("nodeName", dns_subdomain),)
-_HOST: Names = (("hostname", dns_label), ("subdomain", dns_label))
-_PRIORITY: Names = (("priorityClassName", dns_subdomain),)
 
 
 def check_pod_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
@@ -69,30 +66,32 @@ def check_pod_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError],
     check_gates(spec, path, errors)
     if spec.get("topologySpreadConstraints"):
         check_spread(spec["topologySpreadConstraints"], f"{path}.topologySpreadConstraints", errors, options)
+    check_host_process(spec, path, errors)
     if spec.get("hostUsers") is False:
         check_host_users(spec, path, errors)
     _check_rest(spec, path, errors, options)
     check_files(spec, path, errors)
 
 
-def _check_names(spec: Mapping[str, Any], names: Names, path: str, errors: list[FieldError]) -> None:
-    for key, check in names:
-        if name := text(spec.get(key)):
-            errors += invalid_for(f"{path}.{key}", name, check(name))
+def _check_name(spec: Mapping[str, Any], key: str, rule: NameRule, path: str, errors: list[FieldError]) -> None:
+    if (name := spec.get(key)) and (problems := rule(text(name))):
+        errors += invalid_for(f"{path}.{key}", name, problems)
 
 
 def _check_rest(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
     if account := text(spec.get("serviceAccountName")) or text(spec.get("serviceAccount")):
         errors += invalid_for(f"{path}.serviceAccountName", account, dns_subdomain(account))
-    _check_names(spec, _PLACE, path, errors)
+    _check_name(spec, "nodeName", dns_subdomain, path, errors)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= integer(deadline) < 2**31:
         errors.append(invalid(f"{path}.activeDeadlineSeconds", deadline, DEADLINE_RANGE))
-    _check_names(spec, _HOST, path, errors)
+    _check_name(spec, "hostname", dns_label, path, errors)
+    _check_name(spec, "subdomain", dns_label, path, errors)
     if spec.get("tolerations"):
         check_tolerations(spec["tolerations"], f"{path}.tolerations", errors)
-    check_aliases(spec, path, errors)
-    _check_names(spec, _PRIORITY, path, errors)
+    if spec.get("hostAliases"):
+        check_aliases(spec["hostAliases"], f"{path}.hostAliases", errors)
+    _check_name(spec, "priorityClassName", dns_subdomain, path, errors)
     if (runtime := spec.get("runtimeClassName")) is not None:
         errors += invalid_for(f"{path}.runtimeClassName", runtime, dns_subdomain(text(runtime)))
     preemption = spec.get("preemptionPolicy")
