@@ -13,19 +13,36 @@ __all__ = ["same_meaning"]
 _QUANTITY_LISTS = frozenset({"requests", "limits", "overhead", "capacity", "capability", "deserved", "resource"})
 _QUANTITIES = frozenset({"sizeLimit", "divisor"})
 _DURATIONS = frozenset({"timeout", "runningEstimate"})
+_NAMED = frozenset({"annotations", "labels", "matchLabels", "nodeSelector", "options", "volumeAttributes"})
+"""Maps whose keys are no fields: there an empty text is something."""
+_TELLING = frozenset(
+    """activeDeadlineSeconds allowPrivilegeEscalation automountServiceAccountToken cachingMode defaultMode enableServiceLinks
+    exitCode expirationSeconds fsGroup fsGroupChangePolicy fsType gmsaCredentialSpec gmsaCredentialSpecName
+    highestTierAllowed hostProcess hostUsers hostnameOverride initiatorName kind localhostProfile lun
+    maxExpirationSeconds minDomains minSuccess mode mountPropagation nodeAffinityPolicy nodeTaintsPolicy optional
+    preemptionPolicy priority privileged procMount readOnlyRootFilesystem recursiveReadOnly resourceClaimName
+    resourceClaimTemplateName restartPolicy runAsGroup runAsNonRoot runAsUser runAsUserName runningEstimate
+    runtimeClassName seLinuxChangePolicy service setHostnameAsFQDN shareProcessNamespace signerName stopSignal
+    storageClassName supplementalGroupsPolicy terminationGracePeriodSeconds timeout tolerationSeconds
+    ttlSecondsAfterFinished type volumeAttributesClassName volumeMode""".split()  # noqa: SIM905
+)
+"""Fields of a Job of which an empty value is another than none; of the others typed clients leave empty values out."""
 _CONTAINERS = (dict, list)
 _ABSENT: tuple[Any, ...] = (None, {}, [])
 
 
-def same_meaning(one: Json, other: Json) -> bool:
-    """Whether both mean the same. Works on a stack of its own: a value may be nested deeper than calls can be."""
+def same_meaning(one: Json, other: Json, *, of_job: bool = False) -> bool:
+    """Whether both mean the same; `of_job`: as parts of a Job, of which clients leave out what is empty.
+
+    Works on a stack of its own: a value may be nested deeper than calls can be.
+    """
     pending = [(one, other, "")]
     while pending:
         left, right, key = pending.pop()
         if left is right:
             continue
         if type(left) is dict and type(right) is dict:
-            inside = "quantity" if key in _QUANTITY_LISTS else ""
+            inside = "quantity" if key in _QUANTITY_LISTS else "named" if key in _NAMED else ""
             pending += [(left.get(name), right.get(name), inside or name) for name in left.keys() | right.keys()]
         elif type(left) is list and type(right) is list:
             if len(left) != len(right):
@@ -34,13 +51,17 @@ def same_meaning(one: Json, other: Json) -> bool:
         elif type(left) in _CONTAINERS or type(right) in _CONTAINERS:
             if not (_is_absent(left) and _is_absent(right)):
                 return False
-        elif not _same_leaf(left, right, key):
+        elif not _same_leaf(left, right, key) and not (of_job and _is_nothing(left, key) and _is_nothing(right, key)):
             return False
     return True
 
 
 def _is_absent(value: Json) -> bool:
     return value in _ABSENT
+
+
+def _is_nothing(value: Json, key: str) -> bool:
+    return value is None or (not value and key != "named" and key not in _TELLING)
 
 
 def _same_leaf(left: Json, right: Json, key: str) -> bool:

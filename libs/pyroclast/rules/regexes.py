@@ -124,7 +124,8 @@ class _Reader:
         pattern, start = self._pattern, self._at
         if self._open >= MAX_DEPTH:
             raise RegexError("expression nests too deeply", pattern[:32])
-        named = next((prefix for prefix in ("(?P<", "(?<") if pattern.startswith(prefix, start)), None)
+        rest = pattern[start : start + 5]
+        named = next((prefix for prefix in ("(?P<", "(?<") if rest.startswith(prefix) and rest != prefix), None)
         if named:
             self._named(named)
         elif pattern.startswith("(?", start):
@@ -141,7 +142,7 @@ class _Reader:
 
     def _bad_flags(self) -> RegexError:
         start = self._at
-        match = re.compile(r"\(\?[imsU-]*.?", re.DOTALL).match(self._pattern, start)
+        match = re.compile(r"\(\?[imsU]*(-[imsU]*)?.?", re.DOTALL).match(self._pattern, start)
         return RegexError("invalid or unsupported Perl syntax", match[0] if match else self._pattern[start:])
 
     def _named(self, prefix: str) -> None:
@@ -178,6 +179,8 @@ class _Reader:
         if low is None:
             return
         self._at += 1
+        if pattern[self._at] == "\\" and pattern[self._at + 1 : self._at + 2] in _CLASSES | {"p", "P"}:  # no end of a range
+            raise RegexError("invalid escape sequence", pattern[self._at : self._at + 2])
         high = self._bracket_character(bracket)
         if high is None or high < low:
             raise RegexError("invalid character class range", pattern[start : self._at])

@@ -31,6 +31,10 @@ GRAPHS: dict[str, tuple[dict[str, Any], str]] = {
     "itself": (flow(entry("1", "1")), "jobflow Flow is not DAG"),
     "the same twice": (flow(entry("a"), entry("a")), ""),
     "one name for two": (flow(entry("a"), entry("b"), entry("a", "b")), "flows[0] and flows[2] are both named a, but differ;"),
+    "one name for two, the last of them in a ring": (
+        flow(entry("a"), entry("b", "a"), entry("a", "b")),
+        "jobflow Flow is not DAG; flows[0] and flows[2] are both named a, but differ;",
+    ),
     "a choice of nothing": (
         flow(entry("a"), entry("b", switch={"on": "a", "cases": [{"phase": "Failed", "entries": ["x"]}]})),
         f"{UNDEFINED}x",

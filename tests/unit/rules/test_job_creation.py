@@ -371,6 +371,10 @@ WARNED: dict[str, tuple[dict[str, Any], str]] = {
     "a port that ssh does not take": (job(plugins={"ssh": ["--ssh-port=-10"]}), "-10 is no port (--ssh-port)"),
     "pytorch without a master": (job(plugins={"pytorch": []}), 'no task is named "master"; the plugin does nothing without it'),
     "ray without a head": (job(plugins={"ray": ["--head=boss"]}), 'no task is named "boss"; no pod of the job can be made'),
+    "a last pod with too long a name": (
+        job(task("t" * 5, replicas=11), name="j" * 55),
+        f"spec.tasks[0].name: its last pod is {'j' * 55}-ttttt-10, a name too long for the host name that plugin svc gives it",
+    ),
     "nobody who waits": (job(plugins={"svc": ["--wait-for-workers", "--launcher=l"]}), 'no task is named "l"; nothing waits'),
 }
 

@@ -39,6 +39,19 @@ ALLOWED = {
     | {"old": changed(tasks=of_task(template=template(resources={"requests": {"cpu": 1}})))},
     "the same duration in other words": changed(policies=[{"event": "PodFailed", "action": "AbortJob", "timeout": "60s"}]),
     "an empty list where none was": changed(volumes=[], plugins={}),
+    "empty values that a client leaves out": changed(tasks=of_task(template=template(livenessProbe={"exec": {"command": ["x"]}})))
+    | {
+        "old": changed(
+            tasks=of_task(
+                template=template(
+                    stdin=False,
+                    workingDir="",
+                    livenessProbe={"exec": {"command": ["x"]}, "initialDelaySeconds": 0},
+                )
+            ),
+            schedulerName="volcano",
+        )
+    },
     "the claim name that was made": changed(volumes=[{"mountPath": "/d", "volumeClaim": {}, "volumeClaimName": "x"}])
     | {"old": changed(volumes=[{"mountPath": "/d", "volumeClaim": {}}])},
     "a job that was taken without a minimum": changed(tasks=of_task(minAvailable=0), minAvailable=0, priorityClassName="x")
@@ -111,6 +124,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "another claim": (
         changed(volumes=[{"mountPath": "/d", "volumeClaimName": "x"}]),
         f"{FIXED}; changed: spec.volumes",
+        (),
+    ),
+    "0 where nothing was, and that is another thing": (
+        changed(ttlSecondsAfterFinished=0),
+        f"{FIXED}; changed: spec.ttlSecondsAfterFinished",
+        (),
+    ),
+    "a label without value": (
+        changed(tasks=of_task(template={**template(), "metadata": {"labels": {"a": ""}}})),
+        f"{FIXED}; changed: spec.tasks[0].template",
         (),
     ),
     "true for 1": (changed(ttlSecondsAfterFinished=True), f"{FIXED}; changed: spec.ttlSecondsAfterFinished", ()),

@@ -14,6 +14,10 @@ from tests.unit.rules.builders import template
 
 RECORDED = Path(__file__).parents[1] / "apiserver_documents" / "recorded" / "kinds.jsonl"
 PODS = [row for row in map(json.loads, RECORDED.read_text(encoding="utf-8").splitlines()) if row["path"].endswith("/pods")]
+TEMPLATES = [
+    json.loads(line) for line in (Path(__file__).parent / "recorded" / "templates.jsonl").read_text(encoding="utf-8").splitlines()
+]
+"""Templates, most with one thing changed at random, and what `recorded/templates.go` says of them."""
 ONLY_OF_PODS = ("image", "name", "nodeName")
 NEWER = ("fileKeyRef", "restartPolicy", "hostnameOverride")
 
@@ -83,3 +87,12 @@ def test_what_is_absent_is_wrong_only_after_defaulting() -> None:
     wanted |= {f"spec.containers[0].{field}" for field in ("imagePullPolicy", "terminationMessagePolicy")}
     assert {error.path for error in check_new_pod(pod)} == wanted
     assert check_template(template(), task_name="t") == []
+
+
+@pytest.mark.parametrize("row", TEMPLATES, ids=lambda row: json.dumps(row["template"]["spec"])[-60:])
+def test_templates_are_judged_in_the_words_and_the_order_of_kubernetes(row: dict[str, Any]) -> None:
+    errors = check_template(row["template"], task_name="task-1", pod_level_resources=row.get("levels", True))
+    said = [str(error) for error in errors]
+    if any(".limits[" in each or ".requests[" in each for each in said):  # in the order of a map, which is random
+        said, row["errors"] = sorted(said), sorted(row["errors"])
+    assert said == row["errors"]

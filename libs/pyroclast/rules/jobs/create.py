@@ -13,7 +13,7 @@ from pyroclast.rules.jobs.graph import check_dependencies
 from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins
 from pyroclast.rules.jobs.policies import check_policies
 from pyroclast.rules.jobs.queue import check_queue
-from pyroclast.rules.jobs.tasks import check_minimum, check_task, total_replicas
+from pyroclast.rules.jobs.tasks import check_minimum, check_task, pod_name_warnings, total_replicas
 from pyroclast.rules.jobs.timing import check_estimate
 from pyroclast.rules.jobs.volumes import check_volumes
 from pyroclast.rules.jobs.warnings import class_warnings, spec_warnings
@@ -48,7 +48,12 @@ def validate_create(
     name = text(mapping(job.get("metadata")).get("name"))
     findings = check_spec(spec, "spec", name=name, queues=queues, pod_level_resources=pod_level_resources, plugins=plugins)
     queue = queues.get(text(spec.get("queue")) or DEFAULT_QUEUE)
-    return verdict_of(findings, warnings=(*spec_warnings(spec, "spec", queue), *class_warnings(spec, "spec", priority_classes)))
+    warnings = (
+        *spec_warnings(spec, "spec", queue),
+        *class_warnings(spec, "spec", priority_classes),
+        *pod_name_warnings((task for _, task in mappings(spec.get("tasks"))), "spec.tasks", name),
+    )
+    return verdict_of(findings, warnings=warnings)
 
 
 def check_spec(

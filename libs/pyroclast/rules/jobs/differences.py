@@ -20,14 +20,14 @@ def changed_fields(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]
     before = dict(mappings(old.get("tasks")))
     for index, task in mappings(spec.get("tasks")):
         changed += [f"spec.tasks[{index}].{key}" for key in _changed(task, before[index], free=_FREE_IN_TASK)]
-    if not same_meaning(_without_made_names(spec.get("volumes")), _without_made_names(old.get("volumes"))):
+    if not same_meaning(_without_made_names(spec.get("volumes")), _without_made_names(old.get("volumes")), of_job=True):
         changed.append("spec.volumes")
     return changed
 
 
 def _changed(new: Mapping[str, Any], old: Mapping[str, Any], *, free: frozenset[str]) -> list[str]:
     keys = sorted((new.keys() | old.keys()) - free)
-    return [key for key in keys if not same_meaning(new.get(key), old.get(key))]
+    return [key for key in keys if not same_meaning({key: new.get(key)}, {key: old.get(key)}, of_job=True)]
 
 
 def _without_made_names(volumes: Json) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyroclast.rules.errors import invalid
@@ -14,7 +14,7 @@ from pyroclast.rules.podspecs import check_template
 from pyroclast.rules.values import integer, optional_integer, text
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["check_minimum", "check_task", "total_replicas"]
+__all__ = ["check_minimum", "check_task", "pod_name_warnings", "total_replicas"]
 
 SAID_PATH = "spec.tasks.policies"
 
@@ -53,13 +53,23 @@ def check_task(
 
 
 def _check_pod_name(job_name: str, task_name: str, index: int, replicas: int, path: str) -> Sequence[Finding]:
-    """The name of the task's last pod. The sentence shows the name that the original makes up (from the task's number)."""
-    last = f"{job_name}-{task_name}-{max(replicas - 1, 0)}"
-    problems = qualified_name(last)
-    if not problems:
+    """The name of a pod with the number of the task, which the original looks at; fine if the last one's name is."""
+    shown, last = f"{job_name}-{task_name}-{index}", _last_pod(job_name, task_name, replicas)
+    problems = qualified_name(shown)
+    if not problems or not qualified_name(last):
         return ()
-    shown = f"{job_name}-{task_name}-{index}"
-    if not qualified_name(shown):
-        shown = last
     sentence = f"create pod with name {shown} validate failed [{' '.join(problems)}]"
     return [found(f"{sentence};", invalid(f"{path}.name", task_name, f"{sentence}: its last pod is {last}"))]
+
+
+def pod_name_warnings(tasks: Iterable[Mapping[str, Any]], path: str, job_name: str) -> Iterator[str]:
+    """A line for each task of `tasks` (at `path`) of which only later pods get names that are too long."""
+    for index, task in enumerate(tasks):
+        name = text(task.get("name"))
+        shown, last = f"{job_name}-{name}-{index}", _last_pod(job_name, name, integer(task.get("replicas")))
+        if len(last) > len(shown) and qualified_name(last) and not qualified_name(shown):
+            yield f"{path}[{index}].name: its last pod is {last}, a name too long for the host name that plugin svc gives it"
+
+
+def _last_pod(job_name: str, task_name: str, replicas: int) -> str:
+    return f"{job_name}-{task_name}-{max(replicas - 1, 0)}"

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, forbidden, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import dns_label, dns_subdomain
+from pyroclast.rules.podspecs.annotations import check_annotation_names
 from pyroclast.rules.podspecs.labels import check_label_selector, check_labels
 from pyroclast.rules.values import mapping, string_items, text
 
@@ -72,6 +73,7 @@ def _check_source(source: Mapping[str, Any], path: str, errors: list[FieldError]
 def check_claim_template(template: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     """The template of a claim that a pod has for itself."""
     metadata = mapping(template.get("metadata"))
+    check_annotation_names(mapping(metadata.get("annotations")), f"{path}.metadata.annotations", errors)
     check_labels(mapping(metadata.get("labels")), f"{path}.metadata.labels", errors)
     errors += [forbidden(f"{path}.metadata.{field}", "cannot be set") for field in metadata if field not in _OF_TEMPLATES]
     check_claim_spec(mapping(template.get("spec")), f"{path}.spec", errors)

@@ -10,6 +10,7 @@ from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, in
 from pyroclast.rules.names import dns_label
 from pyroclast.rules.podspecs.choices import check_choice
 from pyroclast.rules.podspecs.environment import check_environment
+from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast.rules.podspecs.mounts import check_devices, check_mounts
 from pyroclast.rules.podspecs.options import Options
 from pyroclast.rules.podspecs.ports import check_host_port_conflicts, check_ports
@@ -17,7 +18,7 @@ from pyroclast.rules.podspecs.probes import check_lifecycle, check_liveness, che
 from pyroclast.rules.podspecs.requirements import check_requirements
 from pyroclast.rules.podspecs.restarts import check_restarts
 from pyroclast.rules.podspecs.security import check_security_context
-from pyroclast.rules.values import Json, mappings, text
+from pyroclast.rules.values import Json, mapping, mappings, text
 
 __all__ = ["Surroundings", "check_common", "check_containers", "check_image", "check_init_containers"]
 
@@ -27,13 +28,17 @@ _PROBES = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
 
 class Surroundings(NamedTuple):
-    """What containers may refer to in their pod. `volumes` maps the name of each sound volume to its source's kind."""
+    """What containers may refer to in their pod.
+
+    `volumes` maps the name of each sound volume to its source's kind; `system` is the operating system, None where none is told.
+    """
 
     volumes: Mapping[str, str]
     claims: AbstractSet[str]
     grace_seconds: int
     restart_policy: str
     host_users: bool
+    system: str | None
     options: Options
 
 
@@ -65,9 +70,12 @@ def check_init_containers(containers: Json, path: str, errors: list[FieldError],
         restarts = policy == "Always"
         if around.options.current:
             check_restarts(container, where, errors)
+        elif policy is None and container.get("restartPolicyRules"):
+            errors.append(required(f"{where}.restartPolicy", "must specify restartPolicy when restart rules are used"))
         elif policy is not None and not restarts:
             errors.append(unsupported(f"{where}.restartPolicy", policy, ("Always",)))
         _check_unique(container, where, errors, names)
+        check_host_port_conflicts([container], path, errors)
         if restarts:
             _check_probes(container, where, errors, around)
         else:
@@ -76,11 +84,12 @@ def check_init_containers(containers: Json, path: str, errors: list[FieldError],
                 for key in _PROBES
                 if container.get(key) is not None
             )
-            if around.options.current:
+        if policies := container.get("resizePolicy"):
+            if not around.options.current:
+                shown = [internal_form(each, ("resourceName", "restartPolicy"), empty="") for _, each in mappings(policies)]
+                errors.append(invalid(f"{where}.resizePolicy", shown, "must not be set for init containers"))
+            if not restarts:
                 _check_restarting_resize(container, where, errors)
-            elif container.get("resizePolicy"):
-                errors.append(invalid(f"{where}.resizePolicy", container["resizePolicy"], "must not be set for init containers"))
-        check_host_port_conflicts([container], path, errors)
 
 
 def _check_restarting_resize(container: Mapping[str, Any], where: str, errors: list[FieldError]) -> None:
@@ -114,7 +123,7 @@ def check_common(container: Mapping[str, Any], where: str, errors: list[FieldErr
     if resize := container.get("resizePolicy"):
         _check_resize(resize, f"{where}.resizePolicy", errors, around)
     if context := container.get("securityContext"):
-        check_security_context(context, f"{where}.securityContext", errors, around.options, host_users=around.host_users)
+        check_security_context(context, f"{where}.securityContext", errors, host_users=around.host_users)
 
 
 def _check_unique(container: Mapping[str, Any], where: str, errors: list[FieldError], names: set[str]) -> None:
@@ -128,6 +137,9 @@ def _check_unique(container: Mapping[str, Any], where: str, errors: list[FieldEr
 def _check_probes(container: Mapping[str, Any], where: str, errors: list[FieldError], around: Surroundings) -> None:
     if (lifecycle := container.get("lifecycle")) is not None:
         check_lifecycle(lifecycle, f"{where}.lifecycle", errors, around.grace_seconds, around.options)
+        if mapping(lifecycle).get("stopSignal") is not None and around.system is None:
+            detail = "may not be set for containers with empty `spec.os.name`"
+            errors.append(forbidden(f"{where}.lifecycle.stopSignal", detail))
     if (probe := container.get("livenessProbe")) is not None:
         check_liveness(probe, f"{where}.livenessProbe", errors)
     if (probe := container.get("readinessProbe")) is not None:
@@ -151,7 +163,7 @@ def _check_resize(policies: Json, path: str, errors: list[FieldError], around: S
             errors.append(required(path))
         elif restart not in ("NotRequired", "RestartContainer"):
             errors.append(unsupported(path, restart, ("NotRequired", "RestartContainer")))
-        if around.options.current and around.restart_policy == "Never" and restart != "NotRequired":
+        if around.restart_policy == "Never" and restart != "NotRequired":
             errors.append(invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from pyroclast.rules.errors import FieldError, invalid, invalid_for, required
 from pyroclast.rules.names import dns_subdomain
-from pyroclast.rules.values import mapping, mappings, string_items, text
+from pyroclast.rules.podspecs.options import Options
+from pyroclast.rules.values import Json, mapping, mappings, string_items, text
 
-__all__ = ["DNS_POLICIES", "check_dns"]
+__all__ = ["DNS_POLICIES", "check_address", "check_aliases", "check_dns"]
 
 MAX_NAMESERVERS = 3
 _LEADING_ZEROS = re.compile(r"(?:(?<=^)|(?<=\.))0+(?=\d)", re.ASCII)
@@ -29,8 +30,8 @@ _BAD_SEARCH = (
 )
 
 
-def check_dns(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """`dnsConfig` and `hostAliases` of the pod at `path`."""
+def check_dns(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
+    """`dnsConfig` of the pod at `path`."""
     policy, config = spec.get("dnsPolicy"), spec.get("dnsConfig")
     if policy == "None":
         if config is None:
@@ -41,15 +42,19 @@ def check_dns(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> N
             errors.append(required(f"{path}.dnsConfig.nameservers", detail))
             return
     if config is not None:
-        _check_config(mapping(config), f"{path}.dnsConfig", errors)
-    for index, alias in mappings(spec.get("hostAliases")):
-        where, address = f"{path}.hostAliases[{index}]", text(alias.get("ip"))
+        _check_config(mapping(config), f"{path}.dnsConfig", errors, options)
+
+
+def check_aliases(aliases: Json, path: str, errors: list[FieldError]) -> None:
+    """`hostAliases` of a pod, at `path`."""
+    for index, alias in mappings(aliases):
+        where, address = f"{path}[{index}]", text(alias.get("ip"))
         check_address(address, f"{where}.ip", errors)
         for position, name in enumerate(string_items(alias.get("hostnames"))):
             errors += invalid_for(f"{where}.hostnames[{position}]", name, dns_subdomain(name))
 
 
-def _check_config(config: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+def _check_config(config: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
     servers, searches = string_items(config.get("nameservers")), string_items(config.get("searches"))
     if len(servers) > MAX_NAMESERVERS:
         errors.append(invalid(f"{path}.nameservers", servers, f"must not have more than {MAX_NAMESERVERS} nameservers"))
@@ -61,6 +66,10 @@ def _check_config(config: Mapping[str, Any], path: str, errors: list[FieldError]
         detail = f"must not have more than {MAX_SEARCH_CHARACTERS} characters (including spaces) in the search list"
         errors.append(invalid(f"{path}.searches", searches, detail))
     for index, search in enumerate(searches):
+        if not options.current:
+            name = search.removesuffix(".")
+            errors += invalid_for(f"{path}.searches[{index}]", name, dns_subdomain(name))
+            continue
         name = search.removesuffix(".") if search != "." else ""
         if len(name) > LONGEST_SEARCH:
             errors.append(invalid(f"{path}.searches[{index}]", name, f"must be no more than {LONGEST_SEARCH} characters"))

@@ -7,7 +7,12 @@ from typing import Any, Final
 
 __all__ = ["internal_form"]
 
-_ABBREVIATIONS: Final = {"apiGroup": "APIGroup", "seLinuxOptions": "SELinuxOptions"}
+_ABBREVIATIONS: Final = {
+    "apiGroup": "APIGroup",
+    "gmsaCredentialSpec": "GMSACredentialSpec",
+    "gmsaCredentialSpecName": "GMSACredentialSpecName",
+    "seLinuxOptions": "SELinuxOptions",
+}
 _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "capabilities": ("add", "drop"),
     "seLinuxOptions": ("user", "role", "type", "level"),
@@ -15,11 +20,18 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "appArmorProfile": ("type", "localhostProfile"),
     "windowsOptions": ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName", "hostProcess"),
 }
+_TEXTS: Final = frozenset({"user", "role", "type", "level"})
+"""Fields that are texts, and so never null."""
 
 
-def internal_form(value: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-    """`value` with all of `fields`, those that it does not have as null."""
-    return {_ABBREVIATIONS.get(field, field[:1].upper() + field[1:]): _shown(value.get(field), field) for field in fields}
+def internal_form(value: Mapping[str, Any], fields: Sequence[str], *, empty: str | None = None) -> dict[str, Any]:
+    """`value` with all of `fields`, those that it does not have as `empty`, or as empty texts."""
+    return {
+        _ABBREVIATIONS.get(field, field[:1].upper() + field[1:]): _shown(
+            value.get(field, "" if field in _TEXTS else empty), field
+        )
+        for field in fields
+    }
 
 
 def _shown(value: Any, field: str) -> Any:  # noqa: ANN401 - any JSON

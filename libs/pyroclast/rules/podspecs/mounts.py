@@ -96,11 +96,12 @@ def check_devices(container: Mapping[str, Any], path: str, errors: list[FieldErr
             errors.append(invalid(f"{where}.devicePath", at, "can not contain backsteps ('..')"))
         else:
             paths.add(at)
-        if any(mount.get("mountPath") == at for mount in mounts):
-            errors.append(invalid(f"{where}.devicePath", at, "must not already exist as a path in volumeMounts"))
         if any(mount.get("name") == name for mount in mounts):
             errors.append(invalid(f"{where}.name", name, "must not already exist in volumeMounts"))
-        names.add(name)
+        if any(mount.get("mountPath") == at for mount in mounts):
+            errors.append(invalid(f"{where}.devicePath", at, "must not already exist as a path in volumeMounts"))
+        if name:
+            names.add(name)
 
 
 def check_descending(path_text: str, path: str, errors: list[FieldError]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyroclast.rules.errors import FieldError, forbidden, invalid, not_found
+from pyroclast.rules.errors import FieldError, forbidden
 from pyroclast.rules.podspecs.annotations import check_annotations, check_profiles
 from pyroclast.rules.podspecs.containers import check_image
 from pyroclast.rules.podspecs.options import SERVER
@@ -23,7 +23,6 @@ def check_pod(pod: Mapping[str, Any]) -> list[FieldError]:
     if annotations := mapping(metadata.get("annotations")):
         check_annotations(annotations, spec, "metadata.annotations", errors)
     check_pod_spec(spec, "spec", errors, replace(SERVER, pod_name=text(metadata.get("name"))))
-    _check_files(spec, errors)
     if not spec.get("serviceAccountName"):
         detail = "must not be specified when serviceAccountName is not set"
         errors += [
@@ -49,19 +48,3 @@ def check_new_pod(pod: Mapping[str, Any]) -> list[FieldError]:
     if annotations := mapping(mapping(pod.get("metadata")).get("annotations")):
         check_profiles(annotations, spec, "spec", errors)
     return errors
-
-
-def _check_files(spec: Mapping[str, Any], errors: list[FieldError]) -> None:
-    """Variables from files need a volume that the pod has for itself."""
-    volumes = {text(each.get("name")): each for _, each in mappings(spec.get("volumes"))}
-    for field in ("initContainers", "containers", "ephemeralContainers"):
-        for index, container in mappings(spec.get(field)):
-            for at, variable in mappings(container.get("env")):
-                if (reference := mapping(variable.get("valueFrom")).get("fileKeyRef")) is None:
-                    continue
-                name = text(mapping(reference).get("volumeName"))
-                where = f"spec.{field}[{index}].env[{at}].valueFrom.fileKeyRef.volumeName"
-                if name not in volumes:
-                    errors.append(not_found(where, name))
-                elif volumes[name].get("emptyDir") is None:
-                    errors.append(invalid(where, name, "referenced volume must be of type emptyDir"))

@@ -30,9 +30,9 @@ def check_lifecycle(lifecycle: Json, path: str, errors: list[FieldError], grace_
     for hook in ("postStart", "preStop"):
         handler = mapping(lifecycle).get(hook)
         if handler is not None:
-            _check_handler(mapping(handler), f"{path}.{hook}", errors)
-            seconds = mapping(handler).get("sleep")
-            if seconds is not None:
+            given = _check_handler(mapping(handler), f"{path}.{hook}", errors)
+            if given == "sleep":
+                seconds = mapping(handler)["sleep"]
                 _check_sleep(mapping(seconds), f"{path}.{hook}.sleep", errors, grace_seconds, options)
 
 
@@ -73,7 +73,8 @@ def _check_single_success(probe: Mapping[str, Any], path: str, errors: list[Fiel
         errors.append(invalid(f"{path}.successThreshold", successes, "must be 1"))
 
 
-def _check_handler(handler: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+def _check_handler(handler: Mapping[str, Any], path: str, errors: list[FieldError]) -> str:
+    """The handler at `path`; gives its kind, of several the first."""
     given = [kind for kind in _HANDLERS if handler.get(kind) is not None]
     if not given:
         errors.append(required(path, "must specify a handler type"))
@@ -88,6 +89,7 @@ def _check_handler(handler: Mapping[str, Any], path: str, errors: list[FieldErro
             _check_http(action, where, errors)
         elif kind in ("tcpSocket", "grpc"):
             check_port(action.get("port"), f"{where}.port", errors)
+    return given[0] if given else ""
 
 
 def _check_http(action: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:

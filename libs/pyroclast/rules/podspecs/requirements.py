@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import Any
 
-from pyroclast.resources.quantity import Quantity
+from pyroclast.resources.quantity import Quantity, from_millis
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, not_found, required
 from pyroclast.rules.names import dns_label, qualified_name
@@ -25,10 +24,13 @@ __all__ = [
     "is_native",
     "overcommits",
     "resource_problems",
+    "rounded",
 ]
 
 HUGE_PAGES = "hugepages-"
 NOT_NEGATIVE = "must be greater than or equal to 0"
+
+_NANOS_PER_MILLI = 10**6
 
 _COMPUTE = frozenset({"cpu", "memory"})
 _CONTAINER = _COMPUTE | {"ephemeral-storage"}
@@ -49,18 +51,37 @@ STANDARD = frozenset(
 )
 
 
+def _check_container_name(name: str, where: str) -> Sequence[FieldError]:
+    """Whether containers have a resource of that name."""
+    return invalid_for(where, name, container_resource_problems(name)) if name not in _CONTAINER else ()
+
+
 def check_requirements(
-    resources: Json, path: str, errors: list[FieldError], claims: AbstractSet[str], *, checks_names: bool = True
+    resources: Json,
+    path: str,
+    errors: list[FieldError],
+    claims: AbstractSet[str],
+    *,
+    check_name: Callable[[str, str], Sequence[FieldError]] = _check_container_name,
 ) -> None:
-    """`resources` of a container at `path`, or of a pod, whose names are checked otherwise; `claims` are those of the pod."""
+    """`resources` of a container at `path`, or of a pod, whose names `check_name` judges; `claims` are those of the pod."""
     given = mapping(resources)
     limits, requests = mapping(given.get("limits")), mapping(given.get("requests"))
-    for name, value in limits.items():
-        errors += _of_named(name, amount(value), path, "limits", checks_names=checks_names)
+    bounds = {name: rounded(value) for name, value in limits.items()}
+    for name, limit in bounds.items():
+        if name not in _COMPUTE:
+            errors += check_name(name, f"{path}.limits[{name}]")
+        if problems := amount_problems(name, limit):
+            errors += invalid_for(f"{path}.limits[{name}]", str(limit), problems)
     for name, value in requests.items():
-        asked = amount(value)
-        errors += _of_named(name, asked, path, "requests", checks_names=checks_names)
-        _check_within_limit(name, asked, limits, path, errors)
+        asked = rounded(value)
+        if name not in _COMPUTE:
+            errors += check_name(name, f"{path}.requests[{name}]")
+        if problems := _value_problems(name, asked):
+            errors += invalid_for(f"{path}.requests[{name}]", str(asked), problems)
+        _check_within_limit(name, asked, bounds, path, errors)
+        if problems := _page_problems(name, asked):
+            errors += invalid_for(f"{path}.requests[{name}]", str(asked), problems)
     if _COMPUTE.isdisjoint(limits) and _COMPUTE.isdisjoint(requests) and any(map(_is_huge_pages, (*limits, *requests))):
         errors.append(forbidden(path, "HugePages require cpu or memory"))
     if given.get("claims"):
@@ -90,46 +111,49 @@ def check_claims(used: Json, path: str, errors: list[FieldError], claims: Abstra
             errors.append(not_found(where, name, f"must be one of the names in pod.spec.resourceClaims{known}"))
 
 
+def rounded(value: Json) -> Quantity | None:
+    """The amount in a list of resources, of which defaulting leaves no less than a thousandth."""
+    given = amount(value)
+    return given if given is None or given.nanos % _NANOS_PER_MILLI == 0 else from_millis(given.millis, given.format)
+
+
 def amount_problems(name: str, value: Quantity | None) -> Sequence[str]:
     """What speaks against that amount of the resource: it is not negative, and whole where the resource is counted."""
-    if value is None:
+    problems, of_pages = _value_problems(name, value), _page_problems(name, value)
+    return (*problems, *of_pages) if problems or of_pages else ()
+
+
+def _value_problems(name: str, value: Quantity | None) -> Sequence[str]:
+    if value is None or (name in _CONTAINER and value.nanos >= 0):
         return ()
     problems = [NOT_NEGATIVE] if value.nanos < 0 else []
-    if name in _CONTAINER or problems:
-        return problems
-    if (name in COUNTED or not is_native(name)) and value.millis % 1000:
+    if name not in _CONTAINER and value.millis % 1000 and (name in COUNTED or is_extended(name)):
         problems.append("must be an integer")
-    if _is_huge_pages(name):
-        page = amount(name.removeprefix(HUGE_PAGES))
-        if page is None or page.millis <= 0 or page.millis % 1000 or value.millis % page.millis:
-            problems.append(f"{value} is not positive integer multiple of {name}")
     return problems
 
 
+def _page_problems(name: str, value: Quantity | None) -> Sequence[str]:
+    if value is None or not _is_huge_pages(name):
+        return ()
+    page = amount(name.removeprefix(HUGE_PAGES))
+    fits = page is not None and page.millis > 0 and not page.millis % 1000 and value.nanos >= 0 and not value.millis % page.millis
+    return () if fits else (f"{value} is not positive integer multiple of {name}",)
+
+
 def _check_within_limit(
-    name: str, request: Quantity | None, limits: Mapping[str, Any], path: str, errors: list[FieldError]
+    name: str, request: Quantity | None, limits: Mapping[str, Quantity | None], path: str, errors: list[FieldError]
 ) -> None:
     if name not in limits:
         if not overcommits(name):
             errors.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
         return
-    limit = amount(limits[name])
+    limit = limits[name]
     if request is None or limit is None or request == limit:
         return
     if not overcommits(name):
         errors.append(invalid(f"{path}.requests", str(request), f"must be equal to {name} limit of {limit}"))
     elif limit < request:
         errors.append(invalid(f"{path}.requests", str(request), f"must be less than or equal to {name} limit of {limit}"))
-
-
-def _of_named(name: str, value: Quantity | None, path: str, kind: str, *, checks_names: bool) -> Sequence[FieldError]:
-    """What is wrong with one entry of the resource list `kind`."""
-    problems = container_resource_problems(name) if checks_names and name not in _CONTAINER else ()
-    wrong = amount_problems(name, value)
-    if not problems and not wrong:
-        return ()
-    where = f"{path}.{kind}[{name}]"
-    return [*invalid_for(where, name, problems), *invalid_for(where, str(value), wrong)]
 
 
 def overcommits(name: str) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyroclast.rules.errors import FieldError, duplicate, invalid, invalid_for, required, unsupported
+from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, unsupported
 from pyroclast.rules.names import label_value, qualified_name
 from pyroclast.rules.podspecs.labels import check_label_key, check_label_selector, check_matched_keys
 from pyroclast.rules.podspecs.options import Options
-from pyroclast.rules.values import Json, integer, mappings, text
+from pyroclast.rules.values import Json, integer, mapping, mappings, string_items, text
 
 __all__ = ["check_gates", "check_spread", "check_tolerations"]
 
@@ -20,7 +20,7 @@ _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 _INCLUSION = ("Honor", "Ignore")
 
 
-def check_tolerations(tolerations: Json, path: str, errors: list[FieldError], options: Options) -> None:
+def check_tolerations(tolerations: Json, path: str, errors: list[FieldError]) -> None:
     """`tolerations` of a pod at `path`."""
     for index, toleration in mappings(tolerations):
         where = f"{path}[{index}]"
@@ -45,13 +45,13 @@ def check_tolerations(tolerations: Json, path: str, errors: list[FieldError], op
             if value:
                 errors.append(invalid(f"{where}.operator", value, "value must be empty when `operator` is 'Exists'"))
         else:
-            compares = options.current and operator in ("Lt", "Gt")
+            compares = operator in ("Lt", "Gt")
             errors.append(unsupported(f"{where}.operator", operator, ("Equal", "Exists", *(("Lt", "Gt") if compares else ()))))
         if effect and effect not in _EFFECTS:
             errors.append(unsupported(f"{where}.effect", effect, _EFFECTS))
 
 
-def check_spread(constraints: Json, path: str, errors: list[FieldError]) -> None:
+def check_spread(constraints: Json, path: str, errors: list[FieldError], options: Options) -> None:
     """`topologySpreadConstraints` of a pod at `path`."""
     pairs = [(text(each.get("topologyKey")), text(each.get("whenUnsatisfiable"))) for _, each in mappings(constraints)]
     for index, constraint in mappings(constraints):
@@ -62,8 +62,6 @@ def check_spread(constraints: Json, path: str, errors: list[FieldError]) -> None
             errors.append(invalid(f"{where}.maxSkew", skew, NOT_POSITIVE))
         if not topology:
             errors.append(required(f"{where}.topologyKey", "can not be empty"))
-        else:
-            check_label_key(topology, f"{where}.topologyKey", errors)
         if action not in _UNSATISFIABLE:
             errors.append(unsupported(f"{where}.whenUnsatisfiable", action, _UNSATISFIABLE))
         if (topology, action) in pairs[index + 1 :]:
@@ -73,8 +71,21 @@ def check_spread(constraints: Json, path: str, errors: list[FieldError]) -> None
             policy = constraint.get(key)
             if policy is not None and policy not in _INCLUSION:
                 errors.append(unsupported(f"{where}.{key}", policy, _INCLUSION))
+        (check_matched_keys if options.current else _check_keys)(constraint, where, errors)
         check_label_selector(constraint.get("labelSelector"), f"{where}.labelSelector", errors)
-        check_matched_keys(constraint, where, errors)
+
+
+def _check_keys(constraint: Mapping[str, Any], where: str, errors: list[FieldError]) -> None:
+    """`matchLabelKeys` as they were judged before their values went into the selector."""
+    keys, selector = string_items(constraint.get("matchLabelKeys")), constraint.get("labelSelector")
+    if keys and selector is None:
+        errors.append(forbidden(f"{where}.matchLabelKeys", "must not be specified when labelSelector is not set"))
+    given = mapping(selector)
+    selected = {*mapping(given.get("matchLabels")), *(each.get("key") for _, each in mappings(given.get("matchExpressions")))}
+    for index, key in enumerate(keys):
+        check_label_key(key, f"{where}.matchLabelKeys[{index}]", errors)
+        if key in selected:
+            errors.append(invalid(f"{where}.matchLabelKeys[{index}]", key, "exists in both matchLabelKeys and labelSelector"))
 
 
 def _check_domains(constraint: Mapping[str, Any], action: str, where: str, errors: list[FieldError]) -> None:

@@ -10,9 +10,10 @@ from pyroclast.rules.errors import FieldError, duplicate, invalid, required, too
 from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast.rules.podspecs.mounts import check_descending
 from pyroclast.rules.podspecs.options import Options
+from pyroclast.rules.podspecs.windows import check_windows_options
 from pyroclast.rules.values import Json, integer, items, mapping, mappings, text
 
-__all__ = ["check_pod_security", "check_security_context"]
+__all__ = ["check_host_ports", "check_pod_security", "check_security_context"]
 
 ID_RANGE = "must be between 0 and 2147483647, inclusive"
 
@@ -21,62 +22,75 @@ _CONTEXT = (
     "capabilities", "privileged", "seLinuxOptions", "windowsOptions", "runAsUser", "runAsGroup", "runAsNonRoot",
     "readOnlyRootFilesystem", "allowPrivilegeEscalation", "procMount", "seccompProfile", "appArmorProfile",
 )  # fmt: skip
+_ONLY_RECURSIVE = ("Recursive",)
+_POLICIES = {
+    "fsGroupChangePolicy": ("Always", "OnRootMismatch"),
+    "supplementalGroupsPolicy": ("Merge", "Strict"),
+    "seLinuxChangePolicy": ("MountOption", "Recursive"),
+}
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _SYSCTL_FORM = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 _SYSCTL = re.compile(_SYSCTL_FORM)
 _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 
 
-def check_security_context(context: Json, path: str, errors: list[FieldError], options: Options, *, host_users: bool) -> None:
+def check_security_context(context: Json, path: str, errors: list[FieldError], *, host_users: bool) -> None:
     """`securityContext` of a container."""
     given = mapping(context)
     _check_ids(given, ("runAsUser", "runAsGroup"), path, errors)
     mount = given.get("procMount")
     if mount is not None and mount not in ("Default", "Unmasked"):
         errors.append(unsupported(f"{path}.procMount", mount, ("Default", "Unmasked")))
-    if options.current and host_users and mount == "Unmasked":
+    if host_users and mount == "Unmasked":
         errors.append(invalid(f"{path}.procMount", mount, "`hostUsers` must be false to use `Unmasked`"))
-    _check_profiles(given, path, errors)
+    _check_seccomp(given, path, errors)
     if given.get("allowPrivilegeEscalation") is False:
         said = "cannot set `allowPrivilegeEscalation` to false and"
-        shown = internal_form(given, _CONTEXT) if options.current else context
+        shown = internal_form(given, _CONTEXT)
         if given.get("privileged") is True:
             errors.append(invalid(path, shown, f"{said} `privileged` to true"))
         if "CAP_SYS_ADMIN" in items(mapping(given.get("capabilities")).get("add")):
             errors.append(invalid(path, shown, f"{said} `capabilities.Add` CAP_SYS_ADMIN"))
+    _check_user_and_armour(given, path, errors)
 
 
 def check_pod_security(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
     """What the spec of a pod says of its security: `securityContext` and the namespaces of the host."""
     on_network, with_pids = spec.get("hostNetwork") is True, spec.get("hostPID") is True
-    if on_network:
-        _check_host_ports(spec, path, errors, options)
-    if spec.get("shareProcessNamespace") is True and with_pids:
-        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errors.append(invalid(f"{path}.securityContext.shareProcessNamespace", True, detail))
     context = mapping(spec.get("securityContext"))
-    if not context:
-        return
     where = f"{path}.securityContext"
     _check_ids(context, ("fsGroup", "runAsUser", "runAsGroup"), where, errors)
     for index, group in enumerate(items(context.get("supplementalGroups"))):
         if not _is_id(group):
             errors.append(invalid(f"{where}.supplementalGroups[{index}]", group, ID_RANGE))
-    for key, choices in (
-        ("supplementalGroupsPolicy", ("Merge", "Strict")),
-        ("fsGroupChangePolicy", ("Always", "OnRootMismatch")),
-        ("seLinuxChangePolicy", ("Recursive",)),
-    ):
-        value = context.get(key)
-        if value is not None and value not in choices:
-            errors.append(unsupported(f"{where}.{key}", value, choices))
+    if spec.get("shareProcessNamespace") is True and with_pids:
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(invalid(f"{path}.securityContext.shareProcessNamespace", True, detail))
+    if not context:
+        return
     _check_sysctls(
         context.get("sysctls"), f"{where}.sysctls", errors, on_network=on_network, with_ipc=spec.get("hostIPC") is True
     )
-    _check_profiles(context, where, errors)
+    _check_policies(context, ("fsGroupChangePolicy",), where, errors, options)
+    _check_seccomp(context, where, errors)
+    _check_user_and_armour(context, where, errors)
+    _check_policies(context, ("supplementalGroupsPolicy", "seLinuxChangePolicy"), where, errors, options)
 
 
-def _check_host_ports(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
+def _check_policies(
+    context: Mapping[str, Any], keys: tuple[str, ...], where: str, errors: list[FieldError], options: Options
+) -> None:
+    for key in keys:
+        choices = _ONLY_RECURSIVE if options.current and key == "seLinuxChangePolicy" else _POLICIES[key]
+        value = context.get(key)
+        if value is not None and value not in choices:
+            errors.append(unsupported(f"{where}.{key}", value, choices))
+
+
+def check_host_ports(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
+    """A pod that is on the network of its host has the ports of its containers there."""
+    if spec.get("hostNetwork") is not True:
+        return
     for number, container in mappings(spec.get("containers")):
         for index, port in mappings(container.get("ports")):
             on_host = integer(port.get("hostPort"))
@@ -114,16 +128,17 @@ def _is_id(value: Json) -> bool:
     return type(value) is int and 0 <= value < 2**31
 
 
-def _check_profiles(context: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    if (seccomp := context.get("seccompProfile")) is not None:
-        _check_seccomp(mapping(seccomp), f"{path}.seccompProfile", errors)
+def _check_user_and_armour(context: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    if (windows := context.get("windowsOptions")) is not None:
+        check_windows_options(windows, f"{path}.windowsOptions", errors)
     if (armour := context.get("appArmorProfile")) is not None:
         _check_app_armor(mapping(armour), f"{path}.appArmorProfile", errors)
-    if (windows := context.get("windowsOptions")) is not None and mapping(windows).get("runAsUserName") == "":
-        errors.append(invalid(f"{path}.windowsOptions.runAsUserName", "", "runAsUserName cannot be an empty string"))
 
 
-def _check_seccomp(profile: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+def _check_seccomp(context: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    if context.get("seccompProfile") is None:
+        return
+    profile, path = mapping(context["seccompProfile"]), f"{path}.seccompProfile"
     kind, file, where = text(profile.get("type")), profile.get("localhostProfile"), f"{path}.localhostProfile"
     if not kind:
         errors.append(required(f"{path}.type", "type is required when seccompProfile is set"))

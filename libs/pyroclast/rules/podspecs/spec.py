@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyroclast.rules.amounts import amount
 from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, too_long, unsupported
-from pyroclast.rules.names import dns_label, dns_subdomain
+from pyroclast.rules.names import NameRule, dns_label, dns_subdomain
 from pyroclast.rules.podspecs.affinity import check_affinity
 from pyroclast.rules.podspecs.choices import check_choice
 from pyroclast.rules.podspecs.containers import Surroundings, check_containers, check_init_containers
-from pyroclast.rules.podspecs.dns import DNS_POLICIES, check_dns
+from pyroclast.rules.podspecs.dns import DNS_POLICIES, check_aliases, check_dns
 from pyroclast.rules.podspecs.ephemeral import check_ephemeral_containers
+from pyroclast.rules.podspecs.files import check_files
 from pyroclast.rules.podspecs.labels import check_labels
 from pyroclast.rules.podspecs.options import Options
 from pyroclast.rules.podspecs.platform import check_host_users, check_platform
 from pyroclast.rules.podspecs.podresources import check_pod_resources
-from pyroclast.rules.podspecs.requirements import amount_problems, container_resource_problems
+from pyroclast.rules.podspecs.requirements import check_requirements
 from pyroclast.rules.podspecs.scheduling import check_gates, check_spread, check_tolerations
-from pyroclast.rules.podspecs.security import check_pod_security
+from pyroclast.rules.podspecs.security import check_host_ports, check_pod_security
 from pyroclast.rules.podspecs.volumes import check_volumes
+from pyroclast.rules.podspecs.windows import check_host_process
 from pyroclast.rules.values import Json, integer, mapping, mappings, text
 
 __all__ = ["check_pod_spec"]
@@ -31,14 +32,6 @@ DEADLINE_RANGE = "must be between 1 and 2147483647, inclusive"
 
 _RESTART = ("Always", "OnFailure", "Never")
 _PREEMPTION = ("PreemptLowerPriority", "Never")
-_NAMES = (
-    ("serviceAccountName", dns_subdomain),
-    ("nodeName", dns_subdomain),
-    ("hostname", dns_label),
-    ("subdomain", dns_label),
-    ("priorityClassName", dns_subdomain),
-    ("runtimeClassName", dns_subdomain),
-)
 
 
 def check_pod_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
@@ -51,6 +44,7 @@ def check_pod_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError],
         grace_seconds=DEFAULT_GRACE_SECONDS if grace is None else integer(grace),
         restart_policy=text(spec.get("restartPolicy")),
         host_users=spec.get("hostUsers") is not False,
+        system=text(mapping(spec["os"]).get("name")) if spec.get("os") is not None else None,
         options=options,
     )
     names = check_containers(spec.get("containers"), f"{path}.containers", errors, around)
@@ -59,40 +53,54 @@ def check_pod_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError],
     if options.current and spec.get("ephemeralContainers"):
         check_ephemeral_containers(spec, f"{path}.ephemeralContainers", errors, around)
     if options.pod_level_resources and spec.get("resources"):
-        check_pod_resources(spec, path, errors, options)
+        check_pod_resources(spec, path, errors, around.claims)
+    check_host_ports(spec, path, errors, options)
     errors += check_choice(spec, "restartPolicy", _RESTART, path, options)
     errors += check_choice(spec, "dnsPolicy", DNS_POLICIES, path, options)
-    check_dns(spec, path, errors)
     if spec.get("nodeSelector"):
         check_labels(mapping(spec["nodeSelector"]), f"{path}.nodeSelector", errors)
     check_pod_security(spec, path, errors, options)
     if spec.get("affinity"):
         check_affinity(spec["affinity"], f"{path}.affinity", errors)
+    check_dns(spec, path, errors, options)
     check_gates(spec, path, errors)
     if spec.get("topologySpreadConstraints"):
-        check_spread(spec["topologySpreadConstraints"], f"{path}.topologySpreadConstraints", errors)
+        check_spread(spec["topologySpreadConstraints"], f"{path}.topologySpreadConstraints", errors, options)
+    check_host_process(spec, path, errors)
     if spec.get("hostUsers") is False:
         check_host_users(spec, path, errors)
     _check_rest(spec, path, errors, options)
+    check_files(spec, path, errors)
+
+
+def _check_name(spec: Mapping[str, Any], key: str, rule: NameRule, path: str, errors: list[FieldError]) -> None:
+    if (name := spec.get(key)) and (problems := rule(text(name))):
+        errors += invalid_for(f"{path}.{key}", name, problems)
 
 
 def _check_rest(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
-    for key, check in _NAMES:
-        if name := text(spec.get(key)):
-            errors += invalid_for(f"{path}.{key}", name, check(name))
+    if account := text(spec.get("serviceAccountName")) or text(spec.get("serviceAccount")):
+        errors += invalid_for(f"{path}.serviceAccountName", account, dns_subdomain(account))
+    _check_name(spec, "nodeName", dns_subdomain, path, errors)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= integer(deadline) < 2**31:
         errors.append(invalid(f"{path}.activeDeadlineSeconds", deadline, DEADLINE_RANGE))
+    _check_name(spec, "hostname", dns_label, path, errors)
+    _check_name(spec, "subdomain", dns_label, path, errors)
     if spec.get("tolerations"):
-        check_tolerations(spec["tolerations"], f"{path}.tolerations", errors, options)
+        check_tolerations(spec["tolerations"], f"{path}.tolerations", errors)
+    if spec.get("hostAliases"):
+        check_aliases(spec["hostAliases"], f"{path}.hostAliases", errors)
+    _check_name(spec, "priorityClassName", dns_subdomain, path, errors)
+    if (runtime := spec.get("runtimeClassName")) is not None:
+        errors += invalid_for(f"{path}.runtimeClassName", runtime, dns_subdomain(text(runtime)))
     preemption = spec.get("preemptionPolicy")
-    if preemption is not None and preemption not in _PREEMPTION:
+    if preemption == "":
+        errors.append(required(f"{path}.preemptionPolicy"))
+    elif preemption is not None and preemption not in _PREEMPTION:
         errors.append(unsupported(f"{path}.preemptionPolicy", preemption, _PREEMPTION))
-    for name, value in mapping(spec.get("overhead")).items():
-        where = f"{path}.overhead.limits[{name}]"  # the path that the API server gives
-        errors += invalid_for(where, name, container_resource_problems(name))
-        quantity = amount(value)
-        errors += invalid_for(where, str(quantity), amount_problems(name, quantity))
+    if overhead := mapping(spec.get("overhead")):
+        check_requirements({"limits": overhead}, f"{path}.overhead", errors, frozenset())
     if spec.get("os") is not None:
         check_platform(spec, path, errors)
     if options.current and spec.get("hostnameOverride") is not None:

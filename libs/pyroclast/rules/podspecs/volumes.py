@@ -10,6 +10,7 @@ from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, in
 from pyroclast.rules.names import dns_label, dns_subdomain
 from pyroclast.rules.podspecs.choices import check_choice
 from pyroclast.rules.podspecs.claims import check_claim_template
+from pyroclast.rules.podspecs.disks import DISK_CHECKS
 from pyroclast.rules.podspecs.environment import check_field_ref, check_resource_field_ref
 from pyroclast.rules.podspecs.mounts import check_descending, has_backsteps
 from pyroclast.rules.podspecs.options import Options
@@ -61,6 +62,9 @@ VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "me
 _HOST_PATH_TYPES = ("BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _REPORTED_AS = {"gcePersistentDisk": "persistentDisk"}
+_SECOND_AS = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+"""What the API server calls kinds in its errors."""
+
 _NO_SOURCE = "emptyDir"
 """What a volume without source is."""
 
@@ -102,15 +106,13 @@ def _check_sources(volume: Mapping[str, Any], path: str, errors: list[FieldError
             errors.append(required(path, "must specify a volume type"))
         return _NO_SOURCE
     first, *others = sorted(kinds, key=_order) if len(kinds) > 1 else kinds
-    source = mapping(volume[first])
-    errors += [
-        required(f"{path}.{_REPORTED_AS.get(first, first)}.{key}") for key in _REQUIRED.get(first, ()) if not source.get(key)
-    ]
-    if source and (check := _CHECKS.get(first)):
-        check(source, f"{path}.{first}", errors)
+    source, where = mapping(volume[first]), f"{path}.{_REPORTED_AS.get(first, first)}"
+    errors += [required(f"{where}.{key}") for key in _REQUIRED.get(first, ()) if not source.get(key)]
+    if (source and (check := _CHECKS.get(first))) or (check := DISK_CHECKS.get(first)):
+        check(source, where, errors)
     if first == "image":
         _check_image(source, f"{path}.image", errors, options)
-    errors += [forbidden(f"{path}.{kind}", "may not specify more than 1 volume type") for kind in others]
+    errors += [forbidden(f"{path}.{_SECOND_AS.get(kind, kind)}", "may not specify more than 1 volume type") for kind in others]
     return first
 
 
@@ -234,7 +236,7 @@ def _check_token(token: Mapping[str, Any], path: str, index: int, errors: list[F
 
 def _check_nfs(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     at = text(source.get("path"))
-    if at and not at.startswith("/"):
+    if not at.startswith("/"):
         errors.append(invalid(f"{path}.path", at, "must be an absolute path"))
 
 
@@ -273,7 +275,6 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
     "scaleIO": ("gateway", "system", "volumeName"),
     "ephemeral": ("volumeClaimTemplate",),
     "csi": ("driver",),
-    "quobyte": ("registry", "volume"),
 }
 """Keys that a source cannot do without."""
 

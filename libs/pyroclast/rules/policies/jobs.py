@@ -59,7 +59,7 @@ _CORES = (
     + " && quantity(string(c.resources.{0}['cpu'])).isGreaterThan(quantity('0')))"
 )
 _SUM = "variables.tasks.map(t, t.?replicas.orValue(0)).sum()"
-_LAST_POD = f"{_JOB} + '-' + {_TASK} + '-' + string(t.?replicas.orValue(0) > 0 ? t.replicas - 1 : 0)"
+_FIRST_POD = f"{_JOB} + '-' + {_TASK} + '-0'"
 _SAME_FIELDS = (
     "schedulerName",
     "queue",
@@ -268,7 +268,7 @@ _VALIDATIONS: Final = (
     ),
     Validation(
         "names of pods are not too long",
-        f"variables.tasks.all(t, ({_LAST_POD}).size() <= 63)",
+        f"variables.tasks.all(t, ({_FIRST_POD}).size() <= 63)",
         "create pod with name validate failed [name part must be no more than 63 bytes];",
         operations=_CREATE,
     ),
