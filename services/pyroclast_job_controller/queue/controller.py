@@ -60,7 +60,8 @@ class QueueController:
 
     def order(self, queue: Queue, command: Command) -> None:
         """A user wants `queue` opened or closed."""
-        nothing = queues.meaningless(queues.state_of(queue), command.action)
+        waiting = self._orders.get(queue.key)  # they may bring it into another state before
+        nothing = "" if waiting else queues.meaningless(queues.state_of(queue), command.action)
         if nothing:
             self._record(
                 queue, "Warning", ISSUED, f"{command.action} of command {command.metadata.name} had no effect: {nothing}"
@@ -188,7 +189,7 @@ class QueueController:
         if not self._shards.owns(key):
             return  # who owns it sees the state and the mark of its parent
         orders = self._orders.setdefault(key, [])
-        if action not in orders:
+        if orders[-1:] != [action]:
             orders.append(action)
         self._queue.add(key)
 

@@ -1,4 +1,9 @@
-"""Queues whose parent is missing: they work, what needs the parent is tried again, and they follow it once it is there."""
+"""Queues whose parent is missing: they work, what needs the parent is tried again, and they follow it once it is there.
+
+And what comes of several orders at once.
+"""
+
+import asyncio
 
 import pytest
 
@@ -6,6 +11,7 @@ from pyroclast.api.types import COMMANDS, QUEUES, Key
 from pyroclast.kube.client import PatchKind
 
 from .cluster import NS, running_cluster
+from .memory_cluster import in_virtual_time
 
 
 @pytest.fixture
@@ -56,3 +62,29 @@ async def test_a_parent_that_comes_closed_closes_its_child(cluster):
     await cluster.start()
     await is_in(cluster, "c", "Closed")
     assert (await cluster.client.get(QUEUES, Key("", "c")))["metadata"]["annotations"]["volcano.sh/closed-by-parent"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("orders", "want"),
+    [
+        (("CloseQueue", "OpenQueue"), "Open"),
+        (("CloseQueue", "OpenQueue", "CloseQueue"), "Closed"),
+        (("CloseQueue", "CloseQueue"), "Closed"),
+        (("OpenQueue", "CloseQueue"), "Closed"),
+    ],
+)
+def test_of_several_orders_the_last_word_holds(orders, want):
+    async def given_at_once(cluster):
+        server = cluster.server
+        body = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": "q"}, "spec": {"parent": "root"}}
+        uid = server.create(QUEUES, body)["metadata"]["uid"]
+        await cluster.until(lambda: server.of(QUEUES)[Key("", "q")].get("status"))
+        target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": "q", "uid": uid}
+        for number, action in enumerate(orders):
+            meta = {"name": f"c{number}", "namespace": NS}
+            command = {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": meta}
+            server.create(COMMANDS, {**command, "action": action, "target": target})
+        await asyncio.sleep(2)
+        return server.of(QUEUES)[Key("", "q")]["status"]["state"]
+
+    assert in_virtual_time(given_at_once) == want

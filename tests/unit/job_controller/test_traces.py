@@ -99,9 +99,12 @@ def time_passes(_: Watched) -> None:
     """Nothing else happens."""
 
 
-def is_scaled_to_zero(watched: Watched) -> None:
-    tasks = [{**task("a", 0), "minAvailable": 0}, {**task("b", 0), "minAvailable": 0}]
-    watched.cluster.server.patch(JOBS, Key(NS, "j"), {"spec": {"minAvailable": 0, "tasks": tasks}}, PatchKind.MERGE)
+def is_scaled(a: int, b: int, gang: int) -> Deed:
+    def deed(watched: Watched) -> None:
+        tasks = [{**task("a", a), "minAvailable": a}, {**task("b", b), "minAvailable": b}]
+        watched.cluster.server.patch(JOBS, Key(NS, "j"), {"spec": {"minAvailable": gang, "tasks": tasks}}, PatchKind.MERGE)
+
+    return deed
 
 
 def is_ordered(action: str) -> Deed:
@@ -282,7 +285,20 @@ CASES = {
         held=["a-0"],
     ),
     "scaled to zero it keeps Running, and nobody was evicted": Case(
-        [is_scaled_to_zero, time_passes], ["Pending", "Running"], spec=on("PodEvicted", "TerminateJob")
+        [is_scaled(0, 0, 0), time_passes], ["Pending", "Running"], spec=on("PodEvicted", "TerminateJob")
+    ),
+    "a failed pod that scaling down leaves no place for ends no Job": Case(
+        [fails("a-0"), fails("a-1"), is_scaled(1, 1, 2)],
+        ["Pending", "Running", "Pending"],
+        spec={"minAvailable": 2},
+        counts={"failed": 1, "pending": 1},
+        held=["b-0"],
+    ),
+    "nor does one that has succeeded": Case(
+        [succeeds("a-0"), succeeds("a-1"), is_scaled(1, 1, 2)],
+        ["Pending", "Running"],
+        spec={"minAvailable": 3},
+        counts={"succeeded": 1, "running": 1},
     ),
     "TaskCompleted of one task: CompleteJob": Case(
         [succeeds("a-0"), succeeds("a-1")],

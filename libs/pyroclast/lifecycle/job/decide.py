@@ -138,8 +138,7 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> Decision:
         names = ", ".join(pod.metadata.name for pod in broken_off)
         message = f"{_failure(broken_off)}the restart of {names} is carried on"
         return Decision(status=_restarting(facts, _reason_of(broken_off), message, broken_off))
-    tasks = {task.name for task in job.spec.tasks}
-    counts = count(job, (pod for pod in facts.pods.values() if members.task_of(pod) in tasks))
+    counts = _counted(facts)
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
     if change and change.to in _ENDS:
         marked = plan.interrupted(job, facts.pods) if phase is JobPhase.RESTARTING else ()
@@ -156,6 +155,16 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> Decision:
         change = None  # pods of before may still be there
     complete = not (effects or obstacle or facts.memory.held)
     return Decision(status=_synchronised(facts, counts, change, complete=complete), obstacle=obstacle)
+
+
+def _counted(facts: JobFacts) -> Counts:
+    """The pods of the tasks of the Job, counted. Those that a new scale has no place for are as good as gone."""
+    job = facts.job
+    replicas = {task.name: task.replicas for task in job.spec.tasks}
+    pods = [pod for pod in facts.pods.values() if members.task_of(pod) in replicas]
+    is_new = job.metadata.generation != job.status.observed_generation
+    surplus = [pod for pod in pods if is_new and members.index_of(pod) >= replicas[members.task_of(pod)]]
+    return count(job, pods, releasing=surplus)
 
 
 def _half_gang(facts: JobFacts, counts: Counts) -> tuple[Pod, ...]:
