@@ -75,7 +75,7 @@ class DeviceShare:
         there = {task.uid for residents in session.snapshot.residents for task in residents} if bound else set()
         for uid in [uid for uid in bound if uid not in there]:
             del bound[uid]
-        found = [Devices(session, kind, self._rules, bound) for kind in self._kinds(session)]
+        found = [Devices(session, kind, self._rules if isinstance(kind, Vgpu) else [], bound) for kind in self._kinds(session)]
         if not found:
             return Extensions()
 

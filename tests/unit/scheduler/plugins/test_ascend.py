@@ -227,3 +227,10 @@ def test_a_config_map_without_sense_is_warned_of_and_the_built_in_one_is_used(te
     assert set(cluster.session(["p", "j", "-", 1, "1G", {CHIP: 1}])) == {"p"}
     (warning,) = cluster.warnings
     assert "built-in" in warning
+
+
+def test_rules_that_keep_pods_apart_are_about_gpus_alone():
+    arguments = {**HAMI, **VIRTUAL, "deviceshare.GPUExclusiveRules": [{"app": "x"}]}
+    cluster = Cluster(arguments, [["n", 8, "16Gi", chips(("a", {}))]])
+    wish = {CHIP: 1, MEMORY: 3072, "labels": {"app": "x"}}
+    assert cluster.session(*([name, "j", "-", 1, "1Gi", wish] for name in ("p1", "p2"))).keys() == {"p1", "p2"}
