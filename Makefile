@@ -5,8 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 COMMA := ,
 WORKERS ?= 2
-E2E_WORKERS ?= 3  # they wait more than they work
-E2E = PYROCLAST_WHOLE_E2E=1 $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile --no-loadscope-reorder tests/e2e
+E2E = PYROCLAST_WHOLE_E2E=1 $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder tests/e2e
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(wildcard services/*/__main__.py services/*/*/__main__.py)))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.certificates cryptography.hazmat.backends.openssl.backend uvloop
 
@@ -17,7 +16,7 @@ run: setup
 
 test: setup
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --ignore tests/e2e tests
-	@$(E2E)
+	@$(E2E) -n 3  # they wait more than they work
 
 setup: $(STAMP)
 
@@ -46,7 +45,7 @@ control-plane: setup  # kube-apiserver, etcd, kube-controller-manager and helm f
 	@$(BIN)/python -m tests.control_plane build
 
 test-real: control-plane
-	@$(E2E) --control-plane=real
+	@$(E2E) -n $(WORKERS) --control-plane=real
 
 up-real: control-plane
 	@$(BIN)/python -m tests.control_plane up --services --dir $${DIR:-$(VENV)/control-plane}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +19,6 @@ from tests.control_plane import build
 from tests.control_plane.real import RealControlPlane, real_control_plane
 
 pytestmark = pytest.mark.timeout(240)
-START_SECONDS = 10.0
 PODS_AT_ONCE = 60
 
 
@@ -75,9 +73,7 @@ def status_writes(audit_log: Path) -> Counter[str]:
 
 
 async def test_from_nothing_to_ready(tmp_path: Path) -> None:
-    started = time.monotonic()
     async with real_control_plane(tmp_path, fsync=False) as plane:
-        assert time.monotonic() - started < START_SECONDS
         status, body = await plane.get("/version")
         assert (status, json.loads(body)["gitVersion"]) == (200, "v1.36.1")
 
