@@ -14,7 +14,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,9 @@ from pyroclast.kube.config import load_config
 from pyroclast_standalone import installation
 from pyroclast_standalone.ports import free_port
 from tests.bench.substrate import pod
+from tests.bench.throughput import IN_FLIGHT, each
 from tests.control_plane.real import real_control_plane
 
-IN_FLIGHT = 64
 TOGETHER = 20
 """Pods of one PodGroup."""
 PATIENCE = 300.0
@@ -82,7 +82,7 @@ async def _measure(options: argparse.Namespace) -> None:
         for service in services:
             await service.tell(session, "listed")
         began = time.monotonic()
-        await _each(options.changes, lambda number: _run(client, number))
+        await each(range(options.changes), lambda number: _run(client, number))
         print(f"{options.changes:,} pods began to run, {options.changes / (time.monotonic() - began):.0f}/s", flush=True)
         for service in services:
             await service.tell(session, "followed")
@@ -91,22 +91,9 @@ async def _measure(options: argparse.Namespace) -> None:
 async def _fill(client: Client, pods: int, nodes: int) -> None:
     """Nodes, a namespace, and pods in groups of TOGETHER, each on a node."""
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    await _each(nodes, lambda number: client.create(NODES, _node(number)))
-    await _each(pods // TOGETHER, lambda number: client.create(POD_GROUPS, _group(number), namespace=NAMESPACE))
-    await _each(pods, lambda number: client.create(PODS, _pod(number, nodes), namespace=NAMESPACE))
-
-
-async def _each(count: int, work: Callable[[int], Coroutine[Any, Any, object]]) -> None:
-    """`work` of each number below `count`, IN_FLIGHT at a time."""
-    numbers = iter(range(count))
-
-    async def some() -> None:
-        for number in numbers:
-            await work(number)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(IN_FLIGHT):
-            group.create_task(some())
+    await each(range(nodes), lambda number: client.create(NODES, _node(number)))
+    await each(range(pods // TOGETHER), lambda number: client.create(POD_GROUPS, _group(number), namespace=NAMESPACE))
+    await each(range(pods), lambda number: client.create(PODS, _pod(number, nodes), namespace=NAMESPACE))
 
 
 def _node(number: int) -> dict[str, Any]:
