@@ -32,6 +32,8 @@ from tests.control_plane.real import real_control_plane
 TOGETHER = 20
 """Pods of one PodGroup."""
 PATIENCE = 300.0
+QUIET_SECONDS, IDLE = 5.0, 0.1
+"""A service has nothing to do that takes less than this share of a core for so long."""
 NAMESPACE = "team-a"
 COMMON = ("--enable-healthz=true", "--enable-metrics=true", "--leader-elect-resource-namespace=pyroclast-system")
 SERVICES = {
@@ -151,12 +153,12 @@ class _Service:
                 await asyncio.sleep(0.2)
 
     async def quiet(self, session: aiohttp.ClientSession) -> dict[str, float]:
-        """Its figures, when no event has come for a while."""
-        before = -1.0
+        """Its figures, when it has had nothing to do for a while."""
+        used = -1.0
         async with asyncio.timeout(PATIENCE):
-            while (figures := await self._figures(session))["events"] != before:
-                before = figures["events"]
-                await asyncio.sleep(3)
+            while (figures := await self._figures(session))["cpu"] > used + IDLE * QUIET_SECONDS:
+                used = figures["cpu"]
+                await asyncio.sleep(QUIET_SECONDS)
         return figures
 
     async def tell(self, session: aiohttp.ClientSession, what: str) -> None:
