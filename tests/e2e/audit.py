@@ -21,11 +21,15 @@ class Audit:
 
     def events(self, *stages: str) -> Iterator[dict[str, Any]]:
         """All finished requests so far, in order; `stages` asks for others: a watch begins with "ResponseStarted"."""
-        with self.log.open() as lines:
-            for line in lines:
-                if line.rstrip().endswith("}") and (event := json.loads(line)).get("stage") in (stages or ("ResponseComplete",)):
-                    event["user"].setdefault("username", "")  # of a request that nobody was found for
-                    yield event
+        full = sorted(self.log.parent.glob(f"{self.log.stem}-*{self.log.suffix}"))  # kube-apiserver begins a new one at 100 MB
+        for file in (*full, self.log):
+            with file.open() as lines:
+                for line in lines:
+                    if line.rstrip().endswith("}") and (event := json.loads(line)).get("stage") in (
+                        stages or ("ResponseComplete",)
+                    ):
+                        event["user"].setdefault("username", "")  # of a request that nobody was found for
+                        yield event
 
     def was_ready(self, timestamp: str) -> bool:
         """Whether the API server knew all roles at a time of an event; the real one serves a moment before it does."""
