@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyroclast.rules.errors import FieldError, invalid, not_found
+from pyroclast.rules.podspecs.annotations import containers_of
 from pyroclast.rules.values import mapping, mappings, text
 
 __all__ = ["check_files"]
@@ -13,15 +14,17 @@ __all__ = ["check_files"]
 
 def check_files(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     """Variables from files need a volume that the pod has for itself."""
+    wanted = [
+        (f"{where}.env[{at}].valueFrom.fileKeyRef.volumeName", text(mapping(reference).get("volumeName")))
+        for where, container in containers_of(spec, path)
+        for at, variable in mappings(container.get("env"))
+        if (reference := mapping(variable.get("valueFrom")).get("fileKeyRef")) is not None
+    ]
+    if not wanted:
+        return
     volumes = {text(each.get("name")): each for _, each in mappings(spec.get("volumes"))}
-    for field in ("initContainers", "containers", "ephemeralContainers"):
-        for index, container in mappings(spec.get(field)):
-            for at, variable in mappings(container.get("env")):
-                if (reference := mapping(variable.get("valueFrom")).get("fileKeyRef")) is None:
-                    continue
-                name = text(mapping(reference).get("volumeName"))
-                where = f"{path}.{field}[{index}].env[{at}].valueFrom.fileKeyRef.volumeName"
-                if name not in volumes:
-                    errors.append(not_found(where, name))
-                elif volumes[name].get("emptyDir") is None:
-                    errors.append(invalid(where, name, "referenced volume must be of type emptyDir"))
+    for where, name in wanted:
+        if name not in volumes:
+            errors.append(not_found(where, name))
+        elif volumes[name].get("emptyDir") is None:
+            errors.append(invalid(where, name, "referenced volume must be of type emptyDir"))

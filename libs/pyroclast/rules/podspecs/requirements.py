@@ -119,8 +119,7 @@ def rounded(value: Json) -> Quantity | None:
 
 def amount_problems(name: str, value: Quantity | None) -> Sequence[str]:
     """What speaks against that amount of the resource: it is not negative, and whole where the resource is counted."""
-    problems, of_pages = _value_problems(name, value), _page_problems(name, value)
-    return (*problems, *of_pages) if problems or of_pages else ()
+    return (*_value_problems(name, value), *_page_problems(name, value))
 
 
 def _value_problems(name: str, value: Quantity | None) -> Sequence[str]:

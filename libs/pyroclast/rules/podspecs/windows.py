@@ -9,7 +9,7 @@ from typing import Any
 from pyroclast.rules.errors import FieldError, invalid, invalid_for
 from pyroclast.rules.names import dns_subdomain
 from pyroclast.rules.podspecs.annotations import containers_of
-from pyroclast.rules.values import Json, mapping, mappings, text
+from pyroclast.rules.values import Json, mapping, text
 
 __all__ = ["check_host_process", "check_windows_options"]
 
@@ -18,7 +18,6 @@ _LONGEST_DOMAIN, _LONGEST_USER = 255, 104
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NET_BIOS = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
 _DOTS_ONLY = re.compile(r"[. ]+")
-_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _NOT_IN_USERS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
 
 
@@ -61,12 +60,12 @@ def _of_user(name: str) -> Iterator[str]:
 
 def check_host_process(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     """Containers that are processes of the host are so all together, and on its network."""
-    holders = (spec, *(each for field in _CONTAINERS for _, each in mappings(spec.get(field))))
-    if not any("securityContext" in holder for holder in holders):
+    containers = list(containers_of(spec, path))
+    if not any("securityContext" in holder for holder in (spec, *(each for _, each in containers))):
         return
     of_pod = _host_process(spec)
     on_host = []
-    for where, container in containers_of(spec, path):
+    for where, container in containers:
         own = _host_process(container)
         if of_pod is not None and own is not None and of_pod is not own:
             detail = f"pod hostProcess value must be identical if both are specified, was {str(of_pod).lower()}"
