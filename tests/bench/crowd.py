@@ -169,7 +169,8 @@ class _Service:
         print(
             f"{self.name:20} {what:9} {now['rss'] / 1e6:6.0f} MB, at most {_most_memory(self._process.pid):6.0f};"
             f" {now['events'] - before.get('events', 0):8,.0f} events; CPU {now['cpu'] - before.get('cpu', 0):6.1f} s;"
-            f" loop held over 50 ms {times:4.0f} times, at most {now['worst'] * 1e3:5.0f} ms so far",
+            f" loop held over 50 ms {times:4.0f} times, at most {now['worst'] * 1e3:5.0f} ms so far,"
+            f" {now['latest'] * 1e3:5.0f} with what it waited for a core",
             flush=True,
         )
 
@@ -188,9 +189,10 @@ class _Service:
             for what, series in {
                 "rss": "process_resident_memory_bytes",
                 "cpu": "process_cpu_seconds_total",
-                "turns": "pyroclast_event_loop_lag_seconds_count",
-                "short": r'pyroclast_event_loop_lag_seconds_bucket\{le="0.05"\}',
-                "worst": "pyroclast_event_loop_lag_max_seconds",
+                "turns": "pyroclast_event_loop_held_seconds_count",
+                "short": r'pyroclast_event_loop_held_seconds_bucket\{le="0.05"\}',
+                "worst": "pyroclast_event_loop_held_max_seconds",
+                "latest": "pyroclast_event_loop_lag_max_seconds",
                 "events": r"pyroclast_watch_events_total\{.*\}",
             }.items()
         }

@@ -22,7 +22,7 @@ from pathlib import Path
 from .scheduler_server import Board, serve
 
 _PATIENCE = 120.0
-_SHORT = 'pyroclast_event_loop_lag_seconds_bucket{le="0.05"}'
+_SHORT = 'pyroclast_event_loop_held_seconds_bucket{le="0.05"}'
 
 
 def main() -> int:
@@ -60,7 +60,7 @@ def main() -> int:
 def _watch(board: Board, options: argparse.Namespace, pid: int, began: float) -> None:
     count = options.jobs * options.pods
     _until(lambda: bool(board.is_leading.value))
-    held = (_figure("pyroclast_event_loop_lag_seconds_count") or 0) - (_figure(_SHORT) or 0)
+    held = (_figure("pyroclast_event_loop_held_seconds_count") or 0) - (_figure(_SHORT) or 0)
     if not options.running:
         time.sleep(2)  # the first cycles
         print(f"memory with {options.running:,} pods      {_memory(pid):8.0f} MB")
@@ -77,9 +77,9 @@ def _watch(board: Board, options: argparse.Namespace, pid: int, began: float) ->
         print(f"CPU of the scheduler         {used / count * 1e6:8.0f} µs a pod: {count / used:,.0f}/s on a core of its own")
     time.sleep(3)
     print(f"memory with {options.running + count:,} pods {_memory(pid):8.0f} MB")
-    most = (_figure("pyroclast_event_loop_lag_max_seconds") or 0) * 1000
-    print(f"event loop held at most      {most:8.0f} ms, the start included")
-    times = (_figure("pyroclast_event_loop_lag_seconds_count") or 0) - (_figure(_SHORT) or 0) - held
+    held_most, late_most = ((_figure(f"pyroclast_event_loop_{what}_max_seconds") or 0) * 1000 for what in ("held", "lag"))
+    print(f"event loop held at most      {held_most:8.0f} ms, {late_most:.0f} with waiting for a core; the start included")
+    times = (_figure("pyroclast_event_loop_held_seconds_count") or 0) - (_figure(_SHORT) or 0) - held
     print(f"event loop held over 50 ms   {times:8.0f} times since it leads")
     print(f"between two renewals at most {board.renewal.value:8.2f} s")
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import structlog
 
@@ -21,15 +20,13 @@ from pyroclast.kube.decode import Bookmark, Decoder, Undecodable
 from pyroclast.kube.errors import ApiError, ConnectionFailed, Expired, KubeError
 from pyroclast.kube.listing import Listing
 from pyroclast.kube.store import Handler, Indexer, Store
+from pyroclast.kube.turns import Turn
 
 __all__ = ["Informer", "Timing"]
 
 log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)
-
-TURN_SECONDS: Final = 0.01
-"""For how long objects are taken in at one go; then others have a turn."""
 
 FaultHandler = Callable[[Meta, str], None]
 
@@ -182,25 +179,25 @@ class Informer(Generic[T]):
         """Become what the list says, as it comes in: it is never in memory as a whole."""
         refill = self._store.refill()
         faults: dict[Key, Undecodable] = {}
-        turns = _Turns()
+        turn = Turn()
         self._expect_within(self._timing.list_timeout)
         async with aclosing(self._listing.parts()) as parts:
             async for part in parts:
                 if part.begins:
                     refill.restart()
                     faults.clear()
-                turns.begin()
+                turn.begin()
                 for item in part.items:
                     if isinstance(item, Undecodable):
                         faults[item.key] = item
                     else:
                         refill.take(item)
-                    if turns.is_over:
-                        await turns.next()
+                    if turn.is_over:
+                        await turn.next()
                 self._expect_within(self._timing.list_timeout)
         for _ in refill.finish():
-            if turns.is_over:
-                await turns.next()
+            if turn.is_over:
+                await turn.next()
         for key in self._faults.keys() - faults.keys():
             del self._faults[key]
         for fault in faults.values():
@@ -220,7 +217,7 @@ class Informer(Generic[T]):
         loop = asyncio.get_running_loop()
         began = loop.time()
         limit = seconds + self._timing.slack
-        turns = _Turns()
+        turn = Turn()
         try:
             async with (
                 asyncio.timeout(limit),
@@ -230,11 +227,11 @@ class Informer(Generic[T]):
                 async for lines in batches:
                     if not lines:
                         self._accepted()
-                    turns.begin()
+                    turn.begin()
                     for line in lines:
                         self._take(line)
-                        if turns.is_over:
-                            await turns.next()
+                        if turn.is_over:
+                            await turn.next()
                     self._client.observer.events(self.kind.qualified, len(lines))
         finally:
             settled = loop.time() - began >= self._timing.settled
@@ -318,28 +315,6 @@ class Informer(Generic[T]):
 
     def _expect_within(self, seconds: float) -> None:
         self._overdue_at = asyncio.get_running_loop().time() + seconds
-
-
-class _Turns:
-    """Bounds for how long the event loop is kept."""
-
-    def __init__(self) -> None:
-        self._clock = time.monotonic  # of the real time that the work takes, whatever the loop counts
-        self.begin()
-
-    def begin(self) -> None:
-        """A turn begins now: until here somebody else had it."""
-        self._until = self._clock() + TURN_SECONDS
-
-    @property
-    def is_over(self) -> bool:
-        """Whether others should have a turn."""
-        return self._clock() >= self._until
-
-    async def next(self) -> None:
-        """Let them, and begin another."""
-        await asyncio.sleep(0)
-        self.begin()
 
 
 def _number(version: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -12,10 +13,15 @@ PERIOD_SECONDS: Final = 0.02
 """What holds the loop up for longer is seen, short of at most this much; asking so often costs a thousandth of a core."""
 
 
-async def measure_lag(observe: Callable[[float], None]) -> None:
-    """Call `observe` with the seconds by which each of a series of short sleeps took too long, until cancelled."""
+async def measure_lag(observe: Callable[[float, float], None]) -> None:
+    """Call `observe` after each of a series of short sleeps, until cancelled.
+
+    It is told by how many seconds the sleep took too long, and for how many of these, at most, this process was at work itself
+    rather than waiting for a core.
+    """
     loop = asyncio.get_running_loop()
     while True:
-        due = loop.time() + PERIOD_SECONDS
+        due, used = loop.time() + PERIOD_SECONDS, time.process_time()
         await asyncio.sleep(PERIOD_SECONDS)
-        observe(max(0.0, loop.time() - due))
+        late = max(0.0, loop.time() - due)
+        observe(late, min(late, time.process_time() - used))

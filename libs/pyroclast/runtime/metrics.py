@@ -19,16 +19,31 @@ def new_registry() -> CollectorRegistry:
 
 
 class LoopMetrics:
-    """How late the event loop comes to what is due: the time for which something held it up."""
+    """How late the event loop comes to what is due, and the part of it for which this process itself held it up.
+
+    The rest it waited for a core that others had.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._lag = Histogram("pyroclast_event_loop_lag_seconds", "Delay of the event loop", registry=registry, buckets=FAST)
-        self._worst = Gauge("pyroclast_event_loop_lag_max_seconds", "Longest delay of the event loop so far", registry=registry)
+        self._lag = _Longest(registry, "lag", "Delay of the event loop")
+        self._held = _Longest(registry, "held", "Part of such a delay in which this process was at work")
+
+    def lag(self, late: float, held: float) -> None:
+        """The loop was so late, and at work for so much of it; in seconds."""
+        self._lag.observe(late)
+        self._held.observe(held)
+
+
+class _Longest:
+    """A histogram of seconds, and the longest of them."""
+
+    def __init__(self, registry: CollectorRegistry, what: str, text: str) -> None:
+        self._all = Histogram(f"pyroclast_event_loop_{what}_seconds", text, registry=registry, buckets=FAST)
+        self._worst = Gauge(f"pyroclast_event_loop_{what}_max_seconds", f"{text}: the longest so far", registry=registry)
         self._most = 0.0
 
-    def lag(self, seconds: float) -> None:
-        """The loop was so late."""
-        self._lag.observe(seconds)
+    def observe(self, seconds: float) -> None:
+        self._all.observe(seconds)
         if seconds > self._most:
             self._most = seconds
             self._worst.set(seconds)

@@ -20,10 +20,10 @@ from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.turns import Turn
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
-from pyroclast_scheduler.shell.breath import Breath
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.nodelocks import LockHeld, NodeLocks
 from pyroclast_scheduler.shell.subjects import JobSeries
@@ -108,15 +108,16 @@ class Binder:
     async def take(self, commit: Commit) -> None:
         """Assume what `commit` decided and send it. Binds of one job that cannot all be assumed any more are all dropped."""
         now = time.time()
-        breath = Breath()
+        turn = Turn()
         for binds in commit.binds:
             tasks = [self._cache.tasks.get(uid) for uid, _ in binds.placed]
-            problem = await self._assume(binds.placed, breath)
+            problem = await self._assume(binds.placed, turn)
             if problem is not None:
                 log.info("job.placement_outdated", job=binds.job, reason=problem)
                 continue
             for i, (task, (_, node)) in enumerate(zip(tasks, binds.placed, strict=True)):
-                await breath.pause()
+                if turn.is_over:
+                    await turn.next()
                 if task is not None:
                     for write in (write for each in binds.preparations.get(task.uid, ()) for write in each.writes):
                         if write.record is not None:
@@ -125,16 +126,17 @@ class Binder:
                         _Bind(task, node, is_told=i == 0, preparations=binds.preparations.get(task.uid, ()), session=self.session)
                     )
                     self._assumed.observe(max(0.0, now - task.created) * 1000)
-            self._placed(binds.job, len(binds.placed), now)
+            await self._placed(binds.job, len(binds.placed), now, turn)
         if self._queue.qsize() >= LONGEST_BACKLOG:
             self._room.clear()
 
-    async def _assume(self, placed: Sequence[tuple[str, str]], breath: Breath) -> str | None:
+    async def _assume(self, placed: Sequence[tuple[str, str]], turn: Turn) -> str | None:
         """Assume all of the (pod UID, node) pairs, or none and say why; others run meanwhile."""
         for problem in self._cache.assuming(placed):
             if problem is not None:
                 return problem
-            await breath.pause()
+            if turn.is_over:
+                await turn.next()
         return None
 
     async def room(self) -> None:
@@ -338,10 +340,14 @@ class Binder:
                 log.debug("pod.not_read", pod=task.key, error=str(error))
                 await asyncio.sleep(backoff.next())
 
-    def _placed(self, job: str, count: int, now: float) -> None:
+    async def _placed(self, job: str, count: int, now: float, turn: Turn) -> None:
         group = self._cache.group(job)
         if group is None:
             return
-        self.series.placed(group, count, now)
+        took = self.series.placed(group, now)
+        for _ in range(count):
+            self._metrics.job_latency.observe(took)
+            if turn.is_over:
+                await turn.next()
         self._metrics.attempts.labels("scheduled").inc(count)
         log.info("job.placed", job=job, pods=count)

@@ -19,6 +19,7 @@ import structlog
 
 from pyroclast.api.pending import PendingReason
 from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.turns import Turn
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.faults import Fault
 from pyroclast_scheduler.cycle import find_culprit, run_cycle, timestamp
@@ -31,7 +32,6 @@ from pyroclast_scheduler.session.outcome import Commit, Note, Outcome
 from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource
 from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.shell.binder import Binder
-from pyroclast_scheduler.shell.breath import Breath
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.extender import HttpExtender
 from pyroclast_scheduler.shell.gangs import GangKeeper
@@ -192,11 +192,12 @@ class Loop:
         if period != self._last_period:
             self._last_period = period
             self._cache.recheck()
-        breath = Breath()
+        turn = Turn()
         for _ in range(_PARTS):  # what comes meanwhile must not keep the session waiting for ever
             if not self._cache.prepare():
                 break
-            await breath.pause()
+            if turn.is_over:
+                await turn.next()
         snapshot: Snapshot = self._cache.snapshot()
         gone = self._cache.gone()
         self._binder.series.gone(gone)  # before anything of the same name is placed

@@ -143,12 +143,11 @@ class JobSeries(Collector):
         """A PodGroup is there."""
         self._job(group)
 
-    def placed(self, group: records.PodGroup, count: int, now: float) -> None:
-        """So many of its pods were placed at `now`, in seconds since the epoch."""
+    def placed(self, group: records.PodGroup, now: float) -> float:
+        """Some of its pods were placed at `now`, in seconds since the epoch: how long after its creation, in milliseconds."""
         job = self._job(group)
         job.duration, job.last = max(0.0, now - job.start) * 1000, now
-        for _ in range(count):
-            self._metrics.job_latency.observe(job.duration)
+        return job.duration
 
     def shares(self, shares: Mapping[str, float]) -> None:
         """Dominant shares by job."""

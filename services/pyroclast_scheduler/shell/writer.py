@@ -22,6 +22,7 @@ from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.turns import Turn
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation, written
@@ -35,7 +36,6 @@ from pyroclast_scheduler.shell.bodies import (
     waiting_patch,
     without_queue_gate,
 )
-from pyroclast_scheduler.shell.breath import Breath
 from pyroclast_scheduler.shell.debounce import Debounce
 
 __all__ = ["Writer"]
@@ -146,9 +146,10 @@ class Writer:
                     self._reserving.discard(key)
 
     async def _take_groups(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
-        breath = Breath()
+        turn = Turn()
         for key, status in outcome.statuses.items():
-            await breath.pause()
+            if turn.is_over:
+                await turn.next()
             group = self._cache.group(key)
             if group is None:
                 continue
@@ -171,18 +172,11 @@ class Writer:
                 self._groups.drop(key)
 
     async def _take_waiting(self, outcome: Outcome, now: float) -> None:
-        waiting = {each.task.uid: each for each in outcome.waiting}
-        for key in outcome.seen:
-            for uid in self._waits.pop(key, ()):
-                if uid not in waiting:
-                    self._conditions.pop(uid, None)
-                    self._pods.drop(uid)
-        breath = Breath()
-        for each in outcome.waiting:
-            await breath.pause()
-            self._waits.setdefault(each.task.job, set()).add(each.task.uid)
+        turn = Turn()
+        waiting = await self._who_waits(outcome, turn)
         for uid, each in waiting.items():
-            await breath.pause()
+            if turn.is_over:
+                await turn.next()
             mark = waiting_class(each)
             if self._conditions.get(uid) == mark:
                 self._pods.drop(uid)
@@ -192,6 +186,26 @@ class Writer:
             else:
                 hold = 0.0 if each.nominated else _HOLD_SECONDS if each.members is None else _EARLY_SECONDS
                 self._pods.wish(uid, each, now, hold=hold, mark=(mark, each.members))
+
+    async def _who_waits(self, outcome: Outcome, turn: Turn) -> dict[str, Waiting]:
+        """Pods that wait, by UID; those of the same jobs that no longer do are forgotten."""
+        waiting = {}
+        for each in outcome.waiting:
+            waiting[each.task.uid] = each
+            if turn.is_over:
+                await turn.next()
+        for key in outcome.seen:
+            for uid in self._waits.pop(key, ()):
+                if uid not in waiting:
+                    self._conditions.pop(uid, None)
+                    self._pods.drop(uid)
+                if turn.is_over:
+                    await turn.next()
+        for each in outcome.waiting:
+            self._waits.setdefault(each.task.job, set()).add(each.task.uid)
+            if turn.is_over:
+                await turn.next()
+        return waiting
 
     def _take_notes(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
         """Record events, each only when it says something new that stands: the rest was told already."""
