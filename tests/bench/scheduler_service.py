@@ -49,7 +49,7 @@ def main() -> int:
         flags = ["--kube-api-qps", "0", "--enable-metrics", "--listen-address", "127.0.0.1:18080", "--log-level", "error"]
         scheduler = subprocess.Popen([sys.executable, "-m", "pyroclast_scheduler", "--kubeconfig", str(config), *flags])
         try:
-            _watch(board, options, scheduler.pid, began)
+            _watch(board, options, scheduler, began)
         finally:
             scheduler.terminate()
             scheduler.wait()
@@ -57,9 +57,9 @@ def main() -> int:
     return 0
 
 
-def _watch(board: Board, options: argparse.Namespace, pid: int, began: float) -> None:
-    count = options.jobs * options.pods
-    _until(lambda: bool(board.is_leading.value))
+def _watch(board: Board, options: argparse.Namespace, scheduler: subprocess.Popen[bytes], began: float) -> None:
+    pid, count = scheduler.pid, options.jobs * options.pods
+    _until(lambda: bool(board.is_leading.value), scheduler)
     held = (_figure("pyroclast_event_loop_held_seconds_count") or 0) - (_figure(_SHORT) or 0)
     if not options.running:
         time.sleep(2)  # the first cycles
@@ -68,7 +68,7 @@ def _watch(board: Board, options: argparse.Namespace, pid: int, began: float) ->
         board.pods.value, board.jobs.value = options.pods, options.jobs
     else:
         cpu = 0.0
-    _until(lambda: board.bound.value >= count)
+    _until(lambda: board.bound.value >= count, scheduler)
     print(f"to the first decision        {board.first.value - began:8.2f} s")
     if not options.running:
         seconds = board.last.value - began
@@ -84,9 +84,11 @@ def _watch(board: Board, options: argparse.Namespace, pid: int, began: float) ->
     print(f"between two renewals at most {board.renewal.value:8.2f} s")
 
 
-def _until(what: Callable[[], bool]) -> None:
+def _until(what: Callable[[], bool], scheduler: subprocess.Popen[bytes] | None = None) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not what():
+        if scheduler is not None and scheduler.poll() is not None:
+            raise RuntimeError(f"the scheduler ended with {scheduler.returncode}")
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {_PATIENCE:.0f} s")
         time.sleep(0.02)
