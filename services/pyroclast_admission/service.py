@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -125,7 +126,8 @@ class AdmissionService:
             self._service.spawn("ca-file", authority.run())
 
     async def _keep_certificates(self, injector: BundleInjector) -> None:
-        from pyroclast_admission.certificates.keeper import CertificateKeeper  # noqa: PLC0415 - cryptography takes its time
+        await asyncio.to_thread(import_module, "pyroclast_admission.certificates.keeper")  # cryptography takes its time
+        from pyroclast_admission.certificates.keeper import CertificateKeeper  # noqa: PLC0415 - see above
         from pyroclast_admission.certificates.material import Material  # noqa: PLC0415
         from pyroclast_admission.certificates.plan import Policy  # noqa: PLC0415
 

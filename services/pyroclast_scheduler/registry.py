@@ -11,7 +11,7 @@ import structlog
 
 from pyroclast_scheduler.session.session import Action, PluginFactory
 
-__all__ = ["ACTION_GROUP", "PLUGIN_GROUP", "actions", "plugins"]
+__all__ = ["ACTION_GROUP", "PLUGIN_GROUP", "actions", "loaded", "plugins"]
 
 log = structlog.get_logger()
 
@@ -96,6 +96,14 @@ class _Registry(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def loaded() -> tuple[Mapping[str, Action], Mapping[str, PluginFactory]]:
+    """All actions and plugins; takes tens of milliseconds, which an event loop should not be held for."""
+    found = actions(), plugins()
+    for each in found:
+        list(each.values())
+    return found
 
 
 def actions() -> Mapping[str, Action]:

@@ -48,7 +48,7 @@ async def main(service: Service) -> None:
     """Set everything up, then decide while the Lease is held."""
     settings = cast("SchedulerSettings", service.settings)
     metrics = SchedulerMetrics(service.metrics)
-    actions, plugins = registry.actions(), registry.plugins()
+    actions, plugins = await asyncio.to_thread(registry.loaded)
     file = ConfigurationFile(
         settings.scheduler_conf,
         partial(configuration.parse, actions=actions, plugins=plugins),

@@ -97,7 +97,7 @@ def test_nothing_is_denied(asked: dict[str, Asked], account: str) -> None:
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_nothing_is_granted_in_vain(cluster: Cluster, asked: dict[str, Asked], account: str) -> None:
     if not os.environ.get("PYROCLAST_WHOLE_E2E"):
-        pytest.skip("judged after a whole run of the end-to-end tests only: `make test`, `make test-real`")
+        pytest.skip("judged after a whole run of the end-to-end tests only: `make test-embedded`, `make test-real`")
     rights = granted(cluster, account)
     assert rights, f"no role is bound to pyroclast-{account}"
     assert rights - asked[account].used - RARE.get(account, {}).keys() == set()
