@@ -1,14 +1,16 @@
-"""How many examples property tests try: a quarter of their full counts, and all of them by `make soak`."""
+"""How much property tests try: a quarter of their full counts, the same each time; all of it, at random, by `make soak`."""
 
 from __future__ import annotations
 
 import os
 
-__all__ = ["examples"]
+__all__ = ["IS_SOAK", "ONE_IN", "examples"]
 
-_SHARE = 1 if os.environ.get("PYROCLAST_SOAK") else 4
+IS_SOAK = bool(os.environ.get("PYROCLAST_SOAK"))
+ONE_IN = 1 if IS_SOAK else 4
+"""One in so many of all there are is tried."""
 
 
 def examples(full: int) -> int:
     """The `max_examples` of a test whose full count is `full`."""
-    return max(full // _SHARE, 5)
+    return max(full // ONE_IN, 5)

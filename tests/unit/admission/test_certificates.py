@@ -173,7 +173,7 @@ def test_a_secret_without_material(secret: dict[str, object]) -> None:
     assert from_secret(secret) is None
 
 
-@settings(derandomize=True, max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.floats(0.01, 3.0), min_size=5, max_size=40), st.integers(0, 2))
 def test_never_a_certificate_that_somebody_does_not_trust_yet_or_any_more(pauses: list[float], lag: int) -> None:
     """Callers may trust any bundle, replicas may serve any certificate, of the last `overlap`; all pairs must fit."""

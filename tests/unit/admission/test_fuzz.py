@@ -142,7 +142,7 @@ JSON = st.recursive(
 )
 
 
-@settings(derandomize=True, max_examples=examples(1000), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(1000), suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(PATHS), st.sampled_from(["CREATE", "UPDATE", "DELETE"]), JSON, JSON)
 def test_any_json(path: str, operation: str, new: Any, old: Any) -> None:
     asyncio.run(_ask(path, orjson.dumps(review(path, operation, object=new, oldObject=old))))

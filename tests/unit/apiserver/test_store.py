@@ -51,7 +51,7 @@ WRITES = st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=40
 
 
 @given(writes=WRITES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_revision_can_be_read_back(writes: list[tuple[str, bool]]) -> None:
     store = Store()
     pods = store.collection("pods")
@@ -68,7 +68,7 @@ def test_any_revision_can_be_read_back(writes: list[tuple[str, bool]]) -> None:
 
 
 @given(writes=WRITES, start=st.integers(0, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_subscription_from_any_revision_leads_to_the_present(writes: list[tuple[str, bool]], start: int) -> None:
     async def replay() -> None:
         store = Store()

@@ -146,7 +146,7 @@ def listed(fields):
 
 
 @given(SETS, SETS)
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=150)
 def test_sets_of_fields_combine_as_sets(left, right):
     assert listed(field_sets.union(left, right)) == listed(left) | listed(right)
     assert listed(field_sets.difference(left, right)) == listed(left) - listed(right)
@@ -157,7 +157,7 @@ DATA = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("12"), max_size=
 
 
 @given(st.lists(st.tuples(st.sampled_from(["m1", "m2"]), DATA), min_size=1, max_size=6))
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60)
 def test_after_forced_applies_every_field_is_owned_and_the_last_word_counts(steps):
     live = None
     for manager, data in steps:

@@ -17,7 +17,7 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 
 @given(OBJECTS, OBJECTS)
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=100)
 def test_a_json_patch_between_two_documents_leads_from_one_to_the_other(old, new):
     before = json.dumps(old)
     patch = jsonpatch.make_patch(old, new).patch
@@ -64,7 +64,7 @@ def test_what_is_no_json_patch(patch, kind):
 
 
 @given(VALUES, VALUES)
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=100)
 def test_merging_twice_is_merging_once(target, patch):
     once = merge_patch.merge(target, patch)
     assert merge_patch.merge(once, patch) == once

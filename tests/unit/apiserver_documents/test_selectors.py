@@ -70,7 +70,7 @@ def test_what_is_wrong_with_a_key_is_told():
 
 
 @given(KEYS, st.lists(VALUES, min_size=1, max_size=3), st.dictionaries(KEYS, VALUES))
-@settings(max_examples=50, derandomize=True)
+@settings(max_examples=50)
 def test_in_and_notin_exclude_each_other(key, values, labels):
     listed = ",".join(values)
     inside = parse_label_selector(f"{key} in ({listed})").matches(labels)

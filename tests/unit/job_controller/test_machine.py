@@ -275,6 +275,4 @@ class ControllerMachine(RuleBasedStateMachine):
 
 
 TestController = ControllerMachine.TestCase
-TestController.settings = settings(
-    max_examples=examples(15), stateful_step_count=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+TestController.settings = settings(max_examples=examples(15), stateful_step_count=25, suppress_health_check=list(HealthCheck))

@@ -122,7 +122,7 @@ def test_long_texts_and_names_are_shortened() -> None:
     assert "namespace" not in emission.body["involvedObject"]
 
 
-@settings(max_examples=50, derandomize=True, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 20), st.floats(0, 900)), max_size=200))
 def test_every_occurrence_is_in_some_count(occurrences: list[tuple[str, int, float]]) -> None:
     correlator = Correlator("c")

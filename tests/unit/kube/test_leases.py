@@ -347,7 +347,7 @@ def test_periods_must_make_sense() -> None:
         ShardLeases(cast("Client", None), "lock", "ns", "a", lease_duration=5)
 
 
-@settings(max_examples=examples(15), derandomize=True, deadline=None)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 2**32), replicas=st.integers(2, 3), shards=st.integers(1, 2))
 def test_never_two_at_once(seed: int, replicas: int, shards: int) -> None:
     """Whatever is delayed, lost or cut off: `Work.of` asserts that nobody else leads the shard. Who loses comes back."""

@@ -232,7 +232,7 @@ async def test_cancelling_the_workers_cancels_the_work() -> None:
     assert queue.in_work == 0
 
 
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=40)
 @given(
     steps=st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 3), st.floats(0, 3)), max_size=30),
     workers=st.integers(1, 4),

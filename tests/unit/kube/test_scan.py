@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.kube.scan import elements, members
@@ -16,14 +16,12 @@ VALUES = st.recursive(
 NESTED = st.lists(VALUES, max_size=3) | st.dictionaries(st.text(max_size=4), VALUES, max_size=3)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), st.booleans())
 def test_members_are_those_of_the_object(value: dict[str, object], spaced: bool) -> None:
     text = json.dumps(value, indent=1 if spaced else None).encode()
     assert {name: json.loads(part) for name, part in members(text)} == value
 
 
-@settings(deadline=None)
 @given(st.lists(NESTED, max_size=4), st.booleans())
 def test_elements_are_those_of_the_array(value: list[object], spaced: bool) -> None:
     text = json.dumps(value, indent=1 if spaced else None).encode()

@@ -91,7 +91,7 @@ def test_a_zone_before_the_schedule(text, want):
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo", "Asia/Kathmandu", "Africa/Cairo"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from(["*/7 * * * *", "30 2 * * *", "0 0 * * *", "15,45 1-3 * * *", "0 */5 * * 0", "59 23 * * *", "0 1 26 10 *"]),
     st.sampled_from(ZONES),
@@ -117,7 +117,7 @@ def test_next_is_the_first_minute_whose_local_time_fits(schedule, zone, quarter)
         moment += minute
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(["*/5 * * * *", "0 9 * * 1-5", "@every 7m", "30 2 * * *"]), st.integers(0, 500), st.integers(0, 3000))
 def test_latest_is_the_last_of_the_next_times(schedule, begin, length):
     each, after, until = clock(schedule, "Europe/Berlin"), T + 60.0 * begin, T + 60.0 * (begin + length)

@@ -184,7 +184,7 @@ LEAVES = st.sampled_from([None, True, 1, "t", "c", "$patch"])
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=8)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["tasks", "plugins", "volumes", "queue", "x"]), VALUES, max_size=3))
 def test_any_patch_is_applied_or_refused_in_words(patch: dict[str, Any]) -> None:
     before = copy.deepcopy(SPEC)

@@ -125,7 +125,7 @@ def test_leaf_switches_that_share_nodes_are_one():
     assert ufm.discover([]) == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=30))
 def test_every_node_is_in_exactly_one_leaf_and_those_of_a_switch_are_together(pairs):
     found = ufm.discover(

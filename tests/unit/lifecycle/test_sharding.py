@@ -44,7 +44,7 @@ def test_warm_nodes_go_first_and_no_more_than_the_limit():
     assert choose(flags("s:agent:0.5:1.0:true:0:2").shares, nodes) == {"s": ("b", "a")}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.floats(0, 1), max_size=80), st.integers(0, 90), st.integers(0, 90))
 def test_no_node_is_given_twice_and_no_limit_is_passed(rates, first, second):
     shares = flags(f"a:x:0.0:0.8:false:0:{first}", f"b:y:0.2:1.0:true:0:{second}").shares

@@ -149,6 +149,4 @@ class JobMachine(RuleBasedStateMachine):
 
 
 TestJob = JobMachine.TestCase
-TestJob.settings = settings(
-    max_examples=examples(80), stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+TestJob.settings = settings(max_examples=examples(80), stateful_step_count=40, suppress_health_check=list(HealthCheck))

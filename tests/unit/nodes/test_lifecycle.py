@@ -310,7 +310,7 @@ ASKED = st.dictionaries(
 ORDER = [Phase.PENDING, Phase.RUNNING, Phase.FAILED, Phase.SUCCEEDED]
 
 
-@settings(max_examples=examples(150), derandomize=True, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     policy=st.sampled_from(["Always", "OnFailure", "Never"]),
     mains=st.lists(SCRIPTS, min_size=1, max_size=3),

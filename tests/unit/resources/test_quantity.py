@@ -111,7 +111,7 @@ TEXTS = st.from_regex(
 
 
 @given(TEXTS)
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=300)
 def test_the_canonical_text_of_any_text_reads_back_as_the_same(text):
     quantity = parse(text)
     again = parse(str(quantity))
@@ -120,7 +120,7 @@ def test_the_canonical_text_of_any_text_reads_back_as_the_same(text):
 
 
 @given(QUANTITIES, QUANTITIES, QUANTITIES)
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=200)
 def test_addition_and_order_obey_their_laws(a, b, c):
     assert a + b == b + a
     assert (a + b) + c == a + (b + c)
@@ -131,7 +131,7 @@ def test_addition_and_order_obey_their_laws(a, b, c):
 
 
 @given(QUANTITIES)
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=200)
 def test_the_canonical_text_is_exact(quantity):
     capped = quantity.format is Format.BINARY_SI and abs(quantity.value) > MAX_VALUE
     if not capped:

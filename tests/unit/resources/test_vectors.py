@@ -89,7 +89,7 @@ AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "pods", "a.b/gpu"]),
 
 
 @given(st.lists(AMOUNTS, max_size=4))
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=100)
 def test_every_part_fits_its_sum_and_taking_it_away_undoes_adding_it(parts):
     vectors = [Vector(part) for part in parts]
     whole = total(vectors)

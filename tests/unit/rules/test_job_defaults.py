@@ -86,7 +86,7 @@ def test_wrong_types_are_left_to_the_schema() -> None:
     assert [operation["path"] for operation in jobs.default({"spec": spec})] == ["/spec/tasks/1/name", "/spec/tasks/1/maxRetry"]
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.fixed_dictionaries(

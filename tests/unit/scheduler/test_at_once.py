@@ -96,7 +96,7 @@ def one_by_one(session, job, task, plan, count, *, within=None):
     return search.find(session, job, task, plan, min(count, 1), within=within)
 
 
-@settings(deadline=None, max_examples=examples(120), derandomize=True)
+@settings(max_examples=examples(120))
 @given(clusters())
 def test_pods_in_one_go_go_where_they_would_go_one_after_another(case):
     outcome, found, _ = cycle(filled(case))
@@ -106,7 +106,7 @@ def test_pods_in_one_go_go_where_they_would_go_one_after_another(case):
     assert [each.message for each in outcome.notes] == [each.message for each in want_outcome.notes]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(1, 6), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=20),
@@ -187,7 +187,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=examples(40), derandomize=True)
+@settings(max_examples=examples(40))
 @given(st.lists(EVENTS, min_size=1, max_size=14))
 def test_jobs_at_rest_are_placed_when_they_would_be_if_they_were_always_looked_at(events):
     lazy, eager = World(rests=True), World(rests=False)

@@ -112,7 +112,7 @@ def naive(nodes, jobs):
     return binds
 
 
-@settings(max_examples=examples(60), deadline=None, derandomize=True)
+@settings(max_examples=examples(60))
 @given(clusters())
 def test_same_as_placing_pod_by_pod(cluster):
     nodes, jobs = cluster
@@ -120,7 +120,7 @@ def test_same_as_placing_pod_by_pod(cluster):
     assert binds == naive(nodes, jobs)
 
 
-@settings(max_examples=examples(60), deadline=None, derandomize=True)
+@settings(max_examples=examples(60))
 @given(clusters())
 def test_no_node_has_too_much_and_no_gang_too_little(cluster):
     nodes, jobs = cluster
@@ -143,7 +143,7 @@ def test_no_node_has_too_much_and_no_gang_too_little(cluster):
         assert members[f"t/j{j}"] == 0 or members[f"t/j{j}"] >= minimum
 
 
-@settings(max_examples=examples(20), deadline=None, derandomize=True)
+@settings(max_examples=examples(20))
 @given(clusters())
 def test_deciding_twice_on_the_same_facts_gives_the_same(cluster):
     assert cycle(fill(*cluster), FULL)[1] == cycle(fill(*cluster), FULL)[1]

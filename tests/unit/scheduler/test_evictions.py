@@ -115,7 +115,7 @@ PLAIN = ["allocate, preempt", "allocate, reclaim"]
 ALL = [*PLAIN, "allocate, preempt, reclaim", "allocate, gangpreempt", "allocate, gangpreempt, gangreclaim"]
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(full_clusters(), st.sampled_from(PLAIN))
 def test_no_pod_goes_that_could_have_stayed_and_those_it_goes_for_get_the_place(tables, actions):
     world = World(tables, actions)
@@ -136,7 +136,7 @@ def test_no_pod_goes_that_could_have_stayed_and_those_it_goes_for_get_the_place(
         owed = {pod: node for pod, node in promised if node in nodes}
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(full_clusters(), st.sampled_from(ALL))
 def test_evictions_come_to_an_end(tables, actions):
     world = World(tables, actions)

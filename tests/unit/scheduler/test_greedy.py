@@ -32,7 +32,7 @@ def clusters(draw):
     return scores, room, draw(st.integers(1, 40))
 
 
-@settings(max_examples=examples(400), deadline=None, derandomize=True)
+@settings(max_examples=examples(400))
 @given(clusters())
 def test_same_as_one_after_another(cluster):
     scores, room, count = cluster
@@ -42,7 +42,7 @@ def test_same_as_one_after_another(cluster):
     assert picks.tolist() == one_by_one(scores, room, count)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(st.integers(1, 60), st.integers(1, 900), st.integers(1, 6), st.floats(0, 1), st.integers(0, 2**32 - 1))
 def test_among_many_nodes_with_few_scores(count, nodes, levels, closed, seed):
     """Ties, and nodes that take nothing, in any order and number: the first of the best, best first."""

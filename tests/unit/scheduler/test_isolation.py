@@ -223,7 +223,7 @@ def offer(tell, body, kind):
         tell(None, msgspec.convert(body, kind, strict=False))
 
 
-@settings(deadline=None, max_examples=examples(60), phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=examples(60), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(data=st.data())
 def test_nonsense_of_every_kind_never_keeps_a_good_job_from_its_place(data):
     cache = filled()

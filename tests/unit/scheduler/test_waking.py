@@ -10,7 +10,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
-from tests.counts import examples
+from tests.counts import ONE_IN
 from tests.scenarios import objects
 
 CONFIGURATIONS = {
@@ -134,7 +134,7 @@ class World:
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-@pytest.mark.parametrize("seed", range(examples(8)))
+@pytest.mark.parametrize("seed", range(8 // ONE_IN))
 def test_a_session_over_the_woken_decides_what_one_over_all_would(name, seed):
     world = World(random.Random(seed), CONFIGURATIONS[name])
     looked_at = 0

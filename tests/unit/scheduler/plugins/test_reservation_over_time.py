@@ -40,7 +40,7 @@ EVENTS = st.lists(
     ),
     max_size=14,
 )
-SLOW = settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=examples(15), suppress_health_check=[HealthCheck.too_slow])
 
 
 class Course:
