@@ -280,6 +280,6 @@ async def test_an_oidc_provider_that_is_not_who_it_says_gets_no_token(tmp_path: 
         file = kubeconfig(tmp_path, server.url, oidc_user(provider, None))
         async with Client(load_config(file)) as client:
             with pytest.raises(ConnectionFailed, match=r"no credentials: .*certificate verify failed"):
-                await read(client, 2.0)
+                await read(client)
     assert provider.refreshes == 0
     assert server.requests == []
