@@ -33,7 +33,7 @@ T = TypeVar("T")
 IN_FLIGHT = 48
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 SERVICES = ("admission", "controllers", "jobflow", "scheduler")
-SECONDS = 300.0
+SECONDS = 600.0
 REST_SECONDS = 90.0
 
 
