@@ -15,6 +15,7 @@ from pyroclast.lifecycle.flow import graph
 from pyroclast.lifecycle.flow.decide import decide
 from pyroclast.lifecycle.flow.facts import CreateJob, Decision, DeleteJob, FlowFacts, ProbeAnswer, Refused, ReleaseFlow
 from pyroclast.lifecycle.flow.jobs import manifest
+from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
 from pyroclast.lifecycle.flow.templates import job_of, made_from, template_from
 from pyroclast.lifecycle.times import format_time
@@ -424,6 +425,28 @@ def test_a_job_carries_the_marks_of_its_flow_and_template() -> None:
     body = manifest(long, CreateJob("f-a", long.spec.flows[0], SPEC))
     assert list(body["metadata"]["labels"]) == ["volcano.sh/createdByJobTemplate"]
     assert body["metadata"]["annotations"]["volcano.sh/createdByJobFlow"] == f"n.{'x' * 80}"
+
+
+NO_TEMPLATES: dict[str, tuple[bytes, object]] = {
+    "without a spec": (b"", {}),
+    "of nothing": (b"null", {}),
+    "with tasks of nothing": (b'{"tasks":[null,1,{"template":{"spec":{"containers":[null]}}}]}', None),
+    "with tasks that are none": (b'{"tasks":{"t":1}}', None),
+}
+
+
+@pytest.mark.parametrize("entry", [entry("a"), entry("a", patch={"spec": {}}), entry("a", **{"for": {"count": 1}})])
+@pytest.mark.parametrize(("template", "want"), NO_TEMPLATES.values(), ids=NO_TEMPLATES.keys())
+def test_a_template_that_is_none_is_sent_for_the_server_to_refuse(template: bytes, want: object, entry: dict[str, Any]) -> None:
+    of = flow(entry).spec.flows[0]
+    body = manifest(flow(entry), CreateJob("f-a", of, msgspec.Raw(template), item="0" if of.loop is not None else None))
+    assert msgspec.json.decode(msgspec.json.encode(body["spec"])) == (msgspec.json.decode(template) if want is None else want)
+
+
+def test_a_patch_that_is_nested_too_deeply_is_refused_in_words() -> None:
+    of = msgspec.structs.replace(flow(A).spec.flows[0], patch=msgspec.Raw(b'{"spec":' * 2000 + b"{}" + b"}" * 2000))
+    with pytest.raises(PatchError, match="nested"):
+        manifest(flow(A), CreateJob("f-a", of, SPEC))
 
 
 def test_jobs_and_templates_become_each_other() -> None:
