@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyroclast.rules.jobflows.creation import validate_create
+from pyroclast.rules.jobflows.entries import round_named, rounds
 from pyroclast.rules.lookups import COMPLETE_PHASES, NOTHING_KNOWN, FlowKnowledge
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.values import mapping, mappings, string_items, text
@@ -68,6 +69,7 @@ def _touched(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
 def _has_started(job_name: str, entry: Mapping[str, Any], started: frozenset[str]) -> bool:
     if job_name in started:
         return True
-    return isinstance(entry.get("for"), dict) and any(
-        name.startswith(f"{job_name}-") and name.removeprefix(f"{job_name}-").isdecimal() for name in started
-    )
+    if not isinstance(entry.get("for"), dict):
+        return False
+    numbers = (round_named(name, job_name) for name in started)
+    return any(number is not None and number < rounds(entry) for number in numbers)
