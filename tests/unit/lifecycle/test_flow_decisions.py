@@ -228,6 +228,7 @@ WAITS: dict[str, tuple[list[dict[str, Any]], dict[str, str], str, tuple[str, str
         "c",
         ("Skipped", "NotChosen"),
     ),
+    "for a loop of so many rounds": ([entry("a", **{"for": {"count": 2**31 - 1}})], {}, "a", ("Waiting", "LoopTooLong")),
     "for a wrong expression": (
         [A, entry("b", "a", **{"if": {"expression": "targets.a.phase"}})],
         {"a": "Completed"},

@@ -84,7 +84,7 @@ ENTRIES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "a switch on nothing": (entry("b", switch={"on": "", "default": ["a"]}), "switch.on", "whose outcome is asked for"),
     "a loop of both": (entry("b", **{"for": {"count": 1, "items": ["x"]}}), "for", "either count or items"),
-    "a long loop": (entry("b", **{"for": {"count": 9999}}), "", "would make 9999 Jobs, at most 5000"),
+    "a long loop": (entry("b", **{"for": {"count": 9999}}), "", "would make 9999 Jobs, at most 1500"),
     "a backoff": (entry("b", retry={"limit": 1, "backoff": "soon"}), "retry.backoff", "a duration such as 30s"),
     "a backoff into the past": (entry("b", retry={"limit": 1, "backoff": "-1s"}), "retry.backoff", "must not be negative"),
     "an expression": (entry("b", **{"if": {"expression": "what?"}}), "if.expression", "no such thing (False)"),

@@ -19,6 +19,7 @@ from pyroclast.lifecycle.flow.cache import JobReport
 from pyroclast.lifecycle.flow.facts import FlowFacts
 from pyroclast.lifecycle.flow.histories import followed
 from pyroclast.lifecycle.flow.names import job_name
+from pyroclast.lifecycle.flow.sizes import fitted
 from pyroclast.lifecycle.flow.starts import Obstacle, obstacle_of
 from pyroclast.lifecycle.flow.states import EntryState, Stage, States
 from pyroclast.lifecycle.flow.units import Unit, UnitStage
@@ -68,7 +69,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
         _add_entry_condition(conditions, job_name(flow, name), state, obstacles)
     starts = [each.start_timestamp for each in statuses if each.start_timestamp]
     has_ended = phase in (FlowPhase.SUCCEED, FlowPhase.FAILED)
-    return FlowStatus(
+    status = FlowStatus(
         **{name: tuple(members) for name, members in lists.items()},
         job_status_list=statuses,
         conditions=conditions,
@@ -77,6 +78,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
         completion_time=(old.completion_time or format_time(facts.now)) if has_ended else None,
         next_jobs=() if has_ended else tuple(_next(facts, states)),
     )
+    return fitted(status)
 
 
 def difference(old: FlowStatus, new: FlowStatus) -> dict[str, Any]:

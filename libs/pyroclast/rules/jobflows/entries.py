@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from pyroclast.api.jobs import JobSpec
+from pyroclast.api.records import MOST_ROUNDS
 from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast.rules.errors import FieldError, invalid, required
 from pyroclast.rules.jobs import check_template_spec
@@ -17,10 +18,7 @@ from pyroclast.rules.lookups import FlowKnowledge
 from pyroclast.rules.values import items, mapping, mappings, string_items, text
 from pyroclast.rules.verdicts import Finding
 
-__all__ = ["MOST_JOBS", "check_entry", "check_probes", "check_size", "probe_warnings", "round_named", "rounds"]
-
-MOST_JOBS: Final = 5000
-"""Jobs that the loops of one flow may make: its status has a line for each, and an object is limited to some 1.5 MB."""
+__all__ = ["check_entry", "check_probes", "check_size", "probe_warnings", "round_named", "rounds"]
 
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,9}")
 _PROBES: Final = ("httpGetList", "tcpSocketList", "taskStatusList")
@@ -37,8 +35,8 @@ def check_entry(entry: Mapping[str, Any], path: str, namespace: str, known: Flow
 def check_size(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
     """Whether the loops of the flow make too many Jobs."""
     jobs = sum(rounds(entry) for _, entry in entries.values())
-    if jobs > MOST_JOBS:
-        sentence = f"the loops of the flow would make {jobs} Jobs, at most {MOST_JOBS} are possible"
+    if jobs > MOST_ROUNDS:
+        sentence = f"the loops of the flow would make {jobs} Jobs, at most {MOST_ROUNDS} are possible"
         yield Finding(f"{sentence};", (invalid("spec.flows", jobs, sentence),), extra=True)
 
 
