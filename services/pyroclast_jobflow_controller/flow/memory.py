@@ -41,6 +41,11 @@ class FlowMemory:
         """The status says how the Jobs that were `told` are: those that are gone, and were told or replaced, can be forgotten."""
         self.ghosts = {name: ghost for name, ghost in self.ghosts.items() if _is_news(ghost, told.get(name))}
 
+    def forget_refusals(self) -> None:
+        """What Jobs are made of has changed: all may be tried at once."""
+        self.refused.clear()
+        self.refusals.clear()
+
     def forget_job(self, name: str) -> None:
         """A Job of that name was made: what is known of its predecessors is out of date."""
         self.refused.pop(name, None)
@@ -70,6 +75,7 @@ class Memories:
         elif memory.spec is not flow.spec:
             if memory.spec != flow.spec:
                 memory.graph, memory.cache = graph.build(flow.spec), Cache()
+                memory.forget_refusals()
             memory.spec = flow.spec
         return memory
 
