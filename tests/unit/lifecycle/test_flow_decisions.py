@@ -275,10 +275,23 @@ def test_probes_stand_for_completion() -> None:
     of = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": PROBE}), phase="Running")
     assert decided(of, {"a": "Pending"}).probes == ()
     waiting = decided(of, {"a": "Running"})
-    assert [(request.entry, request.target, request.jobs) for request in waiting.probes] == [("b", "a", ("f-a",))]
+    assert [(request.entry, request.target, request.jobs) for request in waiting.probes] == [("b", "a", (("f-a", "uid-f-a", 0),))]
     assert started(waiting) == []
-    assert started(decided(of, {"a": "Running"}, answers={("b", "a"): ProbeAnswer(passed=True)})) == ["b"]
+    assert started(decided(of, {"a": "Running"}, answers={waiting.probes[0]: ProbeAnswer(passed=True)})) == ["b"]
     assert started(decided(of, {"a": "Completed"})) == ["b"]
+
+
+def test_what_other_pods_answered_or_were_asked_does_not_count() -> None:
+    of = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": PROBE}), phase="Running")
+    passed = {decided(of, {"a": "Running"}).probes[0]: ProbeAnswer(passed=True)}
+    assert started(decided(of, {"a": "Running"}, answers=passed)) == ["b"]
+    made_anew = {"a": job("f-a", "Running", uid="another")}
+    restarted = {"a": job("f-a", "Running", version=1)}
+    for jobs in (made_anew, restarted):
+        decision = decided(of, jobs, answers=passed)
+        assert (started(decision), len(decision.probes)) == ([], 1)
+    changed = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": {"httpGetList": [{"port": 81}]}}), phase="Running")
+    assert started(decided(changed, {"a": "Running"}, answers=passed)) == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 
 from pyroclast.api.records import FlowJobCondition, FlowStatus
 
-__all__ = ["MOST_BYTES", "fitted"]
+__all__ = ["MOST_BYTES", "fitted", "shortened"]
 
 MOST_BYTES: Final = 900_000
 """Bytes of a status as JSON. An object may have 1.5 MB, with its spec and what the server notes of who wrote which field."""
@@ -30,6 +30,11 @@ def fitted(status: FlowStatus) -> FlowStatus:
     return status
 
 
+def shortened(text: str, most: int) -> str:
+    """`text`, or its beginning where it has more than `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def _with_last_phases(status: FlowStatus, most: int) -> FlowStatus:
     jobs = tuple(
         msgspec.structs.replace(job, running_histories=job.running_histories[-most:])
@@ -41,11 +46,9 @@ def _with_last_phases(status: FlowStatus, most: int) -> FlowStatus:
 
 
 def _with_short_messages(status: FlowStatus, most: int) -> FlowStatus:
-    def shortened(condition: FlowJobCondition) -> FlowJobCondition:
-        text = condition.message
-        return condition if len(text) <= most else msgspec.structs.replace(condition, message=f"{text[: most - 1]}…")
-
-    return _with_conditions(status, shortened)
+    return _with_conditions(
+        status, lambda condition: msgspec.structs.replace(condition, message=shortened(condition.message, most))
+    )
 
 
 def _without_counts(status: FlowStatus) -> FlowStatus:
