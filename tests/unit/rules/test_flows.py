@@ -204,6 +204,7 @@ def test_a_loop_has_not_started_because_an_entry_is_named_like_a_round() -> None
     [
         ({}, {}, True),
         ({"state": {"phase": "Running"}, **STARTED}, {}, False),
+        ({"state": {"phase": "Running"}, "conditions": {"f-a": {"phase": "Completed", "reason": "Loop"}}}, {}, True),
         ({"state": {"phase": "Succeed"}, **STARTED}, {}, True),
         ({"state": {"phase": "Failed"}, **STARTED}, {}, True),
         ({"state": {"phase": "Running"}, **STARTED}, {"annotations": FORCE}, True),
