@@ -332,6 +332,21 @@ def test_a_foreign_job_is_in_the_way() -> None:
     assert (started(decision), told(decision, "a")) == (["c"], ("Waiting", "JobNameTaken"))
 
 
+@pytest.mark.parametrize("name", ["f-a", "f-b-1"])
+def test_a_foreign_job_in_the_way_does_not_become_ours_by_its_label(name: str) -> None:
+    entries = [A, entry("b", **{"for": {"count": 2, "parallel": 2}}), entry("c", "a", "b")]
+    stranger = job(name, "Completed", owner="")
+    there = {"labelled": {name: stranger, "f-other": job("f-other", "Completed")}, "job_named": {name: stranger}.get}
+    jobs = {short: "Completed" for short in ("a", "b-0", "b-1") if f"f-{short}" != name}
+    first = decided(flow(*entries, phase="Running"), jobs, **there).status
+    assert first is not None
+    assert name not in first.completed_jobs
+    assert "f-other" in first.completed_jobs
+    again = decided(msgspec.structs.replace(flow(*entries, phase="Running"), status=first), jobs, **there)
+    assert (started(again), phase_of(again)) == ([], FlowPhase.RUNNING)
+    assert again.status == first
+
+
 def test_a_refused_job_is_tried_later_and_stops_no_other() -> None:
     refused = {"f-a": Refused(FlowReason.JOB_REFUSED, "queue is Closed", NOW + 7)}
     decision = decided(flow(A, entry("c")), refused=refused)

@@ -9,6 +9,7 @@ import msgspec
 
 from pyroclast.api.enums import EntryPhase, FlowPhase, FlowReason, JobPhase
 from pyroclast.api.records import (
+    MOST_ROUNDS,
     FlowJobCondition,
     FlowJobStatus,
     FlowState,
@@ -22,7 +23,7 @@ from pyroclast.lifecycle.flow.names import job_name
 from pyroclast.lifecycle.flow.sizes import fitted
 from pyroclast.lifecycle.flow.starts import Obstacle, obstacle_of
 from pyroclast.lifecycle.flow.states import EntryState, Stage, States
-from pyroclast.lifecycle.flow.units import Unit, UnitStage
+from pyroclast.lifecycle.flow.units import Unit, UnitStage, rounds_of
 from pyroclast.lifecycle.times import format_time
 
 __all__ = ["difference", "status_of"]
@@ -50,7 +51,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
     """
     old = facts.flow.status
     known = {each.name: each for each in old.job_status_list}
-    jobs = {**facts.labelled, **facts.jobs}
+    jobs = {**_strangers(facts), **facts.jobs}
     order = {unit.name: number for number, unit in enumerate(_units(states))}
     names = sorted(jobs.keys() | known.keys(), key=lambda name: (order.get(name, len(order)), name))
     present = {name: _report(facts, job, known.get(name)) for name, job in jobs.items()}
@@ -112,6 +113,17 @@ def _replaced(before: FlowJobCondition | None, after: FlowJobCondition) -> FlowJ
             for task, state in after.task_status_count.items()
         }
     return gone | body
+
+
+def _strangers(facts: FlowFacts) -> dict[str, Job]:
+    """The Jobs of others that count, but none with the name of one of ours: told as ours, it would be taken for that."""
+    flow = facts.flow.metadata.name
+    ours: set[str] = set()
+    for node in facts.graph.nodes.values() if facts.labelled else ():
+        rounds = rounds_of(node.entry)
+        indices = [None] if rounds is None else range(min(rounds, MOST_ROUNDS))
+        ours.update(job_name(flow, node.name, index) for index in indices)
+    return {name: job for name, job in facts.labelled.items() if name not in ours}
 
 
 def _units(states: States) -> Iterator[Unit]:
