@@ -37,9 +37,14 @@ class FlowMemory:
     written: str = ""
     """The resourceVersion of our last write of the status: its echo needs no look."""
 
-    def forget_ghosts(self, told: Mapping[str, Job]) -> None:
-        """The status says how the Jobs that were `told` are: those that are gone, and were told or replaced, can be forgotten."""
+    def forget_ghosts(self, told: Mapping[str, Job]) -> bool:
+        """The status says how the Jobs that were `told` are: those that are gone, and were told or replaced, can be forgotten.
+
+        Returns whether there were any: then it is to be decided again, as one may be in its own way.
+        """
+        before = len(self.ghosts)
         self.ghosts = {name: ghost for name, ghost in self.ghosts.items() if _is_news(ghost, told.get(name))}
+        return len(self.ghosts) < before
 
     def take(self, request: ProbeRequest, answer: ProbeAnswer) -> bool:
         """Keep the answer of a probe in place of those before it; whether it is another."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, Key, ResourceType
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key, ResourceType
 from pyroclast.kube.client import PatchKind
 
-from .world import SPEC, World
+from .world import NS, SPEC, World
 
 
 class Hasty(World):
@@ -61,3 +61,42 @@ async def test_a_template_that_is_mended_is_tried_at_once() -> None:
         world.change(JOB_TEMPLATES, "a", {"spec": {"tasks": [{"name": "x"}]}})
         await asyncio.sleep(1)
         assert world.created == ["f-a"]
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_a_failed_job_that_goes_slowly_is_made_again(by_hand: bool) -> None:
+    world = World(random.Random(1))
+    world.put(JOB_TEMPLATES, "a", spec=SPEC)
+    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a", "retry": {"limit": 1, "backoff": "5s"}}]})
+    async with world.controller():
+        await asyncio.sleep(1)
+        world.change(JOBS, "f-a", {"metadata": {"finalizers": ["foregroundDeletion"]}})
+        world.enter("f-a", "Failed")
+        await asyncio.sleep(1)
+        if by_hand:
+            world.remove(JOBS, Key(NS, "f-a"))
+        await asyncio.sleep(20)
+        assert world.created == ["f-a"]
+        world.change(JOBS, "f-a", {"metadata": {"finalizers": []}})
+        await asyncio.sleep(5)
+        assert world.created == ["f-a", "f-a"]
+
+
+@pytest.mark.looptime
+async def test_a_deleted_flow_goes_when_the_last_of_its_jobs_has_gone_slowly() -> None:
+    world = World(random.Random(1))
+    for name in "ab":
+        world.put(JOB_TEMPLATES, name, spec=SPEC)
+    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a"}, {"name": "b"}]})
+    async with world.controller():
+        await asyncio.sleep(1)
+        world.change(JOBS, "f-a", {"metadata": {"finalizers": ["somebody/waits"]}})
+        world.enter("f-a", "Completed")
+        await asyncio.sleep(1)
+        world.remove(JOB_FLOWS, Key(NS, "f"))
+        await asyncio.sleep(5)
+        assert world.flow()["status"]["state"]["phase"] == "Terminating"
+        world.change(JOBS, "f-a", {"metadata": {"finalizers": []}})
+        await asyncio.sleep(5)
+    assert [kind.kind for kind, _ in world.objects] == ["JobTemplate", "JobTemplate"]
