@@ -95,9 +95,9 @@ class FlowCache:
         )
 
     def using(self, namespace: str, template: str) -> Sequence[FlowView]:
-        """The flows of the namespace with an entry of that name."""
+        """The flows of the namespace with an entry of that name; one that is going needs no template any more."""
         flows = self.informer.by_index("template", f"{namespace}/{template}")
-        return [FlowView(flow.metadata.name, flow.status.state.phase) for flow in flows]
+        return [FlowView(flow.metadata.name, flow.status.state.phase) for flow in flows if not flow.metadata.is_terminating]
 
 
 class TemplateCache:

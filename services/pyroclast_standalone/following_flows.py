@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyroclast.api.enums import EntryPhase, FlowPhase, JobPhase
 from pyroclast.api.records import FlowJobCondition, JobFlow
@@ -13,7 +14,10 @@ from pyroclast.lifecycle.flow.names import job_name
 
 from .following import Progress
 
-__all__ = ["flow_progress"]
+__all__ = ["MOST_LEVELS", "flow_progress"]
+
+MOST_LEVELS: Final = 40
+"""Of a tree: a flow may be a chain of hundreds, which nobody reads indented."""
 
 _OWN_WORDS = frozenset(EntryPhase)
 
@@ -41,14 +45,18 @@ def flow_progress(flow: JobFlow, jobs: Mapping[str, Progress]) -> Progress:
 
 
 def _parents(built: graph.Graph) -> dict[str, str]:
-    """The entry below which each one stands, empty for none: of those that it needs, the first with the longest way to it."""
+    """The entry below which each one stands, empty for none: of those that it needs, the first with the longest way to it.
+
+    From `MOST_LEVELS` on an entry stands beside the one that it would stand below.
+    """
     depths: dict[str, int] = {}
     parents: dict[str, str] = {}
     for name in built.order:
         node = built.nodes[name]
         needed = [other for other in (*node.waits, *node.choosers) if other in depths]
         depths[name] = 1 + max((depths[other] for other in needed), default=0)
-        parents[name] = max(needed, key=depths.__getitem__, default="")
+        nearest = max(needed, key=depths.__getitem__, default="")
+        parents[name] = nearest if depths[name] <= MOST_LEVELS else parents[nearest]
     parents.update({name: "" for name in built.nodes if name in built.cyclic})
     return parents
 

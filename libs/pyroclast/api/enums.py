@@ -249,6 +249,7 @@ class FlowReason(StrEnum):
     FLOW_FAILED = "FlowFailed"
     BACKOFF = "Backoff"
     LOOP = "Loop"
+    LOOP_TOO_LONG = "LoopTooLong"
     CHOICE_MADE = "ChoiceMade"
     NOT_CHOSEN = "NotChosen"
     CONDITION_FALSE = "ConditionFalse"

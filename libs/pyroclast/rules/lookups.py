@@ -96,7 +96,7 @@ class FlowLookup(Protocol):
     """The flows that use a template."""
 
     def using(self, namespace: str, template: str) -> Sequence[FlowView]:
-        """The JobFlows of the namespace with an entry of that name."""
+        """The JobFlows of the namespace with an entry of that name that are not being deleted."""
         ...
 
 

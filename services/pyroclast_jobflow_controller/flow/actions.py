@@ -107,9 +107,11 @@ class FlowActions:
         try:
             answer = await self._client.patch(JOB_FLOWS, flow.key, patch, PatchKind.MERGE)
         except NotFound:
-            log.debug("flow.gone", flow=str(flow.key))
-            answer = {}
-        if not answer or (meta.is_terminating and not finalizers):
+            self._caches.flows.gone(flow.key, meta.uid)
+            if keys.FLOW_FINALIZER in finalizers:
+                raise  # it was to be held: nothing is made for a flow that is gone
+            return
+        if meta.is_terminating and not finalizers:
             self._caches.flows.gone(flow.key, meta.uid)
         else:
             self._caches.flows.put(record_of(answer, JobFlow))

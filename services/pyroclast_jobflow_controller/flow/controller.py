@@ -110,13 +110,12 @@ class FlowController:
             self._queue.add_after(flow.key, pause)  # a status that may not be written yet is not worked out either
             return False
         if flow.metadata.is_terminating or decision.status is None or decision.status == flow.status:
-            memory.forget_ghosts(facts.jobs)
-            return False
+            return memory.forget_ghosts(facts.jobs)
         await self._record(flow, memory, decision.status)
-        memory.forget_ghosts(facts.jobs)
+        were_ghosts = memory.forget_ghosts(facts.jobs)
         for notice in decision.notices:
             self._record_event(flow, notice.type, notice.reason, notice.message)
-        return decision.waits_for_status or decision.status.state.phase is not before
+        return were_ghosts or decision.waits_for_status or decision.status.state.phase is not before
 
     async def _record(self, flow: JobFlow, memory: FlowMemory, status: FlowStatus) -> JobFlow:
         """Write the status if it has changed; the flow as it is then."""

@@ -10,7 +10,7 @@ from pyroclast.api.types import Key
 from pyroclast.kube.pacing import Pace
 from pyroclast.lifecycle.flow import graph
 from pyroclast.lifecycle.flow.cache import Cache
-from pyroclast.lifecycle.flow.facts import ProbeAnswer, Refused
+from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbeRequest, Refused
 from pyroclast.lifecycle.flow.graph import Graph
 
 __all__ = ["FlowMemory", "Memories"]
@@ -31,15 +31,34 @@ class FlowMemory:
     """How often in a row the Job of that name was refused."""
     exit_codes: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     """Of Jobs that ended: uid and exit code."""
-    answers: dict[tuple[str, str], ProbeAnswer] = field(default_factory=dict)
+    answers: dict[ProbeRequest, ProbeAnswer] = field(default_factory=dict)
     cache: Cache = field(default_factory=Cache)
     """Of the decision before; for this graph alone."""
     written: str = ""
     """The resourceVersion of our last write of the status: its echo needs no look."""
 
-    def forget_ghosts(self, told: Mapping[str, Job]) -> None:
-        """The status says how the Jobs that were `told` are: those that are gone, and were told or replaced, can be forgotten."""
+    def forget_ghosts(self, told: Mapping[str, Job]) -> bool:
+        """The status says how the Jobs that were `told` are: those that are gone, and were told or replaced, can be forgotten.
+
+        Returns whether there were any: then it is to be decided again, as one may be in its own way.
+        """
+        before = len(self.ghosts)
         self.ghosts = {name: ghost for name, ghost in self.ghosts.items() if _is_news(ghost, told.get(name))}
+        return len(self.ghosts) < before
+
+    def take(self, request: ProbeRequest, answer: ProbeAnswer) -> bool:
+        """Keep the answer of a probe in place of those before it; whether it is another."""
+        if self.answers.get(request) == answer:
+            return False
+        about = request.entry, request.target
+        self.answers = {other: old for other, old in self.answers.items() if (other.entry, other.target) != about}
+        self.answers[request] = answer
+        return True
+
+    def forget_refusals(self) -> None:
+        """What Jobs are made of has changed: all may be tried at once."""
+        self.refused.clear()
+        self.refusals.clear()
 
     def forget_job(self, name: str) -> None:
         """A Job of that name was made: what is known of its predecessors is out of date."""
@@ -70,6 +89,7 @@ class Memories:
         elif memory.spec is not flow.spec:
             if memory.spec != flow.spec:
                 memory.graph, memory.cache = graph.build(flow.spec), Cache()
+                memory.forget_refusals()
             memory.spec = flow.spec
         return memory
 

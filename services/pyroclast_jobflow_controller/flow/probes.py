@@ -14,7 +14,8 @@ from pyroclast.api.records import Pod
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.sharded_queue import ShardedQueue
-from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbeRequest
+from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbedJob, ProbeRequest
+from pyroclast.lifecycle.flow.sizes import shortened
 from pyroclast.lifecycle.gang import members
 from pyroclast_jobflow_controller.flow.memory import Memories
 from pyroclast_jobflow_controller.flow.reach import Reach
@@ -26,6 +27,9 @@ log = structlog.get_logger()
 
 _FIRST_PAUSE = 1.0
 """Seconds until probes that did not pass are run again; doubles up to the period of the settings."""
+
+_LONGEST_PROBLEM = 300
+"""Characters that are told of what did not pass: paths are as users like them, and answers as pods do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +107,11 @@ class ProbeController:
         memory = self._memories.known(key.flow)
         if course is None or memory is None:
             return
-        missing = await self._missing(key.flow.namespace, course.request)
+        missing = shortened(await self._missing(key.flow.namespace, course.request), _LONGEST_PROBLEM)
         course.passes = 0 if missing else course.passes + 1
         passed = course.passes >= self._threshold
         answer = ProbeAnswer(passed, "" if passed else missing or f"passed {course.passes} of {self._threshold} times")
-        if memory.answers.get((key.entry, key.target)) != answer:
-            memory.answers[key.entry, key.target] = answer
+        if memory.take(course.request, answer):
             log.info("probe.answered", probe=str(key), passed=passed, reason=answer.message)
             self._flows.add(key.flow)
         if not passed:
@@ -119,8 +122,8 @@ class ProbeController:
     async def _missing(self, namespace: str, request: ProbeRequest) -> str:
         """What does not pass, in words; empty when all does."""
         for job in request.jobs:
-            items, _ = await self._client.list(PODS, namespace, label_selector=f"{keys.JOB_NAME}={job}")
-            pods = [msgspec.convert(item, Pod) for item in items]
+            items, _ = await self._client.list(PODS, namespace, label_selector=f"{keys.JOB_NAME}={job.name}")
+            pods = [pod for pod in (msgspec.convert(item, Pod) for item in items) if _is_of(pod, job)]
             checks = [(http.task_name, partial(self._reach.get, probe=http)) for http in request.http]
             checks += [(tcp.task_name, partial(self._reach.connect, port=tcp.port)) for tcp in request.tcp]
             for task, check in checks:
@@ -138,6 +141,12 @@ async def _at_pods(pods: Sequence[Pod], task: str, check: Callable[[str], Awaita
         if problem := await check(pod.status.pod_ip):
             return f"pod {pod.metadata.name}: {problem}"
     return ""
+
+
+def _is_of(pod: Pod, job: ProbedJob) -> bool:
+    """Whether `pod` is of that very Job: one of its name that is gone may have left its pods."""
+    owner = members.owner_of(pod)
+    return owner is not None and owner.uid == job.uid
 
 
 def _is_ready(pod: Pod) -> bool:

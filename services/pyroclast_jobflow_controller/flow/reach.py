@@ -61,7 +61,7 @@ class Reach:
         try:
             async with asyncio.timeout(self._timeout):
                 _, writer = await asyncio.open_connection(ip, port)
-        except (OSError, TimeoutError) as error:
+        except (OSError, OverflowError, TimeoutError) as error:
             return f"{ip} port {port}: {_words(error)}"
         writer.close()
         with contextlib.suppress(OSError, TimeoutError):  # the connection stood: how it ends is not asked

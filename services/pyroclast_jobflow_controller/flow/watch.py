@@ -53,6 +53,8 @@ class FlowWatch:
         """A template that appears or changes may be waited for."""
         if new is not None and (old is None or old.spec != new.spec):
             for flow in self._caches.flows.informer.by_index(TEMPLATE, str(new.key)):
+                if (memory := self._memories.known(flow.key)) is not None:
+                    memory.forget_refusals()
                 self._queue.add(flow.key)
 
     def _job(self, old: Job | None, new: Job | None) -> None:

@@ -6,11 +6,11 @@ import msgspec
 import orjson
 import pytest
 
-from pyroclast.api.records import Queue
+from pyroclast.api.records import JobFlow, Queue
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
-from pyroclast.rules.lookups import QueueView
-from pyroclast_admission.caches import QueueCache, queue_view
+from pyroclast.rules.lookups import FlowView, QueueView
+from pyroclast_admission.caches import FlowCache, QueueCache, queue_view
 from pyroclast_standalone.apiserver.running import running_server
 
 QUEUES = [
@@ -45,3 +45,17 @@ async def test_children_follow() -> None:
     assert [child.name for child in cache.children("p")] == ["b"]
     assert [child.name for child in cache.children("q")] == ["a"]
     assert {queue.name for queue in cache.all()} == {"a", "b"}
+
+
+async def test_a_flow_that_is_going_uses_no_template() -> None:
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        cache = FlowCache(client)
+    for name, metadata in (
+        ("runs", {}),
+        ("goes", {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        ("elsewhere", {"namespace": "m"}),
+    ):
+        body = {"metadata": {"name": name, "namespace": "n", **metadata}, "spec": {"flows": [{"name": "a"}]}}
+        cache.informer._store.put(msgspec.convert(body, JobFlow))
+    assert list(cache.using("n", "a")) == [FlowView("runs")]
+    assert list(cache.using("n", "b")) == []

@@ -15,6 +15,7 @@ from pyroclast.lifecycle.flow import graph
 from pyroclast.lifecycle.flow.decide import decide
 from pyroclast.lifecycle.flow.facts import CreateJob, Decision, DeleteJob, FlowFacts, ProbeAnswer, Refused, ReleaseFlow
 from pyroclast.lifecycle.flow.jobs import manifest
+from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
 from pyroclast.lifecycle.flow.templates import job_of, made_from, template_from
 from pyroclast.lifecycle.times import format_time
@@ -227,6 +228,7 @@ WAITS: dict[str, tuple[list[dict[str, Any]], dict[str, str], str, tuple[str, str
         "c",
         ("Skipped", "NotChosen"),
     ),
+    "for a loop of so many rounds": ([entry("a", **{"for": {"count": 2**31 - 1}})], {}, "a", ("Waiting", "LoopTooLong")),
     "for a wrong expression": (
         [A, entry("b", "a", **{"if": {"expression": "targets.a.phase"}})],
         {"a": "Completed"},
@@ -273,10 +275,23 @@ def test_probes_stand_for_completion() -> None:
     of = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": PROBE}), phase="Running")
     assert decided(of, {"a": "Pending"}).probes == ()
     waiting = decided(of, {"a": "Running"})
-    assert [(request.entry, request.target, request.jobs) for request in waiting.probes] == [("b", "a", ("f-a",))]
+    assert [(request.entry, request.target, request.jobs) for request in waiting.probes] == [("b", "a", (("f-a", "uid-f-a", 0),))]
     assert started(waiting) == []
-    assert started(decided(of, {"a": "Running"}, answers={("b", "a"): ProbeAnswer(passed=True)})) == ["b"]
+    assert started(decided(of, {"a": "Running"}, answers={waiting.probes[0]: ProbeAnswer(passed=True)})) == ["b"]
     assert started(decided(of, {"a": "Completed"})) == ["b"]
+
+
+def test_what_other_pods_answered_or_were_asked_does_not_count() -> None:
+    of = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": PROBE}), phase="Running")
+    passed = {decided(of, {"a": "Running"}).probes[0]: ProbeAnswer(passed=True)}
+    assert started(decided(of, {"a": "Running"}, answers=passed)) == ["b"]
+    made_anew = {"a": job("f-a", "Running", uid="another")}
+    restarted = {"a": job("f-a", "Running", version=1)}
+    for jobs in (made_anew, restarted):
+        decision = decided(of, jobs, answers=passed)
+        assert (started(decision), len(decision.probes)) == ([], 1)
+    changed = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": {"httpGetList": [{"port": 81}]}}), phase="Running")
+    assert started(decided(changed, {"a": "Running"}, answers=passed)) == []
 
 
 @pytest.mark.parametrize(
@@ -315,6 +330,21 @@ def test_a_switch_without_a_template_only_chooses() -> None:
 def test_a_foreign_job_is_in_the_way() -> None:
     decision = decided(flow(A, entry("c")), job_named=lambda name: job(name, "Completed", owner="x") if name == "f-a" else None)
     assert (started(decision), told(decision, "a")) == (["c"], ("Waiting", "JobNameTaken"))
+
+
+@pytest.mark.parametrize("name", ["f-a", "f-b-1"])
+def test_a_foreign_job_in_the_way_does_not_become_ours_by_its_label(name: str) -> None:
+    entries = [A, entry("b", **{"for": {"count": 2, "parallel": 2}}), entry("c", "a", "b")]
+    stranger = job(name, "Completed", owner="")
+    there = {"labelled": {name: stranger, "f-other": job("f-other", "Completed")}, "job_named": {name: stranger}.get}
+    jobs = {short: "Completed" for short in ("a", "b-0", "b-1") if f"f-{short}" != name}
+    first = decided(flow(*entries, phase="Running"), jobs, **there).status
+    assert first is not None
+    assert name not in first.completed_jobs
+    assert "f-other" in first.completed_jobs
+    again = decided(msgspec.structs.replace(flow(*entries, phase="Running"), status=first), jobs, **there)
+    assert (started(again), phase_of(again)) == ([], FlowPhase.RUNNING)
+    assert again.status == first
 
 
 def test_a_refused_job_is_tried_later_and_stops_no_other() -> None:
@@ -424,6 +454,28 @@ def test_a_job_carries_the_marks_of_its_flow_and_template() -> None:
     body = manifest(long, CreateJob("f-a", long.spec.flows[0], SPEC))
     assert list(body["metadata"]["labels"]) == ["volcano.sh/createdByJobTemplate"]
     assert body["metadata"]["annotations"]["volcano.sh/createdByJobFlow"] == f"n.{'x' * 80}"
+
+
+NO_TEMPLATES: dict[str, tuple[bytes, object]] = {
+    "without a spec": (b"", {}),
+    "of nothing": (b"null", {}),
+    "with tasks of nothing": (b'{"tasks":[null,1,{"template":{"spec":{"containers":[null]}}}]}', None),
+    "with tasks that are none": (b'{"tasks":{"t":1}}', None),
+}
+
+
+@pytest.mark.parametrize("entry", [entry("a"), entry("a", patch={"spec": {}}), entry("a", **{"for": {"count": 1}})])
+@pytest.mark.parametrize(("template", "want"), NO_TEMPLATES.values(), ids=NO_TEMPLATES.keys())
+def test_a_template_that_is_none_is_sent_for_the_server_to_refuse(template: bytes, want: object, entry: dict[str, Any]) -> None:
+    of = flow(entry).spec.flows[0]
+    body = manifest(flow(entry), CreateJob("f-a", of, msgspec.Raw(template), item="0" if of.loop is not None else None))
+    assert msgspec.json.decode(msgspec.json.encode(body["spec"])) == (msgspec.json.decode(template) if want is None else want)
+
+
+def test_a_patch_that_is_nested_too_deeply_is_refused_in_words() -> None:
+    of = msgspec.structs.replace(flow(A).spec.flows[0], patch=msgspec.Raw(b'{"spec":' * 2000 + b"{}" + b"}" * 2000))
+    with pytest.raises(PatchError, match="nested"):
+        manifest(flow(A), CreateJob("f-a", of, SPEC))
 
 
 def test_jobs_and_templates_become_each_other() -> None:

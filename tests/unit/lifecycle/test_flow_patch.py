@@ -151,12 +151,21 @@ def test_null_removes() -> None:
     assert "nodeSelector" not in result["tasks"][0]["template"]["spec"]
 
 
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        value = {"x": value}
+    return value
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "no list": ({"spec": {"tasks": 1}}, "patch.spec.tasks: must be a list, not a number"),
     "no item": ({"spec": {"tasks": ["t"]}}, "patch.spec.tasks[0]: must be an object, not a text"),
+    "null in place of an item": ({"spec": {"tasks": [None]}}, "patch.spec.tasks[0]: must be an object, not null"),
     "no object": ({"spec": {"plugins": True}}, "patch.spec.plugins: must be an object, not a boolean"),
     "no spec": ({"jobSpec": []}, "patch.jobSpec: must be an object, not a list"),
     "no directive": ({"spec": {"$patch": "x"}}, 'patch.spec.$patch: "x" is none of merge, replace, delete'),
+    "too deep": ({"spec": {"plugins": nested(1000)}}, "patch.spec: must not be nested deeper than 100 levels"),
     "no patch": (3, "patch: must be an object, not a number"),
 }
 
@@ -166,6 +175,12 @@ def test_refused(patch: Any, words: str) -> None:
     with pytest.raises(PatchError) as error:
         patched(SPEC, patch)
     assert str(error.value) == words
+
+
+def test_nested_as_deeply_as_may_be() -> None:
+    assert merged(SPEC, {"plugins": nested(99)})["plugins"]["x"] == nested(98)
+    with pytest.raises(PatchError):
+        merged(SPEC, {"plugins": nested(100)})
 
 
 def test_a_task_without_a_name_must_be_the_only_one() -> None:

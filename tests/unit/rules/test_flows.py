@@ -46,6 +46,7 @@ GRAPHS: dict[str, tuple[dict[str, Any], str]] = {
         flow(entry("a", **{"for": {"count": 2}}), entry("a-1")),
         "round 1 of the loop a would be named a-1, which is an entry already;",
     ),
+    "names that no round has": (flow(entry("a", **{"for": {"count": 2}}), *map(entry, ("a-2", "a-00", "a-٠", "a-1x"))), ""),
 }
 
 
@@ -81,8 +82,9 @@ ENTRIES: dict[str, tuple[dict[str, Any], str, str]] = {
         "switch.cases[0]",
         "either phase or exitCode",
     ),
+    "a switch on nothing": (entry("b", switch={"on": "", "default": ["a"]}), "switch.on", "whose outcome is asked for"),
     "a loop of both": (entry("b", **{"for": {"count": 1, "items": ["x"]}}), "for", "either count or items"),
-    "a long loop": (entry("b", **{"for": {"count": 9999}}), "", "would make 9999 Jobs, at most 5000"),
+    "a long loop": (entry("b", **{"for": {"count": 9999}}), "", "would make 9999 Jobs, at most 1500"),
     "a backoff": (entry("b", retry={"limit": 1, "backoff": "soon"}), "retry.backoff", "a duration such as 30s"),
     "a backoff into the past": (entry("b", retry={"limit": 1, "backoff": "-1s"}), "retry.backoff", "must not be negative"),
     "an expression": (entry("b", **{"if": {"expression": "what?"}}), "if.expression", "no such thing (False)"),
@@ -124,6 +126,20 @@ def test_a_cycle_is_shown() -> None:
     assert verdict.causes[0].detail == "jobflow Flow is not DAG; a → b → c → a"
 
 
+def test_the_field_that_closes_a_cycle_is_named() -> None:
+    by_if = flow(entry("a", **{"if": {"target": "b"}}), entry("b", "a"))
+    by_else = flow(entry("b", **{"if": {"target": "a"}, "else": ["a"]}), entry("a"))
+    by_switch = flow(entry("a", "c"), entry("b", switch={"on": "a", "default": ["c"]}), entry("c"))
+    causes = [jobflows.validate_create(each).causes[0] for each in (by_if, by_else, by_switch)]
+    assert [(cause.path, cause.value, cause.detail.rpartition("; ")[2]) for cause in causes] == [
+        ("spec.flows[0].if.target", "b", "a → b → a"),
+        ("spec.flows[0].if.target", "a", "b → a → b"),
+        ("spec.flows[0].dependsOn.targets[0]", "c", "a → c → b → a"),
+    ]
+    backwards = flow(entry("a"), entry("b", **{"if": {"target": "a"}, "else": ["a"]}))
+    assert jobflows.validate_create(backwards).causes[0].path == "spec.flows[1].else[0]"
+
+
 def test_a_flow_that_has_ended_keeps_its_entries() -> None:
     ended = {**OLD, "status": {"state": {"phase": "Succeed"}, **STARTED}}
     more = flow(entry("a"), entry("b", "a"), entry("c"))
@@ -143,6 +159,15 @@ def test_warnings() -> None:
     assert any("both are one entry" in warning for warning in warnings)
     assert any("name part must be no more than 63 bytes" in warning for warning in warnings)
     assert any("spec is taken" in warning for warning in warnings)
+
+
+def test_warnings_are_of_the_longest_name_and_only_of_equal_entries() -> None:
+    loop = {"for": {"count": 11}}
+    fits = flow(entry("b" * 59, **{"for": {"count": 10}}), entry("b" * 61), entry("c"), entry("c", "b" * 61), name="f")
+    assert jobflows.validate_create(fits).warnings == ()
+    too_long = jobflows.validate_create(flow(entry("b" * 59, **loop), name="f")).warnings
+    assert [warning.partition(": ")[0] for warning in too_long] == ["spec.flows[0].name"]
+    assert f"f-{'b' * 59}-10: name part" in too_long[0]
 
 
 STARTED = {"completedJobs": ["f-a"], "conditions": {"f-b": {"phase": "Waiting"}}}
@@ -165,11 +190,21 @@ def test_update(given: dict[str, Any], words: str) -> None:
     assert bool(message) == bool(words)
 
 
+def test_a_loop_has_not_started_because_an_entry_is_named_like_a_round() -> None:
+    loop = entry("b", "a", **{"for": {"count": 2}})
+    old = flow(entry("a"), loop, entry("b-7"), status={**STARTED, "runningJobs": ["f-b-7"]})
+    changed = flow(entry("a"), loop | {"retry": {"limit": 1}}, entry("b-7"))
+    assert jobflows.validate_update(changed, old).allowed
+    begun = {**old, "status": {"runningJobs": ["f-b-1"]}}
+    assert "b (changed)" in jobflows.validate_update(changed, begun).message
+
+
 @pytest.mark.parametrize(
     ("status", "metadata", "may_go"),
     [
         ({}, {}, True),
         ({"state": {"phase": "Running"}, **STARTED}, {}, False),
+        ({"state": {"phase": "Running"}, "conditions": {"f-a": {"phase": "Completed", "reason": "Loop"}}}, {}, True),
         ({"state": {"phase": "Succeed"}, **STARTED}, {}, True),
         ({"state": {"phase": "Failed"}, **STARTED}, {}, True),
         ({"state": {"phase": "Running"}, **STARTED}, {"annotations": FORCE}, True),

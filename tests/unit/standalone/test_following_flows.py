@@ -10,7 +10,7 @@ import msgspec
 from pyroclast.api.records import JobFlow
 from pyroclast_standalone.display import Display, tree_lines
 from pyroclast_standalone.following import Progress
-from pyroclast_standalone.following_flows import flow_progress
+from pyroclast_standalone.following_flows import MOST_LEVELS, flow_progress
 
 
 def flow(*entries: dict[str, Any], phase: str = "Running", **conditions: tuple[str, str]) -> JobFlow:
@@ -91,3 +91,10 @@ def test_only_branches_that_changed_are_printed_and_all_at_the_end() -> None:
         "          ├─ a  Completed",
         "          └─ b  Completed",
     ]
+
+
+def test_a_long_chain_is_a_tree_of_few_levels() -> None:
+    lines = tree_lines(flow_progress(flow(entry("e0"), *(entry(f"e{at}", f"e{at - 1}") for at in range(1, 1000))), {}))
+    indents = [line.index("─ e") for line in lines]
+    assert len(lines) == 1000
+    assert indents == [indents[0] + 3 * min(at, MOST_LEVELS - 1) for at in range(1000)]

@@ -53,6 +53,7 @@ from pyroclast.api.records.devices import (
     ResourceSliceSpec,
 )
 from pyroclast.api.records.flows import (
+    MOST_ROUNDS,
     FlowCondition,
     FlowDependsOn,
     FlowEntry,
@@ -196,6 +197,7 @@ from pyroclast.api.records.workloads import (
 )
 
 __all__ = [
+    "MOST_ROUNDS",
     "AllocatedDevice",
     "Allocation",
     "AllocationDevices",

@@ -6,6 +6,7 @@ Parts of a status are encoded without what is zero or empty, as they go over the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,7 @@ from pyroclast.api.records.jobs import TaskState
 from pyroclast.api.records.meta import ObjectRecord, Wire
 
 __all__ = [
+    "MOST_ROUNDS",
     "FlowCondition",
     "FlowDependsOn",
     "FlowEntry",
@@ -37,6 +39,9 @@ __all__ = [
     "TaskStatusProbe",
     "TcpSocketProbe",
 ]
+
+MOST_ROUNDS: Final = 1500
+"""Jobs that the loops of one flow may make: the flow's status has some lines for each, and an object is limited to 1.5 MB."""
 
 
 class HttpHeader(Wire, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from enum import Enum
 
 from pyroclast.api.enums import JobPhase, TargetStrategy
 from pyroclast.api.records import Job, ProbeSet, TaskStatusProbe
-from pyroclast.lifecycle.flow.facts import FlowFacts, ProbeRequest
+from pyroclast.lifecycle.flow.facts import FlowFacts, ProbedJob, ProbeRequest
 from pyroclast.lifecycle.flow.graph import Node
 from pyroclast.lifecycle.flow.states import EntryState, Stage, States
 
@@ -122,10 +122,12 @@ def _probed(
     tcp = tuple(dict.fromkeys(probe for _, part in relevant for probe in part.tcp_socket_list))
     if not http and not tcp:
         return Met.YES, ""
-    answer = facts.answers.get((entry, target))
+    jobs = tuple(ProbedJob(job.metadata.name, job.metadata.uid, job.status.version) for job, _ in relevant)
+    request = ProbeRequest(entry, target, jobs, http, tcp)
+    answer = facts.answers.get(request)
     if answer is not None and answer.passed:
         return Met.YES, ""
-    probes.append(ProbeRequest(entry, target, tuple(job.metadata.name for job, _ in relevant), http, tcp))
+    probes.append(request)
     return Met.OPEN, f"{target} ({answer.message})" if answer is not None and answer.message else f"the probes of {target}"
 
 

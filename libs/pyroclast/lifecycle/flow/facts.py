@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,7 @@ __all__ = [
     "Notice",
     "ProbeAnswer",
     "ProbeRequest",
+    "ProbedJob",
     "Refused",
     "ReleaseFlow",
     "Report",
@@ -41,10 +42,18 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """What the probes of an entry found at one target; `message` says what did not pass."""
+    """What probes found; `message` says what did not pass."""
 
     passed: bool
     message: str = ""
+
+
+class ProbedJob(NamedTuple):
+    """A Job whose pods are probed, in one of its versions: those that it has after a restart are others."""
+
+    name: str
+    uid: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ class ProbeRequest:
 
     entry: str
     target: str
-    jobs: tuple[str, ...]
+    jobs: tuple[ProbedJob, ...]
     http: tuple[HttpGetProbe, ...] = ()
     tcp: tuple[TcpSocketProbe, ...] = ()
 
@@ -70,7 +79,7 @@ class FlowFacts:
         labelled: Jobs of others that bear its label: they count in the lists of the status.
         job_named: any Job of the namespace, also that of a stranger.
         template: the spec of the template of an entry, raw; None when there is none.
-        answers: of probes, by entry and target.
+        answers: of probes, by what was asked: what other pods answered, or were asked, does not count.
         refused: what came of trying to make Jobs, by name.
         exit_codes: of Jobs that ended, by name; None: looked for, not found.
         cache: of the decision before, renewed by this one.
@@ -83,7 +92,7 @@ class FlowFacts:
     labelled: Mapping[str, Job] = field(default_factory=dict)
     job_named: Callable[[str], Job | None] = lambda _: None
     template: Callable[[str], msgspec.Raw | None] = lambda _: None
-    answers: Mapping[tuple[str, str], ProbeAnswer] = field(default_factory=dict)
+    answers: Mapping[ProbeRequest, ProbeAnswer] = field(default_factory=dict)
     refused: Mapping[str, Refused] = field(default_factory=dict)
     exit_codes: Mapping[str, int | None] = field(default_factory=dict)
     cache: Cache = field(default_factory=Cache)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -11,7 +12,7 @@ from pyroclast.api.records import JobFlow
 from pyroclast.api.types import JOB_FLOWS, JOBS
 from pyroclast.lifecycle.flow.facts import CreateJob
 from pyroclast.lifecycle.flow.names import marks
-from pyroclast.lifecycle.flow.patch import patched
+from pyroclast.lifecycle.flow.patch import PatchError, patched
 from pyroclast.lifecycle.ownership import controller_reference
 
 __all__ = ["ITEM", "manifest"]
@@ -19,6 +20,7 @@ __all__ = ["ITEM", "manifest"]
 ITEM: Final = "VC_FLOW_ITEM"
 """The variable in which the containers of a round find what it is about."""
 
+_NOTHING: Final = (b"", b"null")
 _CONTAINERS: Final = ("initContainers", "containers")
 
 
@@ -46,33 +48,47 @@ def manifest(flow: JobFlow, effect: CreateJob) -> dict[str, Any]:
 
 
 def _spec(effect: CreateJob) -> msgspec.Raw | dict[str, Any]:
-    """The spec as it came, unless the entry changes it."""
-    has_patch = bytes(effect.entry.patch) not in (b"", b"null")
+    """The spec as it came, unless the entry changes it. What is wrong with it the server says, or the patch."""
+    has_patch = bytes(effect.entry.patch) not in _NOTHING
+    template = effect.template if bytes(effect.template) not in _NOTHING else msgspec.Raw(b"{}")
     if not has_patch and effect.item is None:
-        return effect.template
-    patch = msgspec.json.decode(bytes(effect.entry.patch)) if has_patch else {}
-    spec = patched(msgspec.json.decode(bytes(effect.template)), patch)
+        return template
+    spec = patched(msgspec.json.decode(bytes(template)), _patch(effect.entry.patch) if has_patch else {})
     return spec if effect.item is None else _with_item(spec, effect.item)
 
 
+def _patch(raw: msgspec.Raw) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return msgspec.json.decode(bytes(raw))
+    except RecursionError:
+        raise PatchError("patch", "is nested too deeply") from None
+
+
 def _with_item(spec: dict[str, Any], item: str) -> dict[str, Any]:
-    """The item in the environment of all containers; what else is there keeps its place."""
-    tasks = [
-        _map(task, "template", lambda template: _map(template, "spec", lambda pod: _pod(pod, item)))
-        for task in spec.get("tasks") or ()
-    ]
-    return {**spec, "tasks": tasks}
+    """The item in the environment of all containers; what else is there keeps its place, also where it is of no use."""
 
-
-def _pod(pod: dict[str, Any], item: str) -> dict[str, Any]:
     def container(body: dict[str, Any]) -> dict[str, Any]:
-        env = [each for each in body.get("env") or () if each.get("name") != ITEM]
+        env = [each for each in body.get("env") or () if not isinstance(each, dict) or each.get("name") != ITEM]
         return {**body, "env": [*env, {"name": ITEM, "value": item}]}
 
-    changed = {kind: [container(each) for each in pod[kind]] for kind in _CONTAINERS if isinstance(pod.get(kind), list)}
-    return {**pod, **changed}
+    def pod(body: dict[str, Any]) -> dict[str, Any]:
+        for kind in _CONTAINERS:
+            body = _each(body, kind, container)
+        return body
+
+    return _each(spec, "tasks", lambda task: _map(task, "template", lambda template: _map(template, "spec", pod)))
 
 
-def _map(body: dict[str, Any], name: str, change: Any) -> dict[str, Any]:  # noqa: ANN401 - a function on JSON
+_Change: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def _each(body: dict[str, Any], name: str, change: _Change) -> dict[str, Any]:
+    items = body.get(name)
+    if not isinstance(items, list):
+        return body
+    return {**body, name: [change(each) if isinstance(each, dict) else each for each in items]}
+
+
+def _map(body: dict[str, Any], name: str, change: _Change) -> dict[str, Any]:
     inner = body.get(name)
     return {**body, name: change(inner)} if isinstance(inner, dict) else body

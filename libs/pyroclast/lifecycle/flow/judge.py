@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pyroclast.api.enums import EntryPhase, FlowPhase, FlowReason, JobPhase
-from pyroclast.api.records import FlowJobCondition, FlowJobStatus
+from pyroclast.api.records import MOST_ROUNDS, FlowJobCondition, FlowJobStatus
 from pyroclast.lifecycle.flow.choices import chosen_by_switch, condition_holds
 from pyroclast.lifecycle.flow.dependencies import Met, judge_dependencies
 from pyroclast.lifecycle.flow.expressions import ExpressionProblem
@@ -50,6 +50,9 @@ def judge(facts: FlowFacts) -> Judgement:
 
 
 def _entry(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgement: Judgement) -> EntryState:
+    if (rounds := rounds_of(node.entry) or 0) > MOST_ROUNDS:  # admission refuses it; it may have been switched off
+        message = f"its loop would make {rounds} Jobs, at most {MOST_ROUNDS} are possible"
+        return EntryState(Stage.WAITING, reason=FlowReason.LOOP_TOO_LONG, message=message)
     units = _units(facts, node, known)
     if any(unit.has_started for unit in units):
         return _started(facts, node, units, judgement)

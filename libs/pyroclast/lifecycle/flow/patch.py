@@ -16,6 +16,9 @@ Json: TypeAlias = Any
 
 _DIRECTIVE: Final = "$patch"
 
+DEEPEST: Final = 100
+"""Levels that a patch may be nested: some times as many as a Job has, and well below what can be written as JSON."""
+
 
 class PatchError(ValueError):
     """A patch that cannot be applied. `path` is where in the patch, from its root."""
@@ -120,6 +123,8 @@ def merged(spec: Mapping[str, Json], patch: Mapping[str, Json], path: str = "") 
     Raises:
         PatchError: the patch has the wrong shape, or names no item where it has to.
     """
+    if _is_deeper(patch, DEEPEST):
+        raise PatchError(path, f"must not be nested deeper than {DEEPEST} levels")
     result = _merge(_JOB, spec, patch, path)
     return result if isinstance(result, dict) else {}
 
@@ -203,12 +208,23 @@ def _clean(value: Json) -> Json:
     return value
 
 
+def _is_deeper(value: Json, levels: int) -> bool:
+    """Whether more than so many objects and lists stand in one another; looked at level by level, as calls have a limit too."""
+    nested = [value]
+    for _ in range(levels):
+        inner = (each.values() if isinstance(each, Mapping) else each for each in nested)
+        nested = [each for values in inner for each in values if isinstance(each, (Mapping, list))]
+    return bool(nested)
+
+
 def _at(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
 def _kind(value: Json) -> str:
     match value:
+        case None:
+            return "null"
         case bool():
             return "a boolean"
         case int() | float():

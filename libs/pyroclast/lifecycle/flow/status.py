@@ -9,6 +9,7 @@ import msgspec
 
 from pyroclast.api.enums import EntryPhase, FlowPhase, FlowReason, JobPhase
 from pyroclast.api.records import (
+    MOST_ROUNDS,
     FlowJobCondition,
     FlowJobStatus,
     FlowState,
@@ -19,9 +20,10 @@ from pyroclast.lifecycle.flow.cache import JobReport
 from pyroclast.lifecycle.flow.facts import FlowFacts
 from pyroclast.lifecycle.flow.histories import followed
 from pyroclast.lifecycle.flow.names import job_name
+from pyroclast.lifecycle.flow.sizes import fitted
 from pyroclast.lifecycle.flow.starts import Obstacle, obstacle_of
 from pyroclast.lifecycle.flow.states import EntryState, Stage, States
-from pyroclast.lifecycle.flow.units import Unit, UnitStage
+from pyroclast.lifecycle.flow.units import Unit, UnitStage, rounds_of
 from pyroclast.lifecycle.times import format_time
 
 __all__ = ["difference", "status_of"]
@@ -49,7 +51,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
     """
     old = facts.flow.status
     known = {each.name: each for each in old.job_status_list}
-    jobs = {**facts.labelled, **facts.jobs}
+    jobs = {**_strangers(facts), **facts.jobs}
     order = {unit.name: number for number, unit in enumerate(_units(states))}
     names = sorted(jobs.keys() | known.keys(), key=lambda name: (order.get(name, len(order)), name))
     present = {name: _report(facts, job, known.get(name)) for name, job in jobs.items()}
@@ -68,7 +70,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
         _add_entry_condition(conditions, job_name(flow, name), state, obstacles)
     starts = [each.start_timestamp for each in statuses if each.start_timestamp]
     has_ended = phase in (FlowPhase.SUCCEED, FlowPhase.FAILED)
-    return FlowStatus(
+    status = FlowStatus(
         **{name: tuple(members) for name, members in lists.items()},
         job_status_list=statuses,
         conditions=conditions,
@@ -77,6 +79,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
         completion_time=(old.completion_time or format_time(facts.now)) if has_ended else None,
         next_jobs=() if has_ended else tuple(_next(facts, states)),
     )
+    return fitted(status)
 
 
 def difference(old: FlowStatus, new: FlowStatus) -> dict[str, Any]:
@@ -110,6 +113,17 @@ def _replaced(before: FlowJobCondition | None, after: FlowJobCondition) -> FlowJ
             for task, state in after.task_status_count.items()
         }
     return gone | body
+
+
+def _strangers(facts: FlowFacts) -> dict[str, Job]:
+    """The Jobs of others that count, but none with the name of one of ours: told as ours, it would be taken for that."""
+    flow = facts.flow.metadata.name
+    ours: set[str] = set()
+    for node in facts.graph.nodes.values() if facts.labelled else ():
+        rounds = rounds_of(node.entry)
+        indices = [None] if rounds is None else range(min(rounds, MOST_ROUNDS))
+        ours.update(job_name(flow, node.name, index) for index in indices)
+    return {name: job for name, job in facts.labelled.items() if name not in ours}
 
 
 def _units(states: States) -> Iterator[Unit]:

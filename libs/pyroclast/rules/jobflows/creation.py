@@ -7,7 +7,7 @@ from typing import Any
 
 from pyroclast.rules.cycles import find_cycle
 from pyroclast.rules.errors import invalid
-from pyroclast.rules.jobflows.entries import check_entry, check_probes, check_size, probe_warnings, rounds
+from pyroclast.rules.jobflows.entries import check_entry, check_probes, check_size, probe_warnings, round_named, rounds
 from pyroclast.rules.jobflows.graph import references
 from pyroclast.rules.lookups import NOTHING_KNOWN, FlowKnowledge
 from pyroclast.rules.meaning import same_meaning
@@ -52,7 +52,7 @@ def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge)
 
 
 def _check_graph(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
-    edges: dict[str, list[str]] = {name: [] for name in entries}
+    edges: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in entries}  # with the field that says so, and its value
     undefined = []
     for name, (index, entry) in entries.items():
         for path, other, waits in references(entry, f"spec.flows[{index}]"):
@@ -60,14 +60,14 @@ def _check_graph(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterat
                 sentence = f"{NOT_A_GRAPH}: vertex is not defined: {other}"
                 undefined.append(found(sentence, invalid(path, other, f"{sentence}; no entry has this name")))
             elif waits:
-                edges[name].append(other)
+                edges[name].setdefault(other, (path, other))
             else:
-                edges[other].append(name)
+                edges[other].setdefault(name, (path, other))
     for number, finding in enumerate(undefined):
         yield Finding(finding.sentence, finding.errors, extra=number > 0)
-    if cycle := find_cycle(edges):
-        path = f"spec.flows[{entries[cycle[0]][0]}].dependsOn.targets"
-        error = invalid(path, cycle[1], f"{NOT_A_GRAPH}; {' → '.join(cycle)}")
+    if cycle := find_cycle({name: list(targets) for name, targets in edges.items()}):
+        path, value = edges[cycle[0]][cycle[1]]
+        error = invalid(path, value, f"{NOT_A_GRAPH}; {' → '.join(cycle)}")
         yield Finding(NOT_A_GRAPH, (error,), extra=bool(undefined))
 
 
@@ -78,23 +78,24 @@ def _check_generated_names(entries: Mapping[str, tuple[int, Mapping[str, Any]]])
         if not isinstance(loop, dict):
             continue
         for other in entries:
-            number = other.removeprefix(f"{name}-")
-            if number != other and number.isdecimal() and int(number[:9]) < rounds(entry):
+            number = round_named(other, name)
+            if number is not None and number < rounds(entry):
                 sentence = f"round {number} of the loop {name} would be named {other}, which is an entry already"
                 error = invalid(f"spec.flows[{index}].for", loop, sentence)
                 yield Finding(f"{sentence};", (error,), extra=True)
 
 
 def _warnings(spec: Mapping[str, Any], flow_name: str) -> Iterator[str]:
-    seen: dict[str, int] = {}
+    seen: dict[str, tuple[int, Mapping[str, Any]]] = {}
     for index, entry in mappings(spec.get("flows")):
         name = text(entry.get("name"))
         path = f"spec.flows[{index}]"
-        if name in seen:
-            yield f"{path}: the same as spec.flows[{seen[name]}], both are one entry"
-        seen.setdefault(name, index)
-        if flow_name and (problems := qualified_name(f"{flow_name}-{name}")):
-            yield f"{path}.name: its Job would be named {flow_name}-{name}: {problems[0]}"
+        first, other = seen.setdefault(name, (index, entry))
+        if first != index and same_meaning(entry, other):
+            yield f"{path}: the same as spec.flows[{first}], both are one entry"
+        job = f"{flow_name}-{name}" + (f"-{max(0, rounds(entry) - 1)}" if isinstance(entry.get("for"), dict) else "")
+        if flow_name and (problems := qualified_name(job)):
+            yield f"{path}.name: its Job would be named {job}: {problems[0]}"
         patch = mapping(entry.get("patch"))
         if isinstance(patch.get("spec"), dict) and isinstance(patch.get("jobSpec"), dict):
             yield f"{path}.patch: both spec and jobSpec are given, spec is taken"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyroclast.api.keys import FORCE_DELETE
-from pyroclast.rules.jobflows.update import started_jobs
+from pyroclast.rules.jobflows.update import jobs_made
 from pyroclast.rules.lookups import COMPLETE_PHASES
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import ALLOWED, Verdict, denied
@@ -20,7 +20,7 @@ def validate_delete(flow: Mapping[str, Any], name: str) -> Verdict:
     if text(mapping(metadata.get("annotations")).get(FORCE_DELETE)) == "true" or metadata.get("deletionTimestamp"):
         return ALLOWED
     phase = text(mapping(mapping(flow.get("status")).get("state")).get("phase"))
-    if phase in COMPLETE_PHASES or not started_jobs(flow):
+    if phase in COMPLETE_PHASES or not jobs_made(flow):
         return ALLOWED
     return denied(
         f"jobflow {name} can not be deleted because it is {phase or 'Pending'}, not complete; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from pyroclast.api.jobs import JobSpec
+from pyroclast.api.records import MOST_ROUNDS
 from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast.rules.errors import FieldError, invalid, required
 from pyroclast.rules.jobs import check_template_spec
@@ -16,11 +18,9 @@ from pyroclast.rules.lookups import FlowKnowledge
 from pyroclast.rules.values import items, mapping, mappings, string_items, text
 from pyroclast.rules.verdicts import Finding
 
-__all__ = ["MOST_JOBS", "check_entry", "check_probes", "check_size", "probe_warnings", "rounds"]
+__all__ = ["check_entry", "check_probes", "check_size", "probe_warnings", "round_named", "rounds"]
 
-MOST_JOBS: Final = 5000
-"""Jobs that the loops of one flow may make: its status has a line for each, and an object is limited to some 1.5 MB."""
-
+_NUMBER: Final = re.compile("0|[1-9][0-9]{0,9}")
 _PROBES: Final = ("httpGetList", "tcpSocketList", "taskStatusList")
 
 
@@ -35,8 +35,8 @@ def check_entry(entry: Mapping[str, Any], path: str, namespace: str, known: Flow
 def check_size(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
     """Whether the loops of the flow make too many Jobs."""
     jobs = sum(rounds(entry) for _, entry in entries.values())
-    if jobs > MOST_JOBS:
-        sentence = f"the loops of the flow would make {jobs} Jobs, at most {MOST_JOBS} are possible"
+    if jobs > MOST_ROUNDS:
+        sentence = f"the loops of the flow would make {jobs} Jobs, at most {MOST_ROUNDS} are possible"
         yield Finding(f"{sentence};", (invalid("spec.flows", jobs, sentence),), extra=True)
 
 
@@ -80,6 +80,12 @@ def rounds(entry: Mapping[str, Any]) -> int:
     return len(values) if values else count if isinstance(count, int) else 0
 
 
+def round_named(name: str, loop: str) -> int | None:
+    """Which round of the entry `loop` a name is that of, as `NAME-3` or as the Job of an entry; None: of none."""
+    number = name.removeprefix(f"{loop}-")
+    return int(number) if number != name and _NUMBER.fullmatch(number) else None
+
+
 def _statements(entry: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     condition = entry.get("if")
     if isinstance(condition, dict):
@@ -88,7 +94,10 @@ def _statements(entry: Mapping[str, Any], path: str) -> Iterator[FieldError]:
             yield invalid(f"{path}.if", condition, "must have either target (with phase) or expression")
     elif items(entry.get("else")):
         yield required(f"{path}.if", "else is what runs when if does not hold")
-    for number, case in mappings(mapping(entry.get("switch")).get("cases")):
+    switch = entry.get("switch")
+    if isinstance(switch, dict) and not text(switch.get("on")):
+        yield required(f"{path}.switch.on", "the entry whose outcome is asked for")
+    for number, case in mappings(mapping(switch).get("cases")):
         if (case.get("phase") is None) == (case.get("exitCode") is None):
             yield invalid(f"{path}.switch.cases[{number}]", case, "must have either phase or exitCode")
     loop = entry.get("for")

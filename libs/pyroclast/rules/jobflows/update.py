@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyroclast.rules.jobflows.creation import validate_create
+from pyroclast.rules.jobflows.entries import round_named, rounds
 from pyroclast.rules.lookups import COMPLETE_PHASES, NOTHING_KNOWN, FlowKnowledge
 from pyroclast.rules.meaning import same_meaning
 from pyroclast.rules.values import mapping, mappings, string_items, text
 from pyroclast.rules.verdicts import ALLOWED, Verdict, denied
 
-__all__ = ["started_jobs", "validate_update"]
+__all__ = ["jobs_made", "validate_update"]
 
 _LISTS = ("pendingJobs", "runningJobs", "failedJobs", "completedJobs", "terminatedJobs", "unKnowJobs")
 _WAITING = "Waiting"
@@ -39,19 +40,23 @@ def validate_update(flow: Mapping[str, Any], old: Mapping[str, Any], known: Flow
     )
 
 
-def started_jobs(flow: Mapping[str, Any]) -> frozenset[str]:
+def jobs_made(flow: Mapping[str, Any]) -> frozenset[str]:
     """Names of the Jobs that the flow has made, as its status tells."""
     status = mapping(flow.get("status"))
     listed = {name for part in _LISTS for name in string_items(status.get(part))}
     known = {text(job.get("name")) for _, job in mappings(status.get("jobStatusList"))}
-    conditions = mapping(status.get("conditions"))
-    begun = {name for name, condition in conditions.items() if mapping(condition).get("phase") != _WAITING}
-    return frozenset(listed | known | begun)
+    return frozenset(listed | known)
+
+
+def _started(flow: Mapping[str, Any]) -> frozenset[str]:
+    """Names of these Jobs, and those that entries would have had that were decided without one."""
+    conditions = mapping(mapping(flow.get("status")).get("conditions"))
+    return jobs_made(flow) | {name for name, condition in conditions.items() if mapping(condition).get("phase") != _WAITING}
 
 
 def _touched(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
     flow_name = text(mapping(old.get("metadata")).get("name"))
-    started = started_jobs(old)
+    started = _started(old)
     entries = {text(entry.get("name")): entry for _, entry in mappings(spec.get("flows"))}
     seen: set[str] = set()
     for _, entry in mappings(mapping(old.get("spec")).get("flows")):
@@ -68,6 +73,7 @@ def _touched(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
 def _has_started(job_name: str, entry: Mapping[str, Any], started: frozenset[str]) -> bool:
     if job_name in started:
         return True
-    return isinstance(entry.get("for"), dict) and any(
-        name.startswith(f"{job_name}-") and name.removeprefix(f"{job_name}-").isdecimal() for name in started
-    )
+    if not isinstance(entry.get("for"), dict):
+        return False
+    numbers = (round_named(name, job_name) for name in started)
+    return any(number is not None and number < rounds(entry) for number in numbers)

@@ -1,0 +1,71 @@
+"""Keeping the status of a flow small enough to be stored: of many Jobs it tells less of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pyroclast.api.records import FlowJobCondition, FlowStatus
+
+__all__ = ["MOST_BYTES", "fitted", "shortened"]
+
+MOST_BYTES: Final = 900_000
+"""Bytes of a status as JSON. An object may have 1.5 MB, with its spec and what the server notes of who wrote which field."""
+
+_Step: TypeAlias = Callable[[FlowStatus], FlowStatus]
+
+
+def fitted(status: FlowStatus) -> FlowStatus:
+    """`status`, or where that is too large, one without what is the least missed. Nothing that a decision rests on is left out.
+
+    Fitting what has been fitted changes nothing.
+    """
+    for shorter in _STEPS:
+        if len(msgspec.json.encode(status)) <= MOST_BYTES:
+            break
+        status = shorter(status)
+    return status
+
+
+def shortened(text: str, most: int) -> str:
+    """`text`, or its beginning where it has more than `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _with_last_phases(status: FlowStatus, most: int) -> FlowStatus:
+    jobs = tuple(
+        msgspec.structs.replace(job, running_histories=job.running_histories[-most:])
+        if len(job.running_histories) > most
+        else job
+        for job in status.job_status_list
+    )
+    return msgspec.structs.replace(status, job_status_list=jobs)
+
+
+def _with_short_messages(status: FlowStatus, most: int) -> FlowStatus:
+    return _with_conditions(
+        status, lambda condition: msgspec.structs.replace(condition, message=shortened(condition.message, most))
+    )
+
+
+def _without_counts(status: FlowStatus) -> FlowStatus:
+    def uncounted(condition: FlowJobCondition) -> FlowJobCondition:
+        return msgspec.structs.replace(condition, task_status_count={}, running_duration=None)
+
+    return _with_conditions(status, uncounted)
+
+
+def _with_conditions(status: FlowStatus, change: Callable[[FlowJobCondition], FlowJobCondition]) -> FlowStatus:
+    return msgspec.structs.replace(status, conditions={name: change(each) for name, each in status.conditions.items()})
+
+
+_STEPS: Final[tuple[_Step, ...]] = (
+    partial(_with_last_phases, most=4),
+    partial(_with_short_messages, most=300),
+    partial(_with_last_phases, most=1),
+    _without_counts,
+    partial(_with_short_messages, most=50),
+)

@@ -1,0 +1,102 @@
+"""Flows under unlucky circumstances: deleted at the wrong moment, mended after a long time."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key, ResourceType
+from pyroclast.kube.client import PatchKind
+
+from .world import NS, SPEC, World
+
+
+class Hasty(World):
+    """A user deletes the flow just before it is held."""
+
+    async def patch(self, kind: ResourceType, key: Key, body: Any, how: PatchKind, **more: Any) -> dict[str, Any]:
+        if _holds(body) and (kind, key) in self.objects:
+            self.remove(kind, key)
+        return await super().patch(kind, key, body, how, **more)
+
+
+def _holds(body: Any) -> bool:
+    return isinstance(body, Mapping) and bool(body.get("metadata", {}).get("finalizers"))
+
+
+@pytest.mark.looptime
+async def test_nothing_is_made_for_a_flow_that_went_before_it_was_held() -> None:
+    world = Hasty(random.Random(1))
+    world.put(JOB_TEMPLATES, "a", spec=SPEC)
+    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a"}]})
+    async with world.controller():
+        await asyncio.sleep(10)
+    assert (world.created, [kind.kind for kind, _ in world.objects]) == ([], ["JobTemplate"])
+    assert world.events.said == []
+
+
+@pytest.mark.looptime
+async def test_a_patch_that_is_mended_is_tried_at_once() -> None:
+    world = World(random.Random(1))
+    world.put(JOB_TEMPLATES, "a", spec=SPEC)
+    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a", "patch": {"spec": {"tasks": 1}}}]})
+    async with world.controller():
+        await asyncio.sleep(500)
+        assert world.flow()["status"]["conditions"]["f-a"]["reason"] == "PatchInvalid"
+        world.change(JOB_FLOWS, "f", {"spec": {"flows": [{"name": "a", "patch": {"spec": {"maxRetry": 1}}}]}})
+        await asyncio.sleep(1)
+        assert world.created == ["f-a"]
+
+
+@pytest.mark.looptime
+async def test_a_template_that_is_mended_is_tried_at_once() -> None:
+    world = World(random.Random(1))
+    world.put(JOB_TEMPLATES, "a", spec={"tasks": [{"name": "x"}, {"name": "y"}]})
+    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a", "patch": {"spec": {"tasks": [{"replicas": 1}]}}}]})
+    async with world.controller():
+        await asyncio.sleep(500)
+        assert world.flow()["status"]["conditions"]["f-a"]["reason"] == "PatchInvalid"
+        world.change(JOB_TEMPLATES, "a", {"spec": {"tasks": [{"name": "x"}]}})
+        await asyncio.sleep(1)
+        assert world.created == ["f-a"]
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_a_failed_job_that_goes_slowly_is_made_again(by_hand: bool) -> None:
+    world = World(random.Random(1))
+    world.put(JOB_TEMPLATES, "a", spec=SPEC)
+    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a", "retry": {"limit": 1, "backoff": "5s"}}]})
+    async with world.controller():
+        await asyncio.sleep(1)
+        world.change(JOBS, "f-a", {"metadata": {"finalizers": ["foregroundDeletion"]}})
+        world.enter("f-a", "Failed")
+        await asyncio.sleep(1)
+        if by_hand:
+            world.remove(JOBS, Key(NS, "f-a"))
+        await asyncio.sleep(20)
+        assert world.created == ["f-a"]
+        world.change(JOBS, "f-a", {"metadata": {"finalizers": []}})
+        await asyncio.sleep(5)
+        assert world.created == ["f-a", "f-a"]
+
+
+@pytest.mark.looptime
+async def test_a_deleted_flow_goes_when_the_last_of_its_jobs_has_gone_slowly() -> None:
+    world = World(random.Random(1))
+    for name in "ab":
+        world.put(JOB_TEMPLATES, name, spec=SPEC)
+    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a"}, {"name": "b"}]})
+    async with world.controller():
+        await asyncio.sleep(1)
+        world.change(JOBS, "f-a", {"metadata": {"finalizers": ["somebody/waits"]}})
+        world.enter("f-a", "Completed")
+        await asyncio.sleep(1)
+        world.remove(JOB_FLOWS, Key(NS, "f"))
+        await asyncio.sleep(5)
+        assert world.flow()["status"]["state"]["phase"] == "Terminating"
+        world.change(JOBS, "f-a", {"metadata": {"finalizers": []}})
+        await asyncio.sleep(5)
+    assert [kind.kind for kind, _ in world.objects] == ["JobTemplate", "JobTemplate"]
