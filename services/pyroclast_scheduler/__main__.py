@@ -15,10 +15,11 @@ from pyroclast_scheduler.replay.command import replay
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.wiring import main as work
 
-__all__ = ["main"]
+__all__ = ["SWITCH_SECONDS", "main"]
 
 NAME = "pyroclast-scheduler"
-_SWITCH_SECONDS = 0.001  # how long the deciding thread may keep the event loop waiting for the interpreter
+SWITCH_SECONDS = 0.001
+"""How long the deciding thread may keep the event loop waiting for the interpreter."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else list(argv)
     if given[:1] == ["replay"]:
         return replay(given[1:])
-    sys.setswitchinterval(_SWITCH_SECONDS)
+    sys.setswitchinterval(SWITCH_SECONDS)
     return run_service(NAME, parse(SchedulerSettings, given, NAME), work)
 
 

@@ -1,7 +1,8 @@
 """`python -m tests.bench.scheduler_turns [NAME…]`: how long the scheduler holds its event loop, at three sizes of each work.
 
 A line per work: the longest turn, in milliseconds of CPU of its thread (what other processes take of the core does not count) and
-of the clock, and its growth as an exponent. Work that pauses counts from one pause to the next, as the service makes it.
+of the clock, and its growth as an exponent. Work that pauses counts from one pause to the next, as the service makes it. Beside a
+session, which has a thread of its own, it is by how much the loop comes late, and for how much of that the process was at work.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ from dataclasses import dataclass, field
 import msgspec
 
 from pyroclast.api import records
+from pyroclast.kube.turns import Turn
+from pyroclast.runtime.looplag import measure_lag
+from pyroclast_scheduler.__main__ import SWITCH_SECONDS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.replay.taking import Ours, taken
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell import debug
-from pyroclast_scheduler.shell.breath import Breath
 
 from .scheduler import pod
-from .scheduler_table import FILLING, cluster, cycle, loop, waiting
+from .scheduler_table import FILLING, cluster, cycle, loop, reclaiming, waiting
 
 _AIM = 50.0
 
@@ -46,6 +49,10 @@ class Turns:
         cpu, wall = self._since
         self.cpu = max(self.cpu, (time.thread_time() - cpu) * 1000)
         self.wall = max(self.wall, (time.perf_counter() - wall) * 1000)
+
+    def late(self, late: float, held: float) -> None:
+        """The loop came late, as `measure_lag` tells it, in seconds."""
+        self.wall, self.cpu = max(self.wall, late * 1000), max(self.cpu, held * 1000)
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
@@ -68,9 +75,10 @@ class Turns:
 
 async def snapshot(cache: Cache) -> None:
     """What the loop does before a session, as `shell.loop` does it."""
-    breath = Breath()
+    turn = Turn()
     while cache.prepare():
-        await breath.pause()
+        if turn.is_over:
+            await turn.next()
     cache.snapshot()
 
 
@@ -81,11 +89,12 @@ async def assuming(size: int, turns: Turns) -> None:
     _, commits = cycle(cache)
     placed = [each for commit in commits for binds in commit.binds for each in binds.placed]
     assert len(placed) == size
-    breath = Breath()
+    turn = Turn()
     async with turns.watched():
         for problem in cache.assuming(placed):
             assert problem is None
-            await breath.pause()
+            if turn.is_over:
+                await turn.next()
         await snapshot(cache)
 
 
@@ -122,6 +131,14 @@ async def looking(size: int, turns: Turns) -> None:
         await debug.page(cache, taken(cache, FILLING, Ports(), Ours()))
 
 
+async def deciding(size: int, turns: Turns) -> None:
+    """A session of some seconds decides in its thread; Leases and watches need the loop meanwhile."""
+    run, _ = reclaiming(size)
+    measuring = asyncio.ensure_future(measure_lag(turns.late))
+    await asyncio.to_thread(run)
+    measuring.cancel()
+
+
 @dataclass(frozen=True)
 class Work:
     name: str
@@ -134,6 +151,7 @@ TABLE = {
     "change": Work("a Job of N pods changes", (12_500, 25_000, 50_000), changing),
     "wait": Work("N pods wait: snapshot", (25_000, 50_000, 100_000), queueing),
     "debug": Work("/debug/snapshot with N pods", (25_000, 50_000, 100_000), looking),
+    "session": Work("a session reclaims for N Jobs", (2_000, 4_000, 8_000), deciding),
 }
 
 
@@ -141,6 +159,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.scheduler_turns", description=__doc__)
     parser.add_argument("names", nargs="*", default=list(TABLE), help=f"of: {', '.join(TABLE)}")
     is_all_met = True
+    sys.setswitchinterval(SWITCH_SECONDS)
     for name in parser.parse_args(arguments).names:
         work, found = TABLE[name], []
         for size in work.sizes:
