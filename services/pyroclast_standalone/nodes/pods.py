@@ -34,6 +34,7 @@ log = structlog.get_logger()
 
 _MAX_ROUNDS = 100  # of deciding and acting in one go: more means that a pod's life does not settle, which would be a bug
 _BY_NODE = "node"
+_ORPHAN_SECONDS = 40.0  # how long the pod garbage collector of a cluster waits for a node that is not there
 
 
 @dataclass(slots=True)
@@ -76,6 +77,7 @@ class PodKeeper:
         self._client, self._pods, self._runtime, self._addresses = client, pods, runtime, addresses
         self._backoff, self._queue, self._events, self._now = backoff, queue, events, now
         self._entries: dict[Key, Entry] = {}
+        self._orphans: dict[Key, tuple[str, float]] = {}  # UID, and when its time is up
         self.fleet: Fleet | None = None
         pods.on_change(self._on_change)
 
@@ -103,7 +105,8 @@ class PodKeeper:
         entry = self._entries.get(pod.key)
         if entry is not None and old is not None and new is not None and _is_own_write(entry, old, new):
             return
-        if entry is not None or (self.fleet and self.fleet.get(pod.spec.node_name)):
+        node = pod.spec.node_name
+        if entry is not None or (self.fleet and (self.fleet.get(node) or not self.fleet.is_known(node))):
             self._queue.add(pod.key)
 
     async def reconcile(self, key: Key) -> None:
@@ -111,9 +114,14 @@ class PodKeeper:
         assert self.fleet is not None  # noqa: S101 - set before the queue is worked on
         pod, entry = self._pods.get(key), self._entries.get(key)
         node = self.fleet.get(pod.spec.node_name) if pod is not None else None
+        is_homeless = pod is not None and node is None and not self.fleet.is_known(pod.spec.node_name)
+        if not is_homeless:
+            self._orphans.pop(key, None)
+        elif entry is None and pod is not None:
+            await self._collect(pod)
         if entry is not None and (pod is None or node is None or pod.metadata.uid != entry.life.uid):
             await self._forget(key, entry)
-            if pod is not None and node is None and not self.fleet.is_known(entry.node):
+            if pod is not None and is_homeless:
                 await self._lose(pod)
             entry = None
         if pod is None or node is None or node.state is NodeState.LOST:
@@ -245,6 +253,17 @@ class PodKeeper:
             await self._client.delete(PODS, pod.key, uid=pod.metadata.uid, grace_seconds=0)
         except (NotFound, Conflict):
             log.info("pod.gone", pod=str(pod.key))
+
+    async def _collect(self, pod: records.Pod) -> None:
+        """Its node is not there, and no node ever took it: end it unless the node comes soon."""
+        uid, due = self._orphans.get(pod.key, ("", 0.0))
+        if uid != pod.metadata.uid:
+            due = self._now() + _ORPHAN_SECONDS
+            self._orphans[pod.key] = pod.metadata.uid, due
+        if self._now() < due:
+            self._queue.add_at(pod.key, due)
+        else:
+            await self._lose(pod)
 
     async def _lose(self, pod: records.Pod) -> None:
         """Its node was deleted: end it as the pod garbage collector would."""

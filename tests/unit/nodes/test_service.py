@@ -9,6 +9,7 @@ from pyroclast.api.types import CONFIG_MAPS, LEASES, NODES, PODS, Key
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError
+from pyroclast_standalone.nodes import pods as keeper
 
 
 async def ready_nodes(cluster, count=2):
@@ -255,6 +256,26 @@ async def test_pods_of_a_deleted_node_go(cluster):
     await asyncio.sleep(0.2)
     nodes, _ = await cluster.client.list(NODES)
     assert [n["metadata"]["name"] for n in nodes] == ["node-0"]
+
+
+async def test_a_pod_that_was_bound_to_a_node_that_is_gone_goes(cluster, monkeypatch):
+    monkeypatch.setattr(keeper, "_ORPHAN_SECONDS", 0.3)
+    await cluster.start()
+    await ready_nodes(cluster)
+    await cluster.client.delete(NODES, Key("", "node-1"))
+    await cluster.run_pod("p", "sleep 100", node="node-1")
+    await cluster.until("p", None)
+
+
+async def test_a_pod_that_is_earlier_than_its_node_waits_for_it(cluster):
+    await cluster.start()
+    await ready_nodes(cluster)
+    await cluster.run_pod("p", "sleep 100", node="late")
+    await cluster.run_pod("q", "sleep 100")
+    await cluster.until_phase("q", "Running")  # the service has seen the other before
+    node = {"metadata": {"name": "late", "annotations": {"nodes.pyroclast.dev/simulated": "true"}}}
+    await cluster.client.create(NODES, node)
+    await cluster.until_phase("p", "Running")
 
 
 async def test_a_node_that_somebody_else_made_is_served(cluster):
