@@ -110,7 +110,7 @@ class Cache:
         """A node came, changed, or went."""
         if new is None:
             if old is not None:
-                self.nodes.remove_node(old.metadata.name)
+                self._rouse({task.job for task in self.nodes.remove_node(old.metadata.name) if task.status is TaskStatus.BOUND})
                 self._faults.clear(NODES, old)
         else:
             name = new.metadata.name

@@ -78,16 +78,17 @@ class NodeTable:
         """Give a node its row, which is known from its pods alone so far."""
         self._row(name)
 
-    def remove_node(self, name: str) -> None:
-        """Forget a node; while pods still say they are on it, its row stays as a placeholder."""
+    def remove_node(self, name: str) -> tuple[TaskFacts, ...]:
+        """Forget a node; while pods still say they are on it, its row stays as a placeholder. Those pods."""
         row = self.rows.get(name)
         if row is None:
-            return
+            return ()
         self.records[row] = None
         self.columns.allocatable[:, row] = 0
         self.is_ready[row] = False
         self._touch(row)
         self._release(row)
+        return self.residents[row]
 
     def add(self, task: TaskFacts) -> None:
         """Count `task` on its node."""

@@ -53,6 +53,11 @@ class Snapshot:
     objects: Objects = field(default_factory=Objects)
 
     @property
+    def has_placeholders(self) -> bool:
+        """Whether pods have nodes that are not there."""
+        return bool(len(self.rows) > np.count_nonzero(self.is_ready))
+
+    @property
     def total(self) -> Floats:
         """The sum of what all nodes have to give."""
         return np.asarray(self.columns.allocatable[:, self.is_ready].sum(axis=1, dtype=np.float64))

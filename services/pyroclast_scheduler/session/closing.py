@@ -15,6 +15,7 @@ from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.reservations import read
 from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.waits import Evicts, Rest
 from pyroclast_scheduler.session.causes import cause_of
 from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
@@ -219,17 +220,24 @@ def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *
 def _is_incomplete(session: Session, job: Job) -> bool:
     """Whether the job holds places that it cannot use: some members have theirs, too few for it to start, and others wait.
 
-    A member that the API server would not have where it was put waits until it really has a node.
+    A member that the API server would not have where it was put waits until it really has a node, and one on a node that is gone
+    before it took the member up waits too.
     """
     held = job.tally[TaskStatus.BOUND] + job.tally[TaskStatus.BINDING]
     if not held:
         return False
-    refused = 0
+    astray = 0
     if session.snapshot.refused and job.tally[TaskStatus.BINDING]:
-        refused = sum(task.status is TaskStatus.BINDING and task.uid in session.snapshot.refused for task in job.tasks)
-    if job.tally.ready - refused + job.tally.pending_best_effort >= job.facts.min_available:
+        astray = sum(task.status is TaskStatus.BINDING and task.uid in session.snapshot.refused for task in job.tasks)
+    if session.snapshot.has_placeholders and job.tally[TaskStatus.BOUND]:
+        astray += sum(task.status is TaskStatus.BOUND and _is_stranded(session, task) for task in job.tasks)
+    if job.tally.ready - astray + job.tally.pending_best_effort >= job.facts.min_available:
         return False
-    return bool(refused) or any(task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks)
+    return bool(astray) or any(task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks)
+
+
+def _is_stranded(session: Session, task: Task) -> bool:
+    return not task.facts.has_started and not session.snapshot.is_ready[task.row]
 
 
 def _rest(session: Session, job: Job, *, has_promises: bool) -> Rest | None:

@@ -244,8 +244,12 @@ class Binder:
             self._cache.stale()
 
     async def _bind(self, bind: _Bind) -> bool:
-        """Send one bind; whether the pod is bound."""
+        """Send one bind; whether the pod is bound. An API server takes one to a node that is gone, so that is not sent."""
         task = bind.task
+        if not self._cache.nodes.is_known(bind.node):
+            log.info("pod.bind_outdated", pod=task.key, node=bind.node)
+            self._cache.take_back([task.uid])
+            return False
         start = time.perf_counter()
         metadata: dict[str, Any] = {"namespace": task.namespace, "name": task.name, "uid": task.uid}
         annotations = {key: value for each in bind.preparations for key, value in each.annotations.items()}
@@ -308,7 +312,10 @@ class Binder:
         self._metrics.refusals.labels(reason or "Unknown").inc()
         self._metrics.attempts.labels("error").inc()
         log.warning("pod.bind_refused", pod=task.key, node=bind.node, error=str(error))
-        if pod is not None and pod.metadata.uid == task.uid:
+        if pod is not None and pod.metadata.uid == task.uid and pod.spec.node_name:
+            self._retries.pop(task.uid, None)
+            self._cache.read(task.uid, pod)  # somebody else was first: it has its place
+        elif pod is not None and pod.metadata.uid == task.uid:
             self._refused(task, f"failed to bind to node {bind.node}: {error.message}")
         else:
             self._retries.pop(task.uid, None)

@@ -1,4 +1,4 @@
-"""Gangs that hold places they cannot use: what never started is released after a while, so that others get the room."""
+"""Gangs that hold places they cannot use: what never ran is released after a while, so that others get the room."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from pyroclast.api.types import POD_GROUPS, PODS, Key
+from pyroclast.api.types import NODES, POD_GROUPS, PODS, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.errors import Conflict, KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
@@ -25,12 +25,22 @@ PATIENCE_SECONDS: Final = (
 
 
 def to_release(tasks: Iterable[TaskFacts]) -> list[TaskFacts]:
-    """The pods of an incomplete gang that have a node, never started, and are made again by a controller when deleted."""
+    """The pods of an incomplete gang that have a node, never ran, and are made again by a controller when deleted."""
     return [
         task
         for task in tasks
-        if task.status is TaskStatus.BOUND and not task.has_started and task.pod.metadata.controller is not None
+        if task.status is TaskStatus.BOUND and not _may_have_run(task) and task.pod.metadata.controller is not None
     ]
+
+
+def _may_have_run(task: TaskFacts) -> bool:
+    """Whether something may be lost with a pod: nothing is as long as its node says that it makes all its containers."""
+    if not task.has_started:
+        return False
+    containers = (*task.pod.status.init_container_statuses, *task.pod.status.container_statuses)
+    return not containers or any(
+        each.state.waiting is None or each.last_state.terminated is not None or each.restart_count for each in containers
+    )
 
 
 class GangKeeper:
@@ -51,18 +61,37 @@ class GangKeeper:
         return late
 
     async def release(self, job: str) -> None:
-        """Delete the pods of `job` that never started."""
+        """Delete the pods of `job` that never ran; where some are bound to nodes that are gone, those alone."""
         tasks = to_release(self._cache.tasks_of(job))
         group = self._cache.group(job)
         if not tasks or group is None:
             return
-        message = f"{len(tasks)} pods of the gang never started and the rest does not fit: their places are given back"
+        stranded = [task for task in tasks if not task.has_started and not self._cache.nodes.is_known(task.node)]
+        if stranded:
+            gone = {node for node in {task.node for task in stranded} if await self._is_gone(node)}
+            tasks = [task for task in stranded if task.node in gone]
+            why = "are bound to nodes that are gone: they are made anew"
+        else:
+            why = "never started and the rest does not fit: their places are given back"
+        if not tasks:
+            return
+        message = f"{len(tasks)} pods of the gang {why}"
         self._recorder.event(Reference.of(group, POD_GROUPS), "Warning", "GangReleased", message)
-        log.warning("gang.released", job=job, pods=len(tasks))
+        log.warning("gang.released", job=job, pods=len(tasks), are_stranded=bool(stranded))
+        grace = 0 if stranded else None  # no node is there to say that they are gone
         for task in tasks:
             try:
-                await self._client.delete(PODS, Key(task.namespace, task.name), uid=task.uid)
+                await self._client.delete(PODS, Key(task.namespace, task.name), uid=task.uid, grace_seconds=grace)
             except (NotFound, Conflict):
                 log.debug("pod.gone", pod=task.key)
             except KubeError as error:  # the gang stays incomplete and comes again
                 log.warning("pod.not_released", pod=task.key, error=str(error))
+
+    async def _is_gone(self, node: str) -> bool:
+        """Whether the API server has no Node of that name: the cache leaves out some that it has."""
+        try:
+            found, _ = await self._client.list(NODES, field_selector=f"metadata.name={node}")
+        except KubeError as error:  # the gang stays incomplete and comes again
+            log.warning("node.not_read", node=node, error=str(error))
+            return False
+        return not found

@@ -1,6 +1,7 @@
-"""Binds decided before their node was locked for another job and sent after it: they are dropped, and decided again."""
+"""Binds decided before their node was locked for another job, or went, and sent after it: they are dropped, and decided again."""
 
 import asyncio
+import contextlib
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ from pyroclast.api import records
 from pyroclast.api.types import NODES, PODS, Key
 from pyroclast.kube.events import EventRecorder
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.session.outcome import Binds, Commit
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
@@ -26,6 +28,34 @@ from pyroclast_scheduler.shell.metrics import SchedulerMetrics
     ],
 )
 async def test_a_bind_that_waits_while_its_node_is_locked(cluster, locked, is_bound):
+    async with waiting_bind(cluster) as (binder, cache, uid):
+        binder.locked = locked
+    assert (await cluster.places("g-"))["g-w-0"] == ("n1" if is_bound else None)
+    assert (cache.tasks[uid].node == "n1") is is_bound
+
+
+async def test_a_bind_that_waits_while_its_node_goes(cluster):
+    async with waiting_bind(cluster) as (_, cache, uid):
+        node = await cluster.client.get(NODES, Key("", "n1"))
+        cache.node_changed(msgspec.convert(node, records.Node, strict=False), None)
+    assert (await cluster.places("g-"))["g-w-0"] is None
+    assert not cache.tasks[uid].node
+
+
+async def test_a_pod_that_somebody_else_bound_first_is_taken_as_it_is_and_not_called_refused(cluster):
+    refused = []
+    async with waiting_bind(cluster) as (binder, cache, uid):
+        binder.refused = lambda task, _why: refused.append(task.name)
+        target = {"apiVersion": "v1", "kind": "Node", "name": "n2"}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "g-w-0"}, "target": target}
+        await cluster.client.create(PODS, body, namespace="default", name="g-w-0", subresource="binding")
+    assert (cache.tasks[uid].node, cache.tasks[uid].status) == ("n2", TaskStatus.BOUND)
+    assert refused == []
+
+
+@contextlib.asynccontextmanager
+async def waiting_bind(cluster):
+    """A bind of g-w-0 to n1 that waits while the block lasts; at its end it is sent or dropped, and what came of it is known."""
     await cluster.node("n1")
     await cluster.gang("g", 1)
     cache = Cache()
@@ -37,15 +67,13 @@ async def test_a_bind_that_waits_while_its_node_is_locked(cluster, locked, is_bo
     binder.session = 100.0
     await binder.take(Commit((Binds("default/g", ((uid, "n1"),)),)))
     assert cache.tasks[uid].node == "n1", "it is believed to be there while it waits"
-    binder.locked = locked
+    yield binder, cache, uid
 
     async def is_settled():
         places = await cluster.places("g-")
-        return places["g-w-0"] == "n1" or not cache.tasks[uid].node
+        return places["g-w-0"] == "n1" or cache.tasks[uid].node != "n1"
 
     async with asyncio.TaskGroup() as group:
         work = group.create_task(binder.run())
         await cluster.until(is_settled)
         work.cancel()
-    assert (await cluster.places("g-"))["g-w-0"] == ("n1" if is_bound else None)
-    assert (cache.tasks[uid].node == "n1") is is_bound

@@ -1,0 +1,129 @@
+"""Members of gangs that hold places they cannot use, and what becomes of them."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from pyroclast.api import records
+from pyroclast.api.records.pods import ContainerState, ContainerStatus, Terminated, Waiting
+from pyroclast.api.types import EVENTS, NODES, PODS, Key
+from pyroclast.kube.client import PatchKind
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.shell.gangs import to_release
+from tests.scenarios import objects
+
+WAITS = ContainerStatus(state=ContainerState(waiting=Waiting(reason="ContainerCreating")))
+RUNS = ContainerStatus()
+ENDED = ContainerStatus(state=ContainerState(terminated=Terminated(exit_code=1)))
+CRASHED = ContainerStatus(state=WAITS.state, last_state=ContainerState(terminated=Terminated(exit_code=1)), restart_count=1)
+
+
+@pytest.mark.parametrize(
+    ("init", "own", "is_released"),
+    [
+        ((), (), False),
+        ((), (WAITS,), True),
+        ((WAITS,), (WAITS, WAITS), True),
+        ((), (WAITS, RUNS), False),
+        ((RUNS,), (WAITS,), False),
+        ((ENDED,), (WAITS,), False),
+        ((), (CRASHED,), False),
+    ],
+)
+def test_a_pod_is_released_if_its_node_says_that_none_of_its_containers_ever_ran(init, own, is_released):
+    status = records.PodStatus(start_time="2026-01-01T00:00:00Z", init_container_statuses=init, container_statuses=own)
+    assert bool(to_release([task_with(status)])) is is_released
+
+
+def task_with(status):
+    cache = Cache()
+    pod = objects.pod(["p", "g", "n0", 1, "1Gi"])
+    owner = records.meta.OwnerReference(api_version="v1", kind="Job", name="j", uid="u", controller=True)
+    metadata = msgspec.structs.replace(pod.metadata, owner_references=(owner,))
+    cache.pod_changed(None, msgspec.structs.replace(pod, metadata=metadata, status=status))
+    return cache.tasks["t-p"]
+
+
+@pytest.mark.parametrize(
+    ("where", "has_started", "is_incomplete"), [("n0", False, True), ("n0", True, False), ("n1", False, False)]
+)
+def test_a_gang_at_rest_is_looked_at_when_a_node_of_it_goes(where, has_started, is_incomplete):
+    """Only what no node has taken up is the scheduler's to repair."""
+    cache = Cache()
+    cache.queue_changed(None, objects.queue(["q"]))
+    nodes = {name: objects.node([name, 4, "8Gi"]) for name in ("n0", "n1")}
+    for node in nodes.values():
+        cache.node_changed(None, node)
+    cache.group_changed(None, objects.pod_group(["g", "q", 2, {"phase": "Running"}]))
+    status = records.PodStatus(start_time="2026-01-01T00:00:00Z" if has_started else None)
+    for name, node in (("p-0", where), ("p-1", "n1")):
+        pod = objects.pod([name, "g", node, 1, "1Gi"])
+        cache.pod_changed(None, msgspec.structs.replace(pod, status=status))
+    outcome = cycle(cache)
+    assert outcome.incomplete == []
+    cache.group_changed(None, msgspec.structs.replace(cache.group("t/g"), status=outcome.statuses["t/g"]))
+    cache.rest(cycle(cache).rests)
+    assert cache.snapshot().jobs == []
+    cache.node_changed(nodes["n0"], None)
+    assert cycle(cache).incomplete == (["t/g"] if is_incomplete else [])
+
+
+def cycle(cache):
+    text = "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]"
+    parts = {"actions": registry.actions(), "plugins": registry.plugins()}
+    return run_cycle(cache.snapshot(), parse(text, **parts), **parts, ports=Ports(objects.NOW), uid="u")
+
+
+async def bind(cluster, pod, node):
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+    await cluster.client.create(PODS, body, namespace="default", name=pod, subresource="binding")
+
+
+async def names(cluster):
+    pods, _ = await cluster.client.list(PODS)
+    return {pod["metadata"]["name"] for pod in pods}
+
+
+async def released(cluster):
+    events, _ = await cluster.client.list(EVENTS)
+    return [event["message"] for event in events if event["reason"] == "GangReleased"]
+
+
+async def test_members_on_a_node_that_is_gone_are_made_anew_within_ten_seconds(cluster):
+    await cluster.node("n1", cpu="8")
+    await cluster.node("n2", cpu="8")
+    await cluster.gang("g", 3)
+    async with cluster.scheduler():
+        await cluster.until(lambda: all_bound(cluster))
+        lost = [name for name, node in (await cluster.places()).items() if node == "n1"]
+        await cluster.client.delete(NODES, Key("", "n1"))
+
+        async def gone():
+            return not await names(cluster) & set(lost)
+
+        await cluster.until(gone, within=10)
+        assert await released(cluster) == [f"{len(lost)} pods of the gang are bound to nodes that are gone: they are made anew"]
+
+
+async def all_bound(cluster):
+    places = await cluster.places()
+    return places if places and all(places.values()) else None
+
+
+async def test_members_on_a_node_that_is_only_not_looked_at_stay(cluster):
+    await cluster.node("n1")
+    await cluster.client.patch(NODES, Key("", "n1"), {"metadata": {"labels": {"pool": "batch"}}}, PatchKind.MERGE)
+    await cluster.node("other")
+    await cluster.gang("g", 2)
+    await bind(cluster, "g-w-0", "other")
+    async with cluster.scheduler(**{"node-selector": "pool:batch"}):
+        await cluster.until(lambda: all_bound(cluster))
+        await asyncio.sleep(7)
+        assert await names(cluster) == {"g-w-0", "g-w-1"}
+        assert await released(cluster) == []
