@@ -31,6 +31,7 @@ LONGEST = (
     "test_waiting",
     "test_kubectl",
     "test_frameworks",
+    "test_exact_gangs",
 )
 """Modules that keep a worker busy for long, which therefore begin first."""
 
