@@ -65,9 +65,10 @@ class Replica:
         self.shared = make_shared(service, client, recorder, self.settings)
         self.controllers = build(service, self.settings, self.shared)
         async with asyncio.TaskGroup() as group:
-            for informer in self.shared.caches.informers:
+            informers = [*self.shared.caches.informers, *self.shared.caches.optional]
+            for informer in informers:
                 group.create_task(informer.run())
-            for informer in self.shared.caches.informers:
+            for informer in informers:
                 await informer.synced()
             ready.set()
 
