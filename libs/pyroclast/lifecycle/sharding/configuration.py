@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,6 +19,7 @@ WARMUP: Final = "warmup"
 LIMIT: Final = "node-limit"
 _PARTS: Final = 7
 _PERIOD: Final = 120.0
+_MOST_NODES: Final = (1 << 31) - 1
 
 
 class ShardingError(ValueError):
@@ -110,7 +112,7 @@ def _read_share(entry: object, where: str) -> SchedulerShare:
             int(entry.get("maxNodes", 0)) if "maxNodes" in entry else None,
             prefer_warm=entry.get("preferWarmupNodes") is True,
         )
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         raise ShardingError(f"{where}: weights, utilisation and numbers of nodes must be numbers") from None
     return _checked(SchedulerShare(str(entry.get("name") or ""), str(entry.get("type") or ""), policies), where)
 
@@ -134,14 +136,14 @@ def _checked(share: SchedulerShare, where: str) -> SchedulerShare:
         given = policy.arguments
         if policy.name not in (RATE, WARMUP, LIMIT):
             raise ShardingError(f"{where}: there is no policy {policy.name}; {RATE}, {WARMUP} and {LIMIT} are known")
-        if policy.weight < 0:
-            raise ShardingError(f"{where}: weight of {policy.name} must not be negative")
+        if not 0 <= policy.weight < math.inf:
+            raise ShardingError(f"{where}: weight of {policy.name} must not be negative, nor without end")
         if policy.name != LIMIT and {"minNodes", "maxNodes"} & given.keys():
             raise ShardingError(f"{where}: minNodes and maxNodes are arguments of {LIMIT} alone, not of {policy.name}")
         if not _is_range(given.get("minCPUUtil", 0.0), given.get("maxCPUUtil", 1.0), most=1.0):
             raise ShardingError(f"{where}: utilisation must be within 0 and 1, its minimum not above its maximum")
-        if not _is_range(given.get("minNodes", 0), given.get("maxNodes", float("inf")), most=float("inf")):
-            raise ShardingError(f"{where}: minNodes must not be negative, nor above maxNodes")
+        if not _is_range(given.get("minNodes", 0), given.get("maxNodes", _MOST_NODES), most=_MOST_NODES):
+            raise ShardingError(f"{where}: minNodes must not be negative, nor above maxNodes, nor that above {_MOST_NODES}")
     return share
 
 
