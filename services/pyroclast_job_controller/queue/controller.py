@@ -110,6 +110,8 @@ class QueueController:
             case Operation.SYNC:
                 queue = await self._with_parent(queue)
                 await self._enter(queue, step, action)
+                if action == Action.OPEN_QUEUE:
+                    await self._mark(queue, "false")  # an earlier try got no further than the state
                 await self._follow_parent(queue)
             case Operation.OPEN:
                 refusal = queues.refusal_to_open(queue, self._parent(queue))

@@ -7,6 +7,7 @@ import pytest
 
 from pyroclast.api.types import COMMANDS, POD_GROUPS, QUEUES, Key
 from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import Conflict, KubeError, ServerError
 from pyroclast.kube.events import EventRecorder
 
 from .cluster import NS
@@ -67,6 +68,31 @@ def test_what_happens_in_a_queue_does_not_use_up_the_tries_of_an_order() -> None
     assert in_virtual_time(scenario) == "Open"
 
 
+def test_a_child_closed_by_hand_stays_closed_although_opening_it_before_failed_half_way() -> None:
+    async def scenario(cluster: MemoryCluster) -> str:
+        make(cluster, "parent", "root")
+        make(cluster, "child", "parent")
+        order(cluster, "CloseQueue", "parent")
+        await asyncio.sleep(5)
+        failures = [ServerError(500, "InternalError", "try again")] * 4
+
+        def fault(_: bool) -> KubeError | None:
+            child = cluster.server.of(QUEUES)[Key("", "child")]
+            marked = child["metadata"]["annotations"]["volcano.sh/closed-by-parent"] == "true"
+            return failures.pop() if failures and marked and child["status"]["state"] == "Open" else None
+
+        cluster.replica.client.fault = fault
+        order(cluster, "OpenQueue", "parent")
+        await asyncio.sleep(5)
+        assert state(cluster, "child") == "Open"
+        cluster.replica.client.fault = lambda _: None
+        order(cluster, "CloseQueue", "child")
+        await asyncio.sleep(30)
+        return str(state(cluster, "child"))
+
+    assert in_virtual_time(scenario) == "Closed"
+
+
 @pytest.mark.parametrize(("action", "want"), [("SyncQueue", "Open"), ("CloseQueue", "Closed")])
 def test_the_last_word_holds_against_an_order_that_waits(action: str, want: str) -> None:
     async def scenario(cluster: MemoryCluster) -> str:
@@ -98,3 +124,17 @@ def test_an_order_is_dropped_in_words_when_it_was_refused_too_often(monkeypatch:
     in_virtual_time(scenario)
     why = "Failed to open queue child because its parent queue parent is closing or closed. Open the parent queue first."
     assert told == [("child", "Warning", "OpenQueue", f"OpenQueue queue failed for {why}")]
+
+
+def test_an_order_is_carried_out_although_taking_its_command_away_met_a_conflict() -> None:
+    async def scenario(cluster: MemoryCluster) -> str:
+        make(cluster, "q", "root")
+        await asyncio.sleep(1)
+        conflicts = [Conflict(409, "Conflict", "the object has been modified")]
+        cluster.replica.client.fault = lambda after: conflicts.pop() if conflicts and not after else None
+        order(cluster, "CloseQueue", "q")
+        await asyncio.sleep(10)
+        assert not conflicts
+        return str(state(cluster, "q"))
+
+    assert in_virtual_time(scenario) == "Closed"
