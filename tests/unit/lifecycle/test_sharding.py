@@ -96,6 +96,7 @@ def one(settings, name="a"):
 WRONG = {
     "no YAML": ("a: [", "is not YAML"),
     "no scheduler": ("schedulerConfigs: []", "at least one scheduler"),
+    "a name twice": ("schedulerConfigs: [{name: a}, {name: b}, {name: a}]", "scheduler a is there twice"),
     "no name": (one("type: t", name=""), "must have a name"),
     "a range": (one("cpuUtilizationMin: 0.9, cpuUtilizationMax: 0.1"), "utilisation must be within 0 and 1"),
     "more than all": (one("cpuUtilizationMax: 1.5"), "utilisation must be within 0 and 1"),

@@ -70,7 +70,7 @@ def from_flags(texts: Sequence[str], *, period: float, on_events: bool) -> Shard
         except ValueError:
             raise ShardingError(f"--scheduler-configs {text}: utilisation and numbers of nodes must be numbers") from None
         shares.append(_checked(SchedulerShare(name, kind, policies), f"--scheduler-configs {text}"))
-    return Sharding(tuple(shares), period if period > 0 else _PERIOD, on_events)
+    return Sharding(_distinct(shares, "--scheduler-configs"), period if period > 0 else _PERIOD, on_events)
 
 
 def read(data: Mapping[str, str], flags: Sharding) -> Sharding:
@@ -96,9 +96,8 @@ def read(data: Mapping[str, str], flags: Sharding) -> Sharding:
         seconds = flags.period if period is None else durations.nanoseconds(str(period)) / 1e9
     except durations.DurationError:
         raise ShardingError(f"{KEY}: shardSyncPeriod: {period} is not a duration such as 60s") from None
-    return Sharding(
-        tuple(shares), seconds if seconds > 0 else _PERIOD, document.get("enableNodeEventTrigger", flags.on_events) is True
-    )
+    on_events = document.get("enableNodeEventTrigger", flags.on_events) is True
+    return Sharding(_distinct(shares, f"{KEY}: schedulerConfigs"), seconds if seconds > 0 else _PERIOD, on_events)
 
 
 def _read_share(entry: object, where: str) -> SchedulerShare:
@@ -127,6 +126,15 @@ def _chain(low: float, high: float, fewest: int, most: int | None, *, prefer_war
     limit = {"minNodes": fewest, **({"maxNodes": most} if most is not None else {})}
     warm = (Policy(WARMUP),) if prefer_warm else ()
     return (Policy(RATE, 1.0, {"minCPUUtil": low, "maxCPUUtil": high}), *warm, Policy(LIMIT, 1.0, limit))
+
+
+def _distinct(shares: Sequence[SchedulerShare], where: str) -> tuple[SchedulerShare, ...]:
+    """`shares`, of which no two may be of one scheduler: it has one NodeShard."""
+    names = [share.name for share in shares]
+    for name in names:
+        if names.count(name) > 1:
+            raise ShardingError(f"{where}: scheduler {name} is there twice")
+    return tuple(shares)
 
 
 def _checked(share: SchedulerShare, where: str) -> SchedulerShare:
