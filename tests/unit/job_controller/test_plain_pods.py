@@ -44,7 +44,7 @@ def test_no_group_is_left_by_a_pod_that_comes_when_its_workload_has_been_scaled_
         await asyncio.sleep(60)
         return list(cluster.server.of(POD_GROUPS))
 
-    assert in_virtual_time(scenario) == []
+    assert in_virtual_time(scenario, workloads=True) == []
 
 
 def test_no_group_is_left_when_its_workload_was_scaled_to_nothing_while_it_was_being_made(
@@ -68,7 +68,7 @@ def test_no_group_is_left_when_its_workload_was_scaled_to_nothing_while_it_was_b
         await asyncio.sleep(60)
         return list(cluster.server.of(POD_GROUPS))
 
-    assert in_virtual_time(scenario) == []
+    assert in_virtual_time(scenario, workloads=True) == []
 
 
 def test_all_pods_get_the_group_when_the_news_of_their_workload_comes_late() -> None:
@@ -84,7 +84,7 @@ def test_all_pods_get_the_group_when_the_news_of_their_workload_comes_late() -> 
         assert list(cluster.server.of(POD_GROUPS)) == [Key(NS, name)]
         assert [group_of(cluster, each) for each in ("w-0", "w-1")] == [name, name]
 
-    in_virtual_time(scenario)
+    in_virtual_time(scenario, workloads=True)
 
 
 def test_a_group_of_a_pod_alone_that_went_while_nobody_looked_is_made_again() -> None:
@@ -98,4 +98,4 @@ def test_a_group_of_a_pod_alone_that_went_while_nobody_looked_is_made_again() ->
         await cluster.start_controller()
         await cluster.until(lambda: [key.name for key in cluster.server.of(POD_GROUPS)] == [group_of(cluster, "alone")])
 
-    in_virtual_time(scenario)
+    in_virtual_time(scenario, workloads=True)
