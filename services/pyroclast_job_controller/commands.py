@@ -94,6 +94,8 @@ class CommandController(Generic[T]):
             await self._client.delete(COMMANDS, key, uid=command.metadata.uid)
         except (NotFound, Conflict) as error:
             lost = self._unsure.pop(key, None) is not None or (isinstance(error, NotFound) and error.after_lost_answer)
+            if not lost and isinstance(error, Conflict):
+                raise  # another has its name now, which the watch will show, or it is still there
             if not lost:
                 log.debug("command.taken", command=str(key))
             return lost

@@ -25,6 +25,10 @@ FINALIZER: Final = "training.volcano.sh/hyperjob"
 """Keeps a HyperJob until its Jobs in other namespaces are deleted, as these cannot name it as their owner."""
 
 
+_MOST_JOBS: Final = 10_000
+"""The status, which has a row for each Job, has room for so many: an object may have 1.5 MB."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One Job of a HyperJob: of which entry, under which name, in which domain."""
@@ -53,6 +57,8 @@ def split(hyper_job: HyperJob) -> tuple[Part, ...] | Problem:
         if entry.split_policy is not None and entry.split_policy.mode is SplitMode.AUTO:
             text = f"{where}.splitPolicy.mode: auto is not supported, as the room in domains is not known; use static"
             return Problem("AutoSplitNotSupported", text)
+    if _wanted(hyper_job) > _MOST_JOBS:
+        return Problem("TooManyJobs", f"{_wanted(hyper_job)} Jobs are asked for; a HyperJob may have {_MOST_JOBS}")
     limit = spec.max_domains if spec.max_domains is not None and spec.max_domains > 0 else None
     wanted = dict.fromkeys(name for entry in spec.replicated_jobs for name in entry.cluster_names or (own,))
     allowed = set(list(wanted)[:limit])
@@ -103,11 +109,11 @@ def status(hyper_job: HyperJob, jobs: Mapping[str, Job], problem: Problem | None
     states: dict[str, JobState] = {}
     rows = []
     for entry in hyper_job.spec.replicated_jobs:
-        names = [f"{hyper_job.metadata.name}-{entry.name}-{number}" for number in range(entry.replicas)]
+        names = [f"{hyper_job.metadata.name}-{entry.name}-{number}" for number in range(min(entry.replicas, _MOST_JOBS))]
         row = {name: state for name in names if (state := _state(jobs.get(name), before.get(name))) is not None}
         states |= row
         rows.append(_row(entry.name, row, [jobs[name] for name in names if name in jobs]))
-    wanted = sum(entry.replicas for entry in hyper_job.spec.replicated_jobs)
+    wanted = _wanted(hyper_job)
     body = {
         "conditions": _conditions(hyper_job, states.values(), wanted, problem, now),
         "replicatedJobsStatus": rows,
@@ -117,6 +123,11 @@ def status(hyper_job: HyperJob, jobs: Mapping[str, Job], problem: Problem | None
     there = hyper_job.status
     same = msgspec.convert(body, type(there)) == there
     return {} if same else {"metadata": {"resourceVersion": hyper_job.metadata.resource_version}, "status": body}
+
+
+def _wanted(hyper_job: HyperJob) -> int:
+    """How many Jobs it should have; a number below zero is none."""
+    return sum(max(0, entry.replicas) for entry in hyper_job.spec.replicated_jobs)
 
 
 def _states(hyper_job: HyperJob) -> tuple[Any, ...]:

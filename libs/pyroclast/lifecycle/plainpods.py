@@ -41,7 +41,9 @@ _PREFIX: Final = "volcano.sh/"
 _ANNOTATIONS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME, keys.REVOCABLE_ZONE)
 _LABELS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME)
 _REVISION: Final = "controller-revision-hash"
-_NUMBER: Final = re.compile(r"\+?[0-9]+")
+_NUMBER: Final = re.compile(r"\+?0*([0-9]{1,19})")
+_MOST_MEMBERS: Final = (1 << 31) - 1
+_HIGHEST_TIER: Final = (1 << 63) - 1
 
 
 def wants_group(pod: Pod, schedulers: Iterable[str]) -> bool:
@@ -142,13 +144,15 @@ def patch(group: PodGroup, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 def _count(text: str | None) -> int:
     """How many members make the gang; one, if nobody says so in a way that can be read."""
-    number = _number(text)
+    number = _number(text, _MOST_MEMBERS)
     return 1 if number is None else number
 
 
-def _number(text: str | None) -> int | None:
-    """None for what is no number, or below zero."""
-    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
+def _number(text: str | None, most: int) -> int | None:
+    """None for what is no number, below zero, or more than the field of the PodGroup takes."""
+    found = _NUMBER.fullmatch(text) if text is not None else None
+    number = int(found[1]) if found else most + 1
+    return number if number <= most else None
 
 
 def _owners(pod: Pod) -> list[dict[str, Any]]:
@@ -169,6 +173,6 @@ def _topology(annotations: Mapping[str, str]) -> dict[str, Any] | None:
         return None
     soft = (mode or "").lower() == NetworkTopologyMode.SOFT
     limit: dict[str, Any] = {"mode": NetworkTopologyMode.SOFT.value if soft else NetworkTopologyMode.HARD.value}
-    if (number := _number(tier)) is not None:
+    if (number := _number(tier, _HIGHEST_TIER)) is not None:
         limit["highestTierAllowed"] = number
     return limit

@@ -173,13 +173,15 @@ class CronController:
         """When it fires; None, with an Event that says why, when that cannot be told. A change of the CronJob wakes it."""
         text, zone = cron_job.spec.schedule, cron_job.spec.time_zone
         prefix, schedule = split_zone(text)
-        if "TZ" in text:
-            note = "If set, the TimeZone field will be ignored during execution."
-            what = f'CRON_TZ or TZ in the schedule "{text}" is not officially supported. {note}'
-            self._record(cron_job, warning("UnsupportedSchedule", what))
-            zone = prefix
         try:
-            return Clock(parse(schedule), local_zone() if zone is None else zone_of(zone))
+            here = local_zone() if zone is None else zone_of(zone)
+            if "TZ" in text:
+                note = "If set, the TimeZone field will be ignored during execution."
+                what = f'CRON_TZ or TZ in the schedule "{text}" is not officially supported. {note}'
+                self._record(cron_job, warning("UnsupportedSchedule", what))
+                zone = prefix
+                here = local_zone() if prefix is None else zone_of(prefix)
+            return Clock(parse(schedule), here)
         except UnknownZone as error:
             self._record(cron_job, warning("InvalidTimeZone", f'Invalid time zone "{zone}": {error}'))
         except CronError as error:

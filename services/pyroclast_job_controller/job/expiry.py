@@ -32,13 +32,13 @@ class ExpiryController:
             self._changed(None, job)
 
     async def reconcile(self, key: Key) -> None:
-        """Delete the Job of `key` if its time has come; with it goes all that it owns, first."""
-        job = self._caches.jobs.get(key)
-        due = ttl.expires_at(job) if job else None
-        if job is None or due is None:
-            return
-        if due > self._now():
-            self._queue.add_at(key, due)
+        """Delete the Job of `key` if its time has come; with it goes all that it owns, first.
+
+        The server is asked once more before that: its time may have been put off, and a watch may be late.
+        """
+        known = self._caches.jobs.get(key)
+        job = await self._live(key) if known is not None and self._is_due(known) else None
+        if job is None or not self._is_due(job):
             return
         if not await self._end_is_recorded(job):
             log.info("job.awaited", job=str(key), reason="its flow does not record yet how it ended")
@@ -50,6 +50,19 @@ class ExpiryController:
             log.debug("job.gone", job=str(key))
             return
         log.info("job.expired", job=str(key), ttl_seconds=job.spec.ttl_seconds_after_finished)
+
+    def _is_due(self, job: Job) -> bool:
+        """Whether its time has come; one that has still to wait is looked at again then."""
+        due = ttl.expires_at(job)
+        if due is not None and due > self._now():
+            self._queue.add_at(job.key, due)
+        return due is not None and due <= self._now()
+
+    async def _live(self, key: Key) -> Job | None:
+        try:
+            return record_of(await self._client.get(JOBS, key), Job)
+        except NotFound:
+            return None
 
     async def _end_is_recorded(self, job: Job) -> bool:
         """Whether `job` may go without its flow, whose controller may be down, taking it for one that never ended."""

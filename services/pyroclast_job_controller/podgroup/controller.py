@@ -49,6 +49,8 @@ class PlainPodController:
         """Look at every pod that is for us: we have just become responsible."""
         for pod in self._pods.values():
             self._changed(None, pod)
+            if pod.metadata.controller is None and self._has_lost_group(pod):
+                self._enqueue(pod)
 
     def renew(self, owner: str) -> None:
         """See to the group of the pods that are controlled by `owner`, a uid: any of them will do."""
@@ -65,12 +67,12 @@ class PlainPodController:
         name = plainpods.group_name(pod)
         group = self._groups.get(Key(key.namespace, name))
         if plainpods.wants_group(pod, self._schedulers):
-            if group is None:
-                await self._create(pod, name)
-            else:
+            if group is not None:
                 await self._update(pod, group)
+            elif not self._is_scaled_to_nothing(pod):
+                await self._create(pod, name)
             await self._annotate(pod, name)
-        elif group is None and plainpods.is_in_own_group(pod, self._schedulers) and self._still_needs_group(pod):
+        elif self._has_lost_group(pod) and self._still_needs_group(pod):
             await self._create(pod, name)
 
     async def _create(self, pod: Pod, name: str) -> None:
@@ -107,6 +109,16 @@ class PlainPodController:
     def _workload(self, pod: Pod) -> Workload | None:
         owner = pod.metadata.controller
         return self._owners.workload(pod.metadata.namespace, owner) if owner else None
+
+    def _has_lost_group(self, pod: Pod) -> bool:
+        """Whether the group that we made for `pod` has gone."""
+        there = Key(pod.metadata.namespace, plainpods.group_name(pod))
+        return plainpods.is_in_own_group(pod, self._schedulers) and self._groups.get(there) is None
+
+    def _is_scaled_to_nothing(self, pod: Pod) -> bool:
+        """Whether `pod` goes with its siblings, so that nobody would take its group away any more."""
+        workload = self._workload(pod)
+        return workload is not None and workload.size <= 0
 
     def _still_needs_group(self, pod: Pod) -> bool:
         """A group that has gone with its owner stays away; one of a pod alone, or of a workload that goes on, does not."""

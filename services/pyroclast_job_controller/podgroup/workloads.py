@@ -8,7 +8,7 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api import records
-from pyroclast.api.records import Meta, OwnerReference
+from pyroclast.api.records import Meta, OwnerReference, PodGroup
 from pyroclast.api.types import BATCH_JOBS, DAEMON_SETS, POD_GROUPS, REPLICA_SETS, STATEFUL_SETS, Key, ResourceType
 from pyroclast.kube.client import Client
 from pyroclast.kube.errors import ApiError, Conflict, NotFound, is_transient
@@ -80,6 +80,7 @@ class WorkloadController:
         self._queue, self._owners, self._renew = queue, owners, renew
         for informer in owners.informers.values():
             informer.on_change(self._changed)
+        self._groups.informer.on_change(self._group)
 
     def enqueue_all(self) -> None:
         """Look at every workload that is for us: we have just become responsible."""
@@ -114,5 +115,15 @@ class WorkloadController:
                 yield workload
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
-        if new is not None and (old is None or old.size != new.size) and self._shards.owns(new.key):
-            self._queue.add(new.key)
+        if new is not None and (old is None or old.size != new.size):
+            self._enqueue(new.key)
+
+    def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """A group may have come when its workload was being scaled to nothing."""
+        owner = new.metadata.controller if old is None and new is not None else None
+        if new is not None and owner is not None and (owner.api_version, owner.kind) in _READ:
+            self._enqueue(Key(new.metadata.namespace, owner.name))
+
+    def _enqueue(self, key: Key) -> None:
+        if self._shards.owns(key):
+            self._queue.add(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from pyroclast.kube.events import Reference
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import queues
 from pyroclast.lifecycle.queues import ROOT, ChildOrder, Operation, Step
+from pyroclast_job_controller.blocked import Cause, pause_after
 from pyroclast_job_controller.commands import ISSUED
 from pyroclast_job_controller.shared import Shared
 
@@ -33,6 +35,14 @@ _FAILURES: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Retry:
+    """An order to open that was refused: how often it was tried again, and when its next try is due, by the loop's clock."""
+
+    tries: int
+    due: float
+
+
 class QueueController:
     """Level-triggered, but for orders to open and close: those are remembered until they are carried out.
 
@@ -45,8 +55,9 @@ class QueueController:
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], *, most_requeues: int = 15) -> None:
         self._client: Client = shared.client
         self._caches, self._recorder, self._metrics, self._shards = shared.caches, shared.recorder, shared.metrics, shared.shards
-        self._queue, self._most_requeues = queue, most_requeues
+        self._queue, self._most_requeues, self._clock = queue, most_requeues, shared.clock
         self._orders: dict[Key, list[str]] = {}
+        self._retries: dict[Key, _Retry] = {}
         self._tallies: defaultdict[str, Counter[PodGroupPhase]] = defaultdict(Counter)
         """PodGroups by queue and phase, kept by increments."""
         shared.shards.on_give(self._forget)
@@ -60,7 +71,7 @@ class QueueController:
 
     def order(self, queue: Queue, command: Command) -> None:
         """A user wants `queue` opened or closed."""
-        waiting = self._orders.get(queue.key)  # they may bring it into another state before
+        waiting = queue.key in self._orders or queue.key in self._retries  # they may bring it into another state before
         nothing = "" if waiting else queues.meaningless(queues.state_of(queue), command.action)
         if nothing:
             self._record(
@@ -74,14 +85,20 @@ class QueueController:
         queue = self._caches.queues.get(key)
         if queue is None:
             self._orders.pop(key, None)
+            self._retries.pop(key, None)
             return
-        orders = self._orders.get(key)
-        action = orders[0] if orders else Action.SYNC_QUEUE.value
-        refusal = await self._execute(queue, action)
+        order, retry = self._orders.get(key, [None])[0], self._retries.get(key)
+        if order is None and retry is not None and retry.due <= self._clock():
+            order = Action.OPEN_QUEUE.value
+        else:
+            retry = None  # it waits, or a later order takes its place
+        refusal = await self._execute(queue, order or Action.SYNC_QUEUE.value)
         if refusal:
-            self._refused(queue, action, refusal)
-            return
-        if orders:
+            self._refused(queue, refusal, tries=retry.tries if retry is not None else 0)
+            await self._execute(queue, Action.SYNC_QUEUE.value)  # an order that waits keeps the queue from nothing else
+        elif order not in (None, Action.SYNC_QUEUE):
+            self._retries.pop(key, None)
+        if order is not None and retry is None:
             self._done(key)
 
     async def _execute(self, queue: Queue, action: str) -> str | None:
@@ -93,6 +110,8 @@ class QueueController:
             case Operation.SYNC:
                 queue = await self._with_parent(queue)
                 await self._enter(queue, step, action)
+                if action == Action.OPEN_QUEUE:
+                    await self._mark(queue, "false")  # an earlier try got no further than the state
                 await self._follow_parent(queue)
             case Operation.OPEN:
                 refusal = queues.refusal_to_open(queue, self._parent(queue))
@@ -110,17 +129,20 @@ class QueueController:
                 self._record(queue, "Normal", Action.CLOSE_QUEUE, "Close queue succeed")
         return None
 
-    def _refused(self, queue: Queue, action: str, refusal: str) -> None:
-        """Try an order again later, behind the others; say so and drop it when it has been tried too often."""
-        key = queue.key
-        self._done(key)
-        if 0 <= self._most_requeues <= self._queue.failures(key):
+    def _refused(self, queue: Queue, refusal: str, *, tries: int) -> None:
+        """Try to open the queue again later; say so and drop the order when it has been tried again so often in vain.
+
+        The tries are counted apart from the work on the queue, which every PodGroup of it brings about.
+        """
+        key, action = queue.key, Action.OPEN_QUEUE
+        if 0 <= self._most_requeues <= tries:
+            self._retries.pop(key, None)
             self._record(queue, "Warning", action, f"{action} queue failed for {refusal}")
-            self._queue.forget(key)
             return
         log.info("queue.refused", queue=queue.metadata.name, action=action, reason=refusal)
-        self._orders.setdefault(key, []).append(action)
-        self._queue.add_rate_limited(key)
+        pause = pause_after(Cause.FAULT, tries)
+        self._retries[key] = _Retry(tries + 1, self._clock() + pause)
+        self._queue.add_after(key, pause)
 
     async def _with_parent(self, queue: Queue) -> Queue:
         """`queue` with the root for a parent, if it has none."""
@@ -203,8 +225,9 @@ class QueueController:
                 del self._orders[key]
 
     def _forget(self, selected: Callable[[Key], bool]) -> None:
-        for key in [key for key in self._orders if selected(key)]:
-            del self._orders[key]
+        for held in (self._orders, self._retries):
+            for key in [key for key in held if selected(key)]:
+                del held[key]
 
     def _enqueue(self, name: str) -> None:
         key = Key("", name)
@@ -222,7 +245,13 @@ class QueueController:
         if old is None or old.status.state is not new.status.state:
             for other in self._caches.queues.informer.values():
                 if queues.parent_of(other) == new.metadata.name:
+                    self._retry_now(other.key)
                     self._enqueue(other.metadata.name)
+
+    def _retry_now(self, key: Key) -> None:
+        """What an order waits for may have come."""
+        if (retry := self._retries.get(key)) is not None:
+            self._retries[key] = replace(retry, due=self._clock())
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         for group, step in ((old, -1), (new, 1)):

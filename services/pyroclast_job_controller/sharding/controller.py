@@ -11,7 +11,7 @@ from pyroclast.api.records import ConfigMap, Node, NodeShard, Pod
 from pyroclast.api.types import CONFIG_MAPS, NODE_SHARDS, NODES, PODS, Key
 from pyroclast.kube.answers import record_of
 from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.errors import KubeError, NotFound
 from pyroclast.kube.events import Reference
 from pyroclast.kube.informer import Informer
 from pyroclast.kube.recent import Recent
@@ -69,18 +69,25 @@ class ShardingController:
         self._queue.add(_ALL)
 
     async def reconcile(self, key: Key) -> None:
-        """Divide the nodes, and write the NodeShards that differ enough."""
+        """Divide the nodes, and write the NodeShards that differ enough. One that is refused stops no other."""
         self._queue.add_after(key, self._sharding.period)
         pods = self._pods
         self._loads = {
             node.metadata.name: load_of(node, pods.by_index(_NODE, node.metadata.name)) for node in self._nodes.values()
         }
         chosen = choose(self._sharding.shares, self._loads.values())
+        failures: list[KubeError] = []
         for name, desired in chosen.items():
-            await self._apply(name, desired)
+            try:
+                await self._apply(name, desired)
+            except KubeError as error:
+                log.warning("nodeshard.failed", scheduler=name, error=str(error))
+                failures.append(error)
         for shard in list(self._shards.informer.values()):
             if shard.metadata.name not in chosen:
                 await self._delete(shard)
+        if failures:
+            raise failures[0]
 
     async def _apply(self, name: str, desired: tuple[str, ...]) -> None:
         shard = self._shards.get(Key("", name))

@@ -46,8 +46,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class Replica:
     """One process of the controller; the shards that it leads are given to it."""
 
-    def __init__(self, server: MemoryServer, *, shards: int) -> None:
-        self.client = MemoryClient(server)
+    def __init__(self, server: MemoryServer, *, shards: int, workloads: bool = False) -> None:
+        self.client, self._workloads = MemoryClient(server), workloads
         self.settings = ControllerSettings(leader_elect=False, leader_elect_shards=shards)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._running: asyncio.Task[None] | None = None
@@ -65,9 +65,11 @@ class Replica:
         self.shared = make_shared(service, client, recorder, self.settings)
         self.controllers = build(service, self.settings, self.shared)
         async with asyncio.TaskGroup() as group:
-            for informer in self.shared.caches.informers:
+            caches = self.shared.caches
+            informers = [*caches.informers, *(caches.optional if self._workloads else ())]
+            for informer in informers:
                 group.create_task(informer.run())
-            for informer in self.shared.caches.informers:
+            for informer in informers:
                 await informer.synced()
             ready.set()
 
@@ -91,10 +93,13 @@ class Replica:
 
 
 class MemoryCluster:
-    """A server, replicas of the controller, and what users, nodes, strangers and the scheduler do."""
+    """A server, replicas of the controller, and what users, nodes, strangers and the scheduler do.
 
-    def __init__(self, *, shards: int = 1) -> None:
-        self.server, self.shards = MemoryServer(), shards
+    `workloads`: the workloads of Kubernetes are watched too.
+    """
+
+    def __init__(self, *, shards: int = 1, workloads: bool = False) -> None:
+        self.server, self.shards, self._workloads = MemoryServer(), shards, workloads
         self.replica = Replica(self.server, shards=shards)
 
     async def start(self) -> None:
@@ -105,7 +110,7 @@ class MemoryCluster:
         await self.start_controller()
 
     async def start_controller(self) -> None:
-        self.replica = Replica(self.server, shards=self.shards)
+        self.replica = Replica(self.server, shards=self.shards, workloads=self._workloads)
         await self.replica.start()
         for shard in range(self.shards):
             self.replica.take(shard)
@@ -167,11 +172,13 @@ def key_of(item: dict[str, Any]) -> Key:
     return Key(item["metadata"].get("namespace", ""), item["metadata"]["name"])
 
 
-def in_virtual_time(scenario: Callable[[MemoryCluster], Coroutine[Any, Any, T]], *, shards: int = 1) -> T:
+def in_virtual_time(
+    scenario: Callable[[MemoryCluster], Coroutine[Any, Any, T]], *, shards: int = 1, workloads: bool = False
+) -> T:
     """Run `scenario` on a fresh cluster."""
 
     async def run() -> T:
-        cluster = MemoryCluster(shards=shards)
+        cluster = MemoryCluster(shards=shards, workloads=workloads)
         await cluster.start()
         try:
             return await scenario(cluster)

@@ -242,6 +242,7 @@ async def test_a_suspended_one_makes_no_jobs_but_follows_those_there_are(world: 
 WRONG = {
     "no schedule": ({"schedule": "every day"}, "UnParseableCronJobSchedule"),
     "no zone": ({"timeZone": "Mars/Base"}, "InvalidTimeZone"),
+    "no zone beside one in the schedule": ({"timeZone": "Mars/Base", "schedule": "TZ=UTC * * * * *"}, "InvalidTimeZone"),
     "never": ({"schedule": "0 0 31 2 *"}, "InvalidSchedule"),
 }
 

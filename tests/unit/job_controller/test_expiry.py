@@ -52,3 +52,20 @@ def test_a_job_of_a_flow_that_is_gone_goes_at_once():
         await cluster.until(lambda: not is_there(cluster), within=5)
 
     in_virtual_time(scenario)
+
+
+def test_a_job_whose_time_was_put_off_stays_although_the_watch_is_late():
+    async def scenario(cluster: MemoryCluster) -> None:
+        cluster.job("f-a", ttlSecondsAfterFinished=30)
+        await cluster.until(lambda: cluster.admit() or cluster.pods())
+        cluster.run_pods()
+        cluster.run_pods("Succeeded")
+        await cluster.until(lambda: cluster.phase("f-a") == "Completed")
+        await asyncio.sleep(20)
+        cluster.server.watchers.clear()  # nothing comes any more, and nobody notices
+        cluster.server.patch(JOBS, Key(NS, "f-a"), {"spec": {"ttlSecondsAfterFinished": 50}}, PatchKind.MERGE)
+        await asyncio.sleep(20)
+        assert is_there(cluster)
+        await cluster.until(lambda: not is_there(cluster), within=15)
+
+    in_virtual_time(scenario)

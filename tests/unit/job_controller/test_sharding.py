@@ -82,3 +82,8 @@ async def test_a_config_map_decides_and_a_broken_one_leaves_the_last(cluster):
     await cluster.start(**ON)
     everything = ["a", "b", "c"]
     await reaches(cluster, {"volcano": (everything, everything), "agent-scheduler": ([], [])})
+
+
+async def test_a_name_that_no_shard_can_have_stops_no_other(cluster):
+    await configure(cluster, "schedulerConfigs: [{name: No_Name, maxNodes: 1}, {name: volcano}]")
+    await reaches(cluster, {"volcano": (["b", "c"], ["b", "c"])})

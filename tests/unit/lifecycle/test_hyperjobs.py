@@ -42,6 +42,7 @@ PROBLEMS = {
     "a name twice": (hyper_job(entry(), entry()), "DuplicateName"),
     "auto": (hyper_job(entry(splitPolicy={"mode": "auto"})), "AutoSplitNotSupported"),
     "no domain left": (hyper_job(entry("a", 1, "x"), entry("b", 1, "y"), maxDomains=1), "TooManyDomains"),
+    "more than can be told of": (hyper_job(entry("a", 2**31 - 1)), "TooManyJobs"),
 }
 
 
@@ -87,6 +88,18 @@ def told(each, *jobs, problem=None):
 def test_conditions(phases, want):
     jobs = [job(f"h-a-{number}", JobPhase(phase)) for number, phase in enumerate(phases)]
     assert "".join(value[0] for value in told(hyper_job(entry("a", 2)), *jobs)[0].values()) == want
+
+
+def test_numbers_below_zero_are_none():
+    each = hyper_job(entry("a", 2), entry("b", -1))
+    assert places(each) == {"h-a-0": "n", "h-a-1": "n"}
+    assert told(each, job("h-a-0"), job("h-a-1"))[0]["Placed"] == "True"
+
+
+def test_one_that_is_too_large_is_told_of_at_once():
+    each = hyper_job(entry("a", 2**31 - 1))
+    conditions, status = told(each, problem=hyperjobs.split(each))
+    assert (conditions["Placed"], status["conditions"][0]["reason"]) == ("False", "TooManyJobs")
 
 
 def test_a_minimum_lets_some_fail():

@@ -125,6 +125,11 @@ def test_leaf_switches_that_share_nodes_are_one():
     assert ufm.discover([]) == []
 
 
+def test_ports_whose_cable_ends_nowhere_are_passed_over():
+    given = [port("a", "l"), port("b", None), port(None, "l"), port("c", "l", None)]
+    assert ufm.discover(ufm.read_ports(json.dumps(given).encode()))[0] == Found("leaf-hn-0", 1, ("a",))
+
+
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=30))
 def test_every_node_is_in_exactly_one_leaf_and_those_of_a_switch_are_together(pairs):
@@ -166,6 +171,9 @@ def test_configuration():
     assert read_sources(None) == read_sources({KEY: ""}) == {}
 
 
+ONE = "networkTopologyDiscovery"
+
+
 @pytest.mark.parametrize(
     ("data", "want"),
     [
@@ -176,6 +184,12 @@ def test_configuration():
         ({KEY: "networkTopologyDiscovery: [{source: snmp, enabled: true}]"}, "unsupported discoverer type: snmp"),
         ({KEY: "networkTopologyDiscovery: [{source: ufm, enabled: true}]"}, "endpoint: Required value"),
         ({KEY: "networkTopologyDiscovery: [{source: label, enabled: true, interval: soon}]"}, "soon is not a duration"),
+        ({KEY: f"{ONE}: [{{source: ufm, enabled: true, config: {{endpoint: u}}, credentials: x}}]"}, "secretRef must have name"),
+        (
+            {KEY: f"{ONE}: [{{source: ufm, enabled: true, config: {{endpoint: u}}, credentials: {{secretRef: x}}}}]"},
+            "secretRef must have name",
+        ),
+        ({KEY: f"{ONE}: [{{source: label, enabled: true, config: {{networkTopologyTypes: {{a: 1}}}}}}]"}, "must name lists"),
     ],
 )
 def test_a_configuration_that_cannot_be_used(data, want):

@@ -50,7 +50,21 @@ def test_siblings_share_the_group_of_their_controller():
 
 
 @pytest.mark.parametrize(
-    ("text", "want"), [("2", 2), ("+2", 2), ("0", 0), ("-1", 1), ("1_0", 1), ("many", 1), (None, 1), ("٣", 1)]
+    ("text", "want"),
+    [
+        ("2", 2),
+        ("+2", 2),
+        ("0", 0),
+        ("000000000000000000000002", 2),
+        ("-1", 1),
+        ("1_0", 1),
+        ("many", 1),
+        (None, 1),
+        ("٣", 1),
+        ("2147483647", 2147483647),
+        ("2147483648", 1),
+        ("9" * 5000, 1),
+    ],
 )
 def test_the_size_of_the_gang(text, want):
     inherited = {} if text is None else {"scheduling.volcano.sh/group-min-member": text}

@@ -71,9 +71,18 @@ def _read(entry: Mapping[str, Any], where: str) -> Source:
         raise ConfigurationError(f"{where}.config must be a mapping")
     if name == ufm.SOURCE and not config.get("endpoint"):
         raise ConfigurationError(f"{where}.config.endpoint: Required value: the address of UFM")
-    reference = ((entry.get("credentials") or {}).get("secretRef") or {}) if isinstance(entry.get("credentials"), dict) else {}
-    secret = (str(reference.get("namespace") or ""), str(reference.get("name") or ""))
+    types = config.get("networkTopologyTypes") or {}
+    if name == labels.SOURCE and not (isinstance(types, dict) and all(isinstance(tiers or [], list) for tiers in types.values())):
+        raise ConfigurationError(f"{where}.config.networkTopologyTypes must name lists of labels")
+    secret = _secret(entry.get("credentials") or {}, f"{where}.credentials")
     return Source(name, _interval(entry.get("interval"), where), secret, config)
+
+
+def _secret(credentials: object, where: str) -> tuple[str, str]:
+    reference = credentials.get("secretRef") or {} if isinstance(credentials, dict) else None
+    if not isinstance(reference, dict):
+        raise ConfigurationError(f"{where}.secretRef must have name and namespace")
+    return str(reference.get("namespace") or ""), str(reference.get("name") or "")
 
 
 def _interval(given: object, where: str) -> float:

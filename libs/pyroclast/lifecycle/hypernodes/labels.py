@@ -44,7 +44,9 @@ def read_types(configuration: Mapping[str, Any]) -> tuple[NetworkType, ...]:
     types = []
     given = configuration.get("networkTopologyTypes")
     for name, tiers in (given if isinstance(given, dict) else {}).items():
-        labels = [str(tier["nodeLabel"]) for tier in tiers or () if isinstance(tier, dict) and tier.get("nodeLabel")]
+        if not isinstance(tiers, list):
+            continue
+        labels = [str(tier["nodeLabel"]) for tier in tiers if isinstance(tier, dict) and tier.get("nodeLabel")]
         if len(str(name)) <= _LONGEST_NAME and len(set(labels)) == len(labels):
             types.append(NetworkType(str(name), tuple(reversed(labels[:-1]))))
     return tuple(types)

@@ -17,13 +17,13 @@ _COMPUTER: Final = "Computer"
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True):
-    """A port of the fabric: which node it is of, and which switch is at the other end of the cable."""
+    """A port of the fabric: which node it is of, and which switch is at the other end of the cable; None is as good as empty."""
 
-    description: str = ""
+    description: str | None = ""
     tier: int | str | None = None
-    system_name: str = ""
-    node_description: str = ""
-    peer_node_name: str = ""
+    system_name: str | None = ""
+    node_description: str | None = ""
+    peer_node_name: str | None = ""
 
 
 def read_ports(body: bytes) -> list[Port]:
@@ -42,7 +42,7 @@ def discover(ports: Sequence[Port]) -> list[Found]:
     """Leaf switches that share nodes, by way of others too, are one HyperNode of tier 1; tier 2 holds all of them."""
     leaves: dict[str, set[str]] = {}
     for port in ports:
-        if _COMPUTER in port.description and port.peer_node_name and port.system_name:
+        if _COMPUTER in (port.description or "") and port.peer_node_name and port.system_name:
             leaves.setdefault(port.peer_node_name, set()).add(port.system_name)
     groups = _joined(leaves[name] for name in sorted(leaves))
     found = [Found(f"leaf-hn-{number}", 1, tuple(sorted(nodes))) for number, nodes in enumerate(groups)]

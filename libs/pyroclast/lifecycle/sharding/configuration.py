@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,6 +19,7 @@ WARMUP: Final = "warmup"
 LIMIT: Final = "node-limit"
 _PARTS: Final = 7
 _PERIOD: Final = 120.0
+_MOST_NODES: Final = (1 << 31) - 1
 
 
 class ShardingError(ValueError):
@@ -68,7 +70,7 @@ def from_flags(texts: Sequence[str], *, period: float, on_events: bool) -> Shard
         except ValueError:
             raise ShardingError(f"--scheduler-configs {text}: utilisation and numbers of nodes must be numbers") from None
         shares.append(_checked(SchedulerShare(name, kind, policies), f"--scheduler-configs {text}"))
-    return Sharding(tuple(shares), period if period > 0 else _PERIOD, on_events)
+    return Sharding(_distinct(shares, "--scheduler-configs"), period if period > 0 else _PERIOD, on_events)
 
 
 def read(data: Mapping[str, str], flags: Sharding) -> Sharding:
@@ -94,9 +96,8 @@ def read(data: Mapping[str, str], flags: Sharding) -> Sharding:
         seconds = flags.period if period is None else durations.nanoseconds(str(period)) / 1e9
     except durations.DurationError:
         raise ShardingError(f"{KEY}: shardSyncPeriod: {period} is not a duration such as 60s") from None
-    return Sharding(
-        tuple(shares), seconds if seconds > 0 else _PERIOD, document.get("enableNodeEventTrigger", flags.on_events) is True
-    )
+    on_events = document.get("enableNodeEventTrigger", flags.on_events) is True
+    return Sharding(_distinct(shares, f"{KEY}: schedulerConfigs"), seconds if seconds > 0 else _PERIOD, on_events)
 
 
 def _read_share(entry: object, where: str) -> SchedulerShare:
@@ -110,7 +111,7 @@ def _read_share(entry: object, where: str) -> SchedulerShare:
             int(entry.get("maxNodes", 0)) if "maxNodes" in entry else None,
             prefer_warm=entry.get("preferWarmupNodes") is True,
         )
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         raise ShardingError(f"{where}: weights, utilisation and numbers of nodes must be numbers") from None
     return _checked(SchedulerShare(str(entry.get("name") or ""), str(entry.get("type") or ""), policies), where)
 
@@ -127,6 +128,15 @@ def _chain(low: float, high: float, fewest: int, most: int | None, *, prefer_war
     return (Policy(RATE, 1.0, {"minCPUUtil": low, "maxCPUUtil": high}), *warm, Policy(LIMIT, 1.0, limit))
 
 
+def _distinct(shares: Sequence[SchedulerShare], where: str) -> tuple[SchedulerShare, ...]:
+    """`shares`, of which no two may be of one scheduler: it has one NodeShard."""
+    names = [share.name for share in shares]
+    for name in names:
+        if names.count(name) > 1:
+            raise ShardingError(f"{where}: scheduler {name} is there twice")
+    return tuple(shares)
+
+
 def _checked(share: SchedulerShare, where: str) -> SchedulerShare:
     if not share.name:
         raise ShardingError(f"{where}: a scheduler must have a name")
@@ -134,14 +144,14 @@ def _checked(share: SchedulerShare, where: str) -> SchedulerShare:
         given = policy.arguments
         if policy.name not in (RATE, WARMUP, LIMIT):
             raise ShardingError(f"{where}: there is no policy {policy.name}; {RATE}, {WARMUP} and {LIMIT} are known")
-        if policy.weight < 0:
-            raise ShardingError(f"{where}: weight of {policy.name} must not be negative")
+        if not 0 <= policy.weight < math.inf:
+            raise ShardingError(f"{where}: weight of {policy.name} must not be negative, nor without end")
         if policy.name != LIMIT and {"minNodes", "maxNodes"} & given.keys():
             raise ShardingError(f"{where}: minNodes and maxNodes are arguments of {LIMIT} alone, not of {policy.name}")
         if not _is_range(given.get("minCPUUtil", 0.0), given.get("maxCPUUtil", 1.0), most=1.0):
             raise ShardingError(f"{where}: utilisation must be within 0 and 1, its minimum not above its maximum")
-        if not _is_range(given.get("minNodes", 0), given.get("maxNodes", float("inf")), most=float("inf")):
-            raise ShardingError(f"{where}: minNodes must not be negative, nor above maxNodes")
+        if not _is_range(given.get("minNodes", 0), given.get("maxNodes", _MOST_NODES), most=_MOST_NODES):
+            raise ShardingError(f"{where}: minNodes must not be negative, nor above maxNodes, nor that above {_MOST_NODES}")
     return share
 
 

@@ -1,0 +1,140 @@
+"""Orders to queues that cannot be carried out yet: they are tried again, and keep nothing else from being done."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pyroclast.api.types import COMMANDS, POD_GROUPS, QUEUES, Key
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import Conflict, KubeError, ServerError
+from pyroclast.kube.events import EventRecorder
+
+from .cluster import NS
+from .memory_cluster import MemoryCluster, in_virtual_time
+
+GROUP = Key(NS, "g")
+
+
+def make(cluster: MemoryCluster, name: str, parent: str, state: str = "Open") -> None:
+    body = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}}
+    cluster.server.create(QUEUES, {**body, "spec": {"weight": 1, "parent": parent}, "status": {"state": state}})
+
+
+def order(cluster: MemoryCluster, action: str, name: str) -> None:
+    target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": name}
+    body = {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": {"generateName": "c", "namespace": NS}}
+    cluster.server.create(COMMANDS, {**body, "action": action, "target": target})
+
+
+def state(cluster: MemoryCluster, name: str) -> Any:
+    return cluster.server.of(QUEUES)[Key("", name)]["status"]["state"]
+
+
+def hold(cluster: MemoryCluster, queue: str) -> None:
+    """A PodGroup in that queue."""
+    body = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", "metadata": {"name": "g", "namespace": NS}}
+    cluster.server.create(POD_GROUPS, {**body, "spec": {"minMember": 1, "queue": queue}, "status": {"phase": "Running"}})
+
+
+def test_a_closing_queue_closes_although_opening_it_was_refused() -> None:
+    async def scenario(cluster: MemoryCluster) -> str:
+        hold(cluster, "child")
+        make(cluster, "parent", "root", "Closed")
+        make(cluster, "child", "parent", "Closing")
+        order(cluster, "OpenQueue", "child")
+        await asyncio.sleep(10)
+        cluster.server.delete(POD_GROUPS, GROUP)
+        await asyncio.sleep(10)
+        return str(state(cluster, "child"))
+
+    assert in_virtual_time(scenario) == "Closed"
+
+
+def test_what_happens_in_a_queue_does_not_use_up_the_tries_of_an_order() -> None:
+    async def scenario(cluster: MemoryCluster) -> str:
+        make(cluster, "parent", "root", "Closed")
+        make(cluster, "child", "parent", "Closed")
+        hold(cluster, "child")
+        await asyncio.sleep(1)
+        order(cluster, "OpenQueue", "child")
+        for number in range(40):
+            await asyncio.sleep(0.1)
+            cluster.server.patch(POD_GROUPS, GROUP, {"status": {"phase": ("Pending", "Running")[number % 2]}}, PatchKind.MERGE)
+        order(cluster, "OpenQueue", "parent")
+        await asyncio.sleep(30)
+        return str(state(cluster, "child"))
+
+    assert in_virtual_time(scenario) == "Open"
+
+
+def test_a_child_closed_by_hand_stays_closed_although_opening_it_before_failed_half_way() -> None:
+    async def scenario(cluster: MemoryCluster) -> str:
+        make(cluster, "parent", "root")
+        make(cluster, "child", "parent")
+        order(cluster, "CloseQueue", "parent")
+        await asyncio.sleep(5)
+        failures = [ServerError(500, "InternalError", "try again")] * 4
+
+        def fault(_: bool) -> KubeError | None:
+            child = cluster.server.of(QUEUES)[Key("", "child")]
+            marked = child["metadata"]["annotations"]["volcano.sh/closed-by-parent"] == "true"
+            return failures.pop() if failures and marked and child["status"]["state"] == "Open" else None
+
+        cluster.replica.client.fault = fault
+        order(cluster, "OpenQueue", "parent")
+        await asyncio.sleep(5)
+        assert state(cluster, "child") == "Open"
+        cluster.replica.client.fault = lambda _: None
+        order(cluster, "CloseQueue", "child")
+        await asyncio.sleep(30)
+        return str(state(cluster, "child"))
+
+    assert in_virtual_time(scenario) == "Closed"
+
+
+@pytest.mark.parametrize(("action", "want"), [("SyncQueue", "Open"), ("CloseQueue", "Closed")])
+def test_the_last_word_holds_against_an_order_that_waits(action: str, want: str) -> None:
+    async def scenario(cluster: MemoryCluster) -> str:
+        make(cluster, "parent", "root", "Closed")
+        make(cluster, "child", "parent", "Closed")
+        order(cluster, "OpenQueue", "child")
+        await asyncio.sleep(10)
+        order(cluster, action, "child")
+        await asyncio.sleep(1)
+        order(cluster, "OpenQueue", "parent")
+        await asyncio.sleep(30)
+        return str(state(cluster, "child"))
+
+    assert in_virtual_time(scenario) == want
+
+
+def test_an_order_is_dropped_in_words_when_it_was_refused_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, ...]] = []
+    monkeypatch.setattr(EventRecorder, "event", lambda _, about, *words: told.append((about.name, *words)))
+
+    async def scenario(cluster: MemoryCluster) -> None:
+        make(cluster, "parent", "root", "Closed")
+        make(cluster, "child", "parent", "Closed")
+        order(cluster, "OpenQueue", "child")
+        await asyncio.sleep(160)
+        assert not told
+        await asyncio.sleep(10)
+
+    in_virtual_time(scenario)
+    why = "Failed to open queue child because its parent queue parent is closing or closed. Open the parent queue first."
+    assert told == [("child", "Warning", "OpenQueue", f"OpenQueue queue failed for {why}")]
+
+
+def test_an_order_is_carried_out_although_taking_its_command_away_met_a_conflict() -> None:
+    async def scenario(cluster: MemoryCluster) -> str:
+        make(cluster, "q", "root")
+        await asyncio.sleep(1)
+        conflicts = [Conflict(409, "Conflict", "the object has been modified")]
+        cluster.replica.client.fault = lambda after: conflicts.pop() if conflicts and not after else None
+        order(cluster, "CloseQueue", "q")
+        await asyncio.sleep(10)
+        assert not conflicts
+        return str(state(cluster, "q"))
+
+    assert in_virtual_time(scenario) == "Closed"
