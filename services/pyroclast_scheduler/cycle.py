@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.closing import close
@@ -16,7 +16,7 @@ from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Action, PluginFactory, Session
 
-__all__ = ["Culprit", "find_culprit", "run_cycle", "timestamp"]
+__all__ = ["Culprit", "find_culprit", "run_cycle"]
 
 # what tunes a cache and a pool of workers of the original's
 _WITHOUT_EFFECT: Final = frozenset({"predicateErrorCacheEnable", "topologyAwarePreemptWorkerNum"})
@@ -46,14 +46,9 @@ def run_cycle(
         ports.observe(name, "action", partial(actions[name], session, arguments))
         unknown = [f"argument {key} is unknown" for key in arguments.unknown() if key not in _WITHOUT_EFFECT]
         session.warnings += [f"action {name}: {text}" for text in (*arguments.warnings, *unknown)]
-    outcome = close(session, timestamp=timestamp(ports.now))
+    outcome = close(session, timestamp=format_time(ports.now))
     session.end()
     return outcome
-
-
-def timestamp(seconds: float) -> str:
-    """Seconds since the epoch as the API server writes times."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def find_culprit(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Culprit | None:

@@ -13,6 +13,7 @@ __all__ = [
     "ClaimPhase",
     "ConcurrencyPolicy",
     "DequeueStrategy",
+    "DisruptionReason",
     "EntryPhase",
     "FlowPhase",
     "FlowReason",
@@ -177,6 +178,13 @@ class PodGroupPhase(StrEnum):
     UNKNOWN = "Unknown"
     INQUEUE = "Inqueue"
     COMPLETED = "Completed"
+
+
+class DisruptionReason(StrEnum):
+    """Why the scheduler deletes a pod: reasons of the pod's condition DisruptionTarget."""
+
+    PREEMPTION = "PreemptionByScheduler"
+    GANG_RELEASED = "GangReleased"
 
 
 class PodGroupConditionType(StrEnum):

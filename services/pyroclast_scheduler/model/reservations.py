@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 
 import msgspec
 
 from pyroclast.api import keys, records
+from pyroclast.lifecycle.times import format_time
 
 __all__ = ["Lock", "Reservation", "read", "written"]
 
@@ -45,7 +45,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
         if self.promise is None:
             when = "when enough of them will be free is not known"
         else:
-            when = f"enough of them will be free at {datetime.fromtimestamp(self.promise, UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}"
+            when = f"enough of them will be free at {format_time(self.promise)}"
         why = f", which was put off: {self.late}" if self.late else ""
         return f"{len(self.locks)} nodes are kept for it; {when}{why}"
 

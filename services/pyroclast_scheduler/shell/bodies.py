@@ -9,12 +9,21 @@ from typing import Any, Final
 import msgspec
 
 from pyroclast.api import keys, pending, records
-from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.enums import DisruptionReason, PodGroupPhase
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 from pyroclast_scheduler.model.wording import number
 from pyroclast_scheduler.session.outcome import Waiting
 
-__all__ = ["group_patch", "queue_patch", "reason_class", "waiting_class", "waiting_patch", "without_queue_gate"]
+__all__ = [
+    "condition",
+    "disruption",
+    "group_patch",
+    "queue_patch",
+    "reason_class",
+    "waiting_class",
+    "waiting_patch",
+    "without_queue_gate",
+]
 
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -49,6 +58,16 @@ def queue_patch(old: records.QueueStatus, new: Amounts, guarantee: Amounts) -> d
     return {"status": {"allocated": _replacing(old.allocated, new), "reservation": reservation}}
 
 
+def condition(kind: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:
+    """A condition of a pod since `now`."""
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+
+
+def disruption(reason: DisruptionReason, message: str, now: str) -> dict[str, Any]:
+    """The condition that tells why a pod is about to be deleted."""
+    return condition("DisruptionTarget", "True", str(reason), message, now)
+
+
 def _means(written: Mapping[str, Any] | None, amounts: Amounts) -> bool:
     """Whether `written` stands there and means `amounts`; what makes no sense means nothing."""
     if written is None:
@@ -67,14 +86,8 @@ def _replacing(old: Mapping[str, Any] | None, new: Amounts) -> dict[str, Any]:
 
 def waiting_patch(waiting: Waiting, timestamp: str) -> dict[str, Any]:
     """A strategic merge patch of a pod's status that says why it waits."""
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": waiting.reason,
-        "message": waiting.message,
-        "lastTransitionTime": timestamp,
-    }
-    status: dict[str, Any] = {"conditions": [condition]}
+    waits = condition("PodScheduled", "False", waiting.reason, waiting.message, timestamp)
+    status: dict[str, Any] = {"conditions": [waits]}
     if waiting.nominated:
         status["nominatedNodeName"] = waiting.nominated
     return {"status": status}

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+import time
 from typing import Any, Final
 
 import structlog
 
+from pyroclast.api.enums import DisruptionReason
 from pyroclast.api.types import POD_GROUPS, PODS, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Commit, Eviction
+from pyroclast_scheduler.shell.bodies import condition, disruption
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 
 __all__ = ["Evictor"]
@@ -64,7 +67,7 @@ class Evictor:
             self._recorder.event(Reference.of(group, POD_GROUPS), "Normal", "Evict", eviction.reason)
         deadline = Deadline.after(_SECONDS)
         try:
-            body = _condition(why, task.pod.spec.scheduler_name) | {"metadata": {"uid": task.uid}}
+            body = _told(why, task.pod.spec.scheduler_name) | {"metadata": {"uid": task.uid}}
             await self._client.patch(PODS, key, body, PatchKind.STRATEGIC, subresource="status", deadline=deadline)
             await self._client.delete(PODS, key, uid=task.uid, deadline=deadline)
         except (NotFound, Conflict):
@@ -76,18 +79,12 @@ class Evictor:
             log.info("pod.evicted", pod=task.key, reason=eviction.reason)
 
 
-def _condition(why: str, scheduler: str) -> dict[str, Any]:
+def _told(why: str, scheduler: str) -> dict[str, Any]:
     """A strategic merge patch with the conditions of an evicted pod."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    disruption = f"{scheduler}: preempting to accommodate a higher priority pod"
+    now = format_time(time.time())
+    preempted = f"{scheduler}: preempting to accommodate a higher priority pod"
     conditions = [
-        {"type": "Ready", "status": "False", "reason": "Evict", "message": why, "lastTransitionTime": now},
-        {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": disruption,
-            "lastTransitionTime": now,
-        },
+        condition("Ready", "False", "Evict", why, now),
+        disruption(DisruptionReason.PREEMPTION, preempted, now),
     ]
     return {"status": {"conditions": conditions}}

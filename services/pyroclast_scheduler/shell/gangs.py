@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable
 from typing import Final
 
 import structlog
 
+from pyroclast.api.enums import DisruptionReason
 from pyroclast.api.types import NODES, POD_GROUPS, PODS, Key
-from pyroclast.kube.client import Client
+from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import Conflict, KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.shell.bodies import disruption
 
 __all__ = ["GangKeeper", "to_release"]
 
@@ -61,7 +65,10 @@ class GangKeeper:
         return late
 
     async def release(self, job: str) -> None:
-        """Delete the pods of `job` that never ran; where some are bound to nodes that are gone, those alone."""
+        """Delete the pods of `job` that never ran; where some are bound to nodes that are gone, those alone.
+
+        A condition tells their controller first that this is no eviction: policies of the Job do not answer it.
+        """
         tasks = to_release(self._cache.tasks_of(job))
         group = self._cache.group(job)
         if not tasks or group is None:
@@ -79,9 +86,13 @@ class GangKeeper:
         self._recorder.event(Reference.of(group, POD_GROUPS), "Warning", "GangReleased", message)
         log.warning("gang.released", job=job, pods=len(tasks), are_stranded=bool(stranded))
         grace = 0 if stranded else None  # no node is there to say that they are gone
+        condition = disruption(DisruptionReason.GANG_RELEASED, message, format_time(time.time()))
         for task in tasks:
+            key = Key(task.namespace, task.name)
+            body = {"metadata": {"uid": task.uid}, "status": {"conditions": [condition]}}
             try:
-                await self._client.delete(PODS, Key(task.namespace, task.name), uid=task.uid, grace_seconds=grace)
+                await self._client.patch(PODS, key, body, PatchKind.STRATEGIC, subresource="status")
+                await self._client.delete(PODS, key, uid=task.uid, grace_seconds=grace)
             except (NotFound, Conflict):
                 log.debug("pod.gone", pod=task.key)
             except KubeError as error:  # the gang stays incomplete and comes again

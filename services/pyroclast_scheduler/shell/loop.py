@@ -20,9 +20,10 @@ import structlog
 from pyroclast.api.pending import PendingReason
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.turns import Turn
+from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.faults import Fault
-from pyroclast_scheduler.cycle import find_culprit, run_cycle, timestamp
+from pyroclast_scheduler.cycle import find_culprit, run_cycle
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
@@ -232,7 +233,7 @@ class Loop:
             message = f"{PendingReason.LEFT_OUT}: {reason}"
             outcome.notes.append(Note(key, "Warning", "Unschedulable", message))
             group = self._cache.group(key)
-            said = None if group is None else left_out_status(group.status, message, timestamp(self._now()))
+            said = None if group is None else left_out_status(group.status, message, format_time(self._now()))
             if said is not None:
                 outcome.statuses[key] = said
         outcome.seen |= left_out.keys() | set(gone)

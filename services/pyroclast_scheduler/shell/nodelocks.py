@@ -18,6 +18,7 @@ from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, KubeError
+from pyroclast.lifecycle.times import format_time
 
 __all__ = ["LockHeld", "NodeLocks"]
 
@@ -76,7 +77,7 @@ class NodeLocks:
         now = self._now()
         if found is None or _is_fresh(found.metadata.annotations.get(lock), now):
             return None
-        value = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        value = format_time(now)
         try:
             await self._write(found, lock, value)
         except Conflict:

@@ -9,20 +9,20 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
 
 from pyroclast.api import keys, records
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.types import POD_GROUPS, PODS, QUEUES, Key, ResourceType
+from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.answers import readable
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.turns import Turn
+from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation, written
@@ -45,6 +45,7 @@ log = structlog.get_logger()
 WORKERS: Final = 8  # beside the binds, which go first by number
 _HOLD_SECONDS: Final = 1.0  # a reason that stands shorter than this is not worth a write
 _EARLY_SECONDS: Final = 2.5  # since the last member of a gang was made: as long as they come, it is not stuck
+_MADE_SECONDS: Final = 30.0  # the same where a Job makes them, which says itself what keeps it from it
 _COUNT_SECONDS: Final = 0.3  # members of a gang start one after another
 _WRITE_SECONDS: Final = 30.0
 
@@ -184,7 +185,7 @@ class Writer:
                 self._conditions[uid] = mark
                 self._pods.drop(uid)
             else:
-                hold = 0.0 if each.nominated else _HOLD_SECONDS if each.members is None else _EARLY_SECONDS
+                hold = _hold(each, self._cache.group(each.task.job))
                 self._pods.wish(uid, each, now, hold=hold, mark=(mark, each.members))
 
     async def _who_waits(self, outcome: Outcome, turn: Turn) -> dict[str, Waiting]:
@@ -289,7 +290,7 @@ class Writer:
     def _send_waiting(self, waiting: Waiting) -> None:
         task = waiting.task
         self._conditions[task.uid] = waiting_class(waiting)
-        timestamp = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        timestamp = format_time(self._now())
         self._recorder.event(Reference.of(task.pod, PODS), "Warning", "FailedScheduling", waiting.message)
         patch = waiting_patch(waiting, timestamp)
         patch["metadata"] = {"uid": task.uid}  # a pod made again under the same name is another pod
@@ -346,3 +347,13 @@ def _says(waiting: Waiting) -> str | None:
             nominated = status.nominated_node_name if waiting.nominated else ""
             return f"{reason_class(condition.reason, condition.message)}|{nominated}"
     return None
+
+
+def _hold(waiting: Waiting, group: records.PodGroup | None) -> float:
+    """For how many seconds the reason of a pod has to stand before it is written."""
+    if waiting.nominated:
+        return 0.0
+    if waiting.members is None:
+        return _HOLD_SECONDS
+    maker = group.metadata.controller if group is not None else None
+    return _MADE_SECONDS if maker is not None and maker.kind == JOBS.kind else _EARLY_SECONDS

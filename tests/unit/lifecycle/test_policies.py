@@ -1,6 +1,8 @@
+import msgspec
 import pytest
 
-from pyroclast.api.enums import BusEvent, PodPhase
+from pyroclast.api.enums import BusEvent, DisruptionReason, PodPhase
+from pyroclast.api.records.meta import Condition
 from pyroclast.lifecycle.job.occurrences import Occurrence, evicted, observed
 from pyroclast.lifecycle.job.policies import respond
 
@@ -107,6 +109,16 @@ def test_the_limit_of_restarts_is_the_tasks_and_minus_one_means_none():
 def test_a_pod_that_we_marked_was_not_evicted():
     assert evicted(TWO, pod(TWO, "a-0", marked=True), NOW) is None
     assert evicted(TWO, pod(TWO, "a-0"), NOW).event is E.POD_EVICTED
+
+
+def test_a_pod_whose_place_the_scheduler_gave_back_was_not_evicted():
+    def told(reason):
+        condition = Condition(type="DisruptionTarget", status="True", reason=reason)
+        plain = pod(TWO, "a-0")
+        return msgspec.structs.replace(plain, status=msgspec.structs.replace(plain.status, conditions=(condition,)))
+
+    assert evicted(TWO, told(DisruptionReason.GANG_RELEASED), NOW) is None
+    assert evicted(TWO, told(DisruptionReason.PREEMPTION), NOW).event is E.POD_EVICTED
 
 
 def test_failed_carries_the_exit_code_of_the_first_container_and_when_it_ended():

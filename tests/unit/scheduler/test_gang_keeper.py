@@ -9,12 +9,13 @@ from pyroclast.api import records
 from pyroclast.api.records.pods import ContainerState, ContainerStatus, Terminated, Waiting
 from pyroclast.api.types import EVENTS, NODES, PODS, Key
 from pyroclast.kube.client import PatchKind
+from pyroclast.kube.events import EventRecorder
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
-from pyroclast_scheduler.shell.gangs import to_release
+from pyroclast_scheduler.shell.gangs import GangKeeper, to_release
 from tests.scenarios import objects
 
 WAITS = ContainerStatus(state=ContainerState(waiting=Waiting(reason="ContainerCreating")))
@@ -109,6 +110,24 @@ async def test_members_on_a_node_that_is_gone_are_made_anew_within_ten_seconds(c
 
         await cluster.until(gone, within=10)
         assert await released(cluster) == [f"{len(lost)} pods of the gang are bound to nodes that are gone: they are made anew"]
+
+
+async def test_those_that_are_released_are_told_so_before(cluster):
+    """By that their controller knows that nobody evicted them."""
+    await cluster.gang("g", 2)
+    cache = Cache()
+    cache.group_changed(None, msgspec.convert(await cluster.group("g"), records.PodGroup))
+    await cluster.node("n")
+    cache.node_changed(None, msgspec.convert(await cluster.client.get(NODES, Key("", "n")), records.Node, strict=False))
+    await bind(cluster, "g-w-0", "n")
+    key = Key("default", "g-w-0")
+    await cluster.client.patch(PODS, key, {"metadata": {"finalizers": ["example.com/look"]}}, PatchKind.MERGE)
+    cache.pod_changed(None, msgspec.convert(await cluster.client.get(PODS, key), records.Pod, strict=False))
+    await GangKeeper(cluster.client, cache, EventRecorder(cluster.client, "scheduler")).release("default/g")
+    pod = await cluster.client.get(PODS, key)
+    assert pod["metadata"]["deletionTimestamp"]
+    (told,) = [each for each in pod["status"]["conditions"] if each["type"] == "DisruptionTarget"]
+    assert (told["status"], told["reason"]) == ("True", "GangReleased")
 
 
 async def all_bound(cluster):

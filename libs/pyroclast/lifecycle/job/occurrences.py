@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api import keys
-from pyroclast.api.enums import BusEvent, JobPhase, PodPhase
+from pyroclast.api.enums import BusEvent, DisruptionReason, JobPhase, PodPhase
 from pyroclast.api.records import Job, LifecyclePolicy, Pod, Task
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.pods import partition_of
@@ -101,8 +101,12 @@ def _named_by(policies: Iterable[LifecyclePolicy]) -> frozenset[BusEvent]:
 
 
 def evicted(job: Job, pod: Pod, at: float) -> Occurrence | None:
-    """That `pod` was deleted by somebody else; None when it shows that the controller let it go."""
-    return None if members.is_released(job, pod) else _occurrence(BusEvent.POD_EVICTED, pod, at)
+    """That `pod` was deleted by somebody else; None when it shows that the controller let it go, or the scheduler did.
+
+    The scheduler lets go of pods that never ran and whose gang cannot be completed: they are only made anew.
+    """
+    is_given_back = any(each.reason == DisruptionReason.GANG_RELEASED for each in pod.status.conditions)
+    return None if is_given_back or members.is_released(job, pod) else _occurrence(BusEvent.POD_EVICTED, pod, at)
 
 
 def last_failure(pods: Iterable[Pod]) -> Occurrence | None:
