@@ -43,6 +43,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     outcome.let_in = session.let_in
     unready: dict[str, int] = {}
     has_promises = any(job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED] for job in session.jobs.values())
+    has_placeholders = session.snapshot.has_placeholders
     for job in (*session.jobs.values(), *touched):
         outcome.seen.add(job.facts.key)
         cause = cause_of(session, job) if _may_wait(job) else None
@@ -63,7 +64,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
             outcome.promised.update((task.uid, session.names[task.row]) for task in pipelined)
         if job.facts.tasks and not job.is_ready:
             unready[job.facts.key] = job.facts.min_available - job.tally.ready
-        is_incomplete = _is_incomplete(session, job)
+        is_incomplete = _is_incomplete(session, job, has_placeholders=has_placeholders)
         if is_incomplete:
             outcome.incomplete.append(job.facts.key)
         if not differs and not is_incomplete and not job.is_changed:
@@ -217,7 +218,7 @@ def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *
         outcome.waiting.append(Waiting(task.facts, reason, pending.joined(message, summary), nominated, members))
 
 
-def _is_incomplete(session: Session, job: Job) -> bool:
+def _is_incomplete(session: Session, job: Job, *, has_placeholders: bool) -> bool:
     """Whether the job holds places that it cannot use: some members have theirs, too few for it to start, and others wait.
 
     A member that the API server would not have where it was put waits until it really has a node, and one on a node that is gone
@@ -229,7 +230,7 @@ def _is_incomplete(session: Session, job: Job) -> bool:
     astray = 0
     if session.snapshot.refused and job.tally[TaskStatus.BINDING]:
         astray = sum(task.status is TaskStatus.BINDING and task.uid in session.snapshot.refused for task in job.tasks)
-    if session.snapshot.has_placeholders and job.tally[TaskStatus.BOUND]:
+    if has_placeholders and job.tally[TaskStatus.BOUND]:
         astray += sum(task.status is TaskStatus.BOUND and _is_stranded(session, task) for task in job.tasks)
     if job.tally.ready - astray + job.tally.pending_best_effort >= job.facts.min_available:
         return False
