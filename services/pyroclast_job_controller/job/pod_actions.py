@@ -94,11 +94,14 @@ class PodActions:
             try:
                 await self._create(job, manifest)
             finally:
-                self._line.leave()
+                self._line.leave(ticket)
 
-        ticket, first = self._line.ticket(), 1 if careful else FIRST_BATCH
+        ticket, first = self._line.ticket(len(effect.slots)), 1 if careful else FIRST_BATCH
         by_task = [[slot for slot in effect.slots if slot.task == name] for name in dict.fromkeys(s.task for s in effect.slots)]
-        tries = await asyncio.gather(*(slow_start(slots, create, first=first) for slots in by_task), return_exceptions=True)
+        try:
+            tries = await asyncio.gather(*(slow_start(slots, create, first=first) for slots in by_task), return_exceptions=True)
+        finally:
+            self._line.close(ticket)
         errors: list[KubeError] = []
         for found in tries:  # a task that is refused holds up no other
             if isinstance(found, BaseException):
