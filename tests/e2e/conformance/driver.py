@@ -192,7 +192,8 @@ class Run:
                     events.append({"status": answer.status, "body": parsed(await answer.read())})
                     return
                 async for line in answer.content:
-                    events.append(json.loads(line))  # noqa: PERF401 - each is to be seen as it comes
+                    if not _is_mark(event := json.loads(line)):
+                        events.append(event)  # noqa: PERF401 - each is to be seen as it comes
                 events.append("end")
 
         self.watches[name] = asyncio.ensure_future(read())
@@ -254,3 +255,8 @@ async def connect(name: str, kubeconfig: Path, hooks: HookServer) -> AsyncIterat
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
     async with aiohttp.ClientSession(connector=connector, headers=headers, timeout=timeout, read_bufsize=2**22) as session:
         yield Server(name, config.server, session, hooks)
+
+
+def _is_mark(event: dict[str, Any]) -> bool:
+    """Whether a watch event is a bookmark that a server sends when it likes: not the one behind the objects that were there."""
+    return event.get("type") == "BOOKMARK" and not event["object"]["metadata"].get("annotations")
