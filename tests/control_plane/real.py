@@ -23,6 +23,8 @@ from tests.control_plane.parts import Part, wait_until
 
 __all__ = ["RealControlPlane", "real_control_plane"]
 
+_ELECTION_MS = 3_000
+"""etcd gives a request up after five seconds and two of these; at most so long it waits before it elects itself."""
 _CONTROLLERS = "*,-node-lifecycle-controller"  # nodes here need not renew leases; a test that wants it asks for it
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -131,6 +133,7 @@ class RealControlPlane:
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
             "initial-cluster": f"default={peer}",
+            "election-timeout": _ELECTION_MS,
             "log-level": "warn",
         }
         return [*_command("etcd", options), *([] if fsync else ["--unsafe-no-fsync"])]

@@ -37,11 +37,11 @@ class RealServer:
 
 @contextlib.contextmanager
 def real_server(folder: Path, *, scheduler: bool = False) -> Iterator[RealServer]:
-    """A control plane in `folder`; with kube-scheduler where `scheduler`."""
+    """A control plane in `folder`; with kube-scheduler where `scheduler`. It does not wait for the disk."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    running = real_control_plane(folder, scheduler=scheduler)
+    running = real_control_plane(folder, fsync=False, scheduler=scheduler)
     try:
         plane = asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result()
         try:
