@@ -16,10 +16,10 @@ from typing import Any, Final
 
 __all__ = ["COLLECTIONS", "TrustsWhenUsed", "load_aiohttp", "load_structlog", "prepare"]
 
-COLLECTIONS: Final = (20_000, 5, 200)
+COLLECTIONS: Final = (5_000, 5, 800)
 """Objects before a young collection, young ones before a middle one, middle ones before a full one.
 
-A middle one looks through 100,000 objects, which holds the loop for some 15 ms.
+A middle one looks through 25,000 objects, which holds the loop for some 4 ms.
 
 What our processes hold for long, records and documents, is in no cycle, nor is what a request makes and drops.
 """

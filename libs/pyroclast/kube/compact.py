@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
@@ -107,7 +108,9 @@ def _interned(texts: dict[str, str]) -> dict[str, str]:
     return {intern(name): intern(text) for name, text in texts.items()}
 
 
-def _hints(struct: type) -> dict[str, Any]:
+@cache
+def _hints(struct: type) -> Mapping[str, Any]:
+    """The types of its fields; metadata and the like are in many kinds."""
     hints = get_type_hints(struct)
     return {name: hints[name] for name in struct.__struct_fields__}  # type: ignore[attr-defined]
 

@@ -186,7 +186,7 @@ class Informer(Generic[T]):
                 if part.begins:
                     refill.restart()
                     faults.clear()
-                turn.begin()
+                await turn.next()  # others list too, at the start all at once
                 for item in part.items:
                     if isinstance(item, Undecodable):
                         faults[item.key] = item

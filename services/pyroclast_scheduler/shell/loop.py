@@ -19,7 +19,7 @@ import structlog
 
 from pyroclast.api.pending import PendingReason
 from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.turns import Turn
+from pyroclast.kube.turns import in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.faults import Fault
@@ -193,12 +193,9 @@ class Loop:
         if period != self._last_period:
             self._last_period = period
             self._cache.recheck()
-        turn = Turn()
-        for _ in range(_PARTS):  # what comes meanwhile must not keep the session waiting for ever
+        async for _ in in_turns(range(_PARTS)):  # what comes meanwhile must not keep the session waiting for ever
             if not self._cache.prepare():
                 break
-            if turn.is_over:
-                await turn.next()
         snapshot: Snapshot = self._cache.snapshot()
         gone = self._cache.gone()
         self._binder.series.gone(gone)  # before anything of the same name is placed
@@ -244,8 +241,8 @@ class Loop:
         self._cache.rest(outcome.rests)
         if outcome.reservations is not None:
             self._reserve(dict(outcome.reservations))
-        self._count_unready(outcome)
-        self._measure(outcome)
+        await self._count_unready(outcome)
+        await self._measure(outcome)
         self._report_faults()
         warnings = frozenset(outcome.warnings)
         self.warned(sorted(warnings - self._warned))
@@ -278,9 +275,9 @@ class Loop:
             self._metrics.reserved_nodes.labels(key).set(len(each.locks))
             self._metrics.reserved_seconds.labels(key).set(self._now() - each.since)
 
-    def _count_unready(self, outcome: Outcome) -> None:
+    async def _count_unready(self, outcome: Outcome) -> None:
         """Keep the gauges of tasks that jobs lack: a job that was not looked at lacks what it lacked."""
-        for key in outcome.seen:
+        async for key in in_turns(outcome.seen):
             name = key.rpartition("/")[2]
             lacking = outcome.unready.get(key)
             if lacking is not None:
@@ -292,10 +289,10 @@ class Loop:
                 self._metrics.unready_tasks.remove(name)
         self._metrics.unready_jobs.set(len(self._unready))
 
-    def _measure(self, outcome: Outcome) -> None:
+    async def _measure(self, outcome: Outcome) -> None:
         """Show what the session measured, and drop the series of what is no longer there."""
         measures, series = outcome.measures, self._binder.series
-        for key in outcome.seen:
+        async for key in in_turns(outcome.seen):
             group = self._cache.group(key)
             if group is not None:
                 series.seen(group)

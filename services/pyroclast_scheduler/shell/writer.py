@@ -21,7 +21,7 @@ from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.turns import Turn
+from pyroclast.kube.turns import in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.dimensions import Amounts
@@ -147,10 +147,7 @@ class Writer:
                     self._reserving.discard(key)
 
     async def _take_groups(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
-        turn = Turn()
-        for key, status in outcome.statuses.items():
-            if turn.is_over:
-                await turn.next()
+        async for key, status in in_turns(outcome.statuses.items()):
             group = self._cache.group(key)
             if group is None:
                 continue
@@ -168,16 +165,13 @@ class Writer:
         bare = {key for key in outcome.bare if (group := self._cache.group(key)) and self._bare.get(key) != group.metadata.uid}
         for key in bare:
             self._groups.wish(key, _Status(), now, hold=_HOLD_SECONDS, mark="bare")
-        for key in outcome.seen:
+        async for key in in_turns(outcome.seen):
             if key not in outcome.statuses and key not in bare and not self._cache.is_believed(key):
                 self._groups.drop(key)
 
     async def _take_waiting(self, outcome: Outcome, now: float) -> None:
-        turn = Turn()
-        waiting = await self._who_waits(outcome, turn)
-        for uid, each in waiting.items():
-            if turn.is_over:
-                await turn.next()
+        waiting = await self._who_waits(outcome)
+        async for uid, each in in_turns(waiting.items()):
             mark = waiting_class(each)
             if self._conditions.get(uid) == mark:
                 self._pods.drop(uid)
@@ -188,24 +182,17 @@ class Writer:
                 hold = _hold(each, self._cache.group(each.task.job))
                 self._pods.wish(uid, each, now, hold=hold, mark=(mark, each.members))
 
-    async def _who_waits(self, outcome: Outcome, turn: Turn) -> dict[str, Waiting]:
+    async def _who_waits(self, outcome: Outcome) -> dict[str, Waiting]:
         """Pods that wait, by UID; those of the same jobs that no longer do are forgotten."""
         waiting = {}
-        for each in outcome.waiting:
+        async for each in in_turns(outcome.waiting):
             waiting[each.task.uid] = each
-            if turn.is_over:
-                await turn.next()
-        for key in outcome.seen:
-            for uid in self._waits.pop(key, ()):
-                if uid not in waiting:
-                    self._conditions.pop(uid, None)
-                    self._pods.drop(uid)
-                if turn.is_over:
-                    await turn.next()
-        for each in outcome.waiting:
+        async for uid in in_turns(uid for key in outcome.seen for uid in self._waits.pop(key, ())):
+            if uid not in waiting:
+                self._conditions.pop(uid, None)
+                self._pods.drop(uid)
+        async for each in in_turns(outcome.waiting):
             self._waits.setdefault(each.task.job, set()).add(each.task.uid)
-            if turn.is_over:
-                await turn.next()
         return waiting
 
     def _take_notes(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
