@@ -14,7 +14,7 @@ import ssl
 import sys
 from typing import Any, Final
 
-__all__ = ["COLLECTIONS", "TrustsWhenUsed", "load_aiohttp", "load_structlog", "prepare"]
+__all__ = ["COLLECTIONS", "SWITCH_SECONDS", "TrustsWhenUsed", "load_aiohttp", "load_structlog", "prepare"]
 
 COLLECTIONS: Final = (5_000, 5, 800)
 """Objects before a young collection, young ones before a middle one, middle ones before a full one.
@@ -23,6 +23,9 @@ A middle one looks through 25,000 objects, which holds the loop for some 4 ms.
 
 What our processes hold for long, records and documents, is in no cycle, nor is what a request makes and drops.
 """
+
+SWITCH_SECONDS: Final = 0.001
+"""How long another thread, which decides or imports, may keep the event loop waiting for the interpreter."""
 
 
 class TrustsWhenUsed(ssl.SSLContext):
@@ -74,6 +77,7 @@ def prepare(*, logs: bool = True) -> None:
     What is changed belongs to the whole process, so no library does this.
     """
     gc.set_threshold(*COLLECTIONS)
+    sys.setswitchinterval(SWITCH_SECONDS)
     atexit.register(gc.freeze)  # Python collects at the end, but not what is frozen
     if logs:
         load_structlog()

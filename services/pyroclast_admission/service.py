@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Final
 
 import msgspec
 import structlog
-from msgspec.structs import replace
+from msgspec import structs
 
 from pyroclast.api.types import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
 from pyroclast.kube.backoff import Backoff
@@ -25,12 +26,12 @@ from pyroclast_admission.configuration import parse_configuration
 from pyroclast_admission.engine import Engine
 from pyroclast_admission.files import FileWatcher
 from pyroclast_admission.handlers import WEBHOOKS, Mode
-from pyroclast_admission.known import Known
+from pyroclast_admission.known import Known, Options
 from pyroclast_admission.lookup import QueueFetcher
 from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
 from pyroclast_admission.server import WebhookServer
-from pyroclast_admission.settings import AdmissionSettings
+from pyroclast_admission.settings import POD_LEVEL_RESOURCES, AdmissionSettings
 from pyroclast_admission.zones import TimeZones
 
 __all__ = ["AdmissionService", "has_pod_resources"]
@@ -46,7 +47,7 @@ POD_RESOURCES_SINCE: Final = 34
 class AdmissionService:
     """The parts of the service, and what the webhooks know right now."""
 
-    def __init__(self, settings: AdmissionSettings, service: Service, client: Client) -> None:
+    def __init__(self, settings: AdmissionSettings, service: Service, client: Client, options: Options) -> None:
         self._settings, self._service, self._client = settings, service, client
         self._webhooks = [webhook for webhook in WEBHOOKS if webhook.path in settings.enabled_admission]
         self._tls = ServingTls()
@@ -62,7 +63,6 @@ class AdmissionService:
         classes = PriorityCache(client)
         if "/jobs/validate" in settings.enabled_admission:
             service.watch(classes.informer)
-        options = settings.options(pod_level_resources=True)
         self._known = Known(self._queues, flows, namespaces, options, TimeZones(), templates, classes)
 
     @classmethod
@@ -70,13 +70,16 @@ class AdmissionService:
         """Run the service until it is cancelled."""
         serving = asyncio.Event()
         service.add_ready("webhooks", lambda: None if serving.is_set() else "webhooks are not served yet")
-        await cls(settings, service, await service.client())._serve(serving)
+        client = await service.client()
+        options = await asyncio.to_thread(settings.options)  # it reads what is installed
+        await cls(settings, service, client, options)._serve(serving)
 
     async def _serve(self, serving: asyncio.Event) -> None:
         self._follow_configuration()
         await self._provide_certificates()
-        options = self._settings.options(pod_level_resources=await has_pod_resources(self._client))
-        self._known = replace(self._known, options=options)
+        if POD_LEVEL_RESOURCES not in self._settings.feature_gates:
+            options = dataclasses.replace(self._known.options, pod_level_resources=await has_pod_resources(self._client))
+            self._known = structs.replace(self._known, options=options)
         overload, metrics = Overload(), ReviewMetrics(self._service.metrics)
         fetcher = QueueFetcher(self._client, self._queues)
         engine = Engine(
@@ -154,7 +157,7 @@ class AdmissionService:
             return
 
         def use(content: bytes) -> None:
-            self._known = replace(self._known, resource_groups=parse_configuration(content))
+            self._known = structs.replace(self._known, resource_groups=parse_configuration(content))
             log.info("configuration.loaded", file=path, groups=len(self._known.resource_groups))
 
         watcher = FileWatcher(Path(path), use)

@@ -18,8 +18,10 @@ from pyroclast.runtime.settings import CommaSeparated, Names, ServiceSettings
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Options
 
-__all__ = ["AdmissionSettings"]
+__all__ = ["POD_LEVEL_RESOURCES", "AdmissionSettings"]
 
+POD_LEVEL_RESOURCES: Final = "PodLevelResources"
+"""The feature gate under which pods may have resources of their own; where it is not given, the server's version tells."""
 DEFAULT_WEBHOOKS: Final = tuple(webhook.path for webhook in WEBHOOKS)
 
 
@@ -66,7 +68,7 @@ class AdmissionSettings(ServiceSettings):
         """Whether certificates come from outside."""
         return bool(self.tls_cert_file)
 
-    def options(self, *, pod_level_resources: bool) -> Options:
+    def options(self) -> Options:
         """What the webhooks need to know of all this."""
         limits = QueueLimits(
             max_depth=self.max_queue_depth,
@@ -77,7 +79,7 @@ class AdmissionSettings(ServiceSettings):
         return Options(
             scheduler_names=self.scheduler_name or ("volcano",),
             queue_limits=limits,
-            pod_level_resources=gates.get("PodLevelResources", pod_level_resources),
+            pod_level_resources=gates.get(POD_LEVEL_RESOURCES, True),
             queue_gates=gates.get("SchedulingGatesQueueAdmission", False),
             guard_flows=self.enable_flow_protection,
             job_plugins=(*BUILT_IN, *self.job_plugins, *_installed_plugins()),

@@ -15,11 +15,9 @@ from pyroclast_scheduler.replay.command import replay
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.wiring import main as work
 
-__all__ = ["SWITCH_SECONDS", "main"]
+__all__ = ["main"]
 
 NAME = "pyroclast-scheduler"
-SWITCH_SECONDS = 0.001
-"""How long the deciding thread may keep the event loop waiting for the interpreter."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +25,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else list(argv)
     if given[:1] == ["replay"]:
         return replay(given[1:])
-    sys.setswitchinterval(SWITCH_SECONDS)
     return run_service(NAME, parse(SchedulerSettings, given, NAME), work)
 
 

@@ -21,8 +21,8 @@ import msgspec
 
 from pyroclast.api import records
 from pyroclast.kube.turns import Turn
+from pyroclast.lean import SWITCH_SECONDS
 from pyroclast.runtime.looplag import measure_lag
-from pyroclast_scheduler.__main__ import SWITCH_SECONDS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.replay.taking import Ours, taken
 from pyroclast_scheduler.session.ports import Ports

@@ -15,4 +15,4 @@ def test_job_plugins_are_ours_and_those_of_others(monkeypatch: pytest.MonkeyPatc
     installed = [metadata.EntryPoint("stamp", "somewhere:Stamp", ENTRY_POINTS)]
     monkeypatch.setattr(settings.metadata, "entry_points", lambda group: installed if group == ENTRY_POINTS else [])
     given = AdmissionSettings(webhook_url="https://here", job_plugins="audit, trace")
-    assert given.options(pod_level_resources=True).job_plugins == (*BUILT_IN, "audit", "trace", "stamp")
+    assert given.options().job_plugins == (*BUILT_IN, "audit", "trace", "stamp")
