@@ -72,6 +72,8 @@ class AdmissionService:
         service.add_ready("webhooks", lambda: None if serving.is_set() else "webhooks are not served yet")
         client = await service.client()
         options = await asyncio.to_thread(settings.options)  # it reads what is installed
+        if not settings.has_certificate_files:  # cryptography takes its time, also from connections if there were any yet
+            await asyncio.to_thread(import_module, "pyroclast_admission.certificates.keeper")
         await cls(settings, service, client, options)._serve(serving)
 
     async def _serve(self, serving: asyncio.Event) -> None:
@@ -129,8 +131,7 @@ class AdmissionService:
             self._service.spawn("ca-file", authority.run())
 
     async def _keep_certificates(self, injector: BundleInjector) -> None:
-        await asyncio.to_thread(import_module, "pyroclast_admission.certificates.keeper")  # cryptography takes its time
-        from pyroclast_admission.certificates.keeper import CertificateKeeper  # noqa: PLC0415 - see above
+        from pyroclast_admission.certificates.keeper import CertificateKeeper  # noqa: PLC0415 - `serve` has loaded it
         from pyroclast_admission.certificates.material import Material  # noqa: PLC0415
         from pyroclast_admission.certificates.plan import Policy  # noqa: PLC0415
 
