@@ -145,6 +145,12 @@ def test_merge(patch: dict[str, Any], at: tuple[Any, ...], want: object) -> None
     assert before == SPEC
 
 
+def test_a_task_without_name_is_called_after_its_place() -> None:
+    spec = {"tasks": [{"replicas": 1}, {"replicas": 1}]}
+    result = merged(spec, {"tasks": [{"name": "default1", "replicas": 3}, {"name": "default2", "replicas": 4}]})
+    assert result["tasks"] == [{"replicas": 1}, {"name": "default1", "replicas": 3}, {"name": "default2", "replicas": 4}]
+
+
 def test_null_removes() -> None:
     result = merged(SPEC, {"queue": None, "tasks": [{"name": "t", "template": {"spec": {"nodeSelector": None}}}]})
     assert "queue" not in result

@@ -45,13 +45,14 @@ class _Map:
 @dataclass(frozen=True, slots=True)
 class _Items:
     """A list: items with the same `key` are merged by `item`, others appended. Of several matches the one that agrees in `second`
-    counts; `may_be_only`: an item without a key means the only one there is.
+    counts; `default`: how an item without a key is called that stands at an index. One without a key in the patch means the only
+    one there is.
     """
 
     key: str
     item: _Rule
     second: str = ""
-    may_be_only: bool = False
+    default: str = ""
 
 
 _Rule: TypeAlias = "_Replace | _Map | _Items"
@@ -97,7 +98,9 @@ _POD: Final = _Map(
 )
 _TEMPLATE: Final = _Map({"metadata": _DEEP, "spec": _POD}, rest=_DEEP)
 _TASK: Final = _Map({"template": _TEMPLATE})
-_JOB: Final = _Map({"plugins": _Map(), "volumes": _Items("mountPath", _DEEP), "tasks": _Items("name", _TASK, may_be_only=True)})
+_JOB: Final = _Map(
+    {"plugins": _Map(), "volumes": _Items("mountPath", _DEEP), "tasks": _Items("name", _TASK, default="default{}")}
+)
 
 
 def patched(template: Mapping[str, Json], patch: Json) -> dict[str, Json]:
@@ -188,15 +191,20 @@ def _merge_items(rule: _Items, old: list[Json], new: list[Json], path: str) -> l
 def _position(rule: _Items, items: list[Json], item: Mapping[str, Json], where: str) -> int | None:
     """Where the item stands that `item` is about; None: nowhere yet."""
     key = item.get(rule.key)
-    if key is None and rule.may_be_only:
+    if key is None and rule.default:
         if len(items) == 1:
             return 0
         raise PatchError(where, f"needs a {rule.key}, because there are {len(items)} to choose from")
-    matches = [index for index, other in enumerate(items) if isinstance(other, Mapping) and other.get(rule.key) == key]
+    matches = [index for index, other in enumerate(items) if isinstance(other, Mapping) and _key_of(rule, index, other) == key]
     if rule.second and item.get(rule.second) is not None:
         agreeing = [index for index in matches if items[index].get(rule.second) in (item[rule.second], None)]
         return agreeing[0] if agreeing else None
     return matches[0] if matches else None
+
+
+def _key_of(rule: _Items, index: int, item: Mapping[str, Json]) -> Json:
+    found = item.get(rule.key)
+    return rule.default.format(index) if rule.default and not found else found
 
 
 def _clean(value: Json) -> Json:
