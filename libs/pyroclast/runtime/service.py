@@ -63,6 +63,8 @@ class Service:
         self.pages: dict[str, health.Page] = {"/metrics": self._exposed}
         self._live = health.Checks()
         self._ready = health.Checks()
+        self._started = asyncio.Event()
+        self._ready.add("started", lambda: None if self._started.is_set() else "what it needs is not all there yet")
         self._ready.add("stopping", lambda: "the process is stopping" if self._stopping.is_set() else None)
         self._informers: list[Informer[Any]] = []
         self._recorder: EventRecorder | None = None
@@ -108,10 +110,14 @@ class Service:
         self.spawn(name, informer.run())
 
     async def synced(self) -> None:
-        """Wait until every informer given to `watch` has synced; what they loaded is then exempt from garbage collection."""
+        """Wait until every informer given to `watch` has synced: all is set up, and the process is ready.
+
+        What they loaded is then exempt from garbage collection.
+        """
         for informer in self._informers:
             await informer.synced()
         memory.freeze_loaded()
+        self._started.set()
 
     async def client(self) -> Client:
         """The client of the API server the settings name; waits until that answers, closed when the service ends.

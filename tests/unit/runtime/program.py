@@ -54,6 +54,10 @@ async def main(service: Service) -> None:
             service.watch(Informer(client, PODS, Pod))
             await service.synced()
             say("synced")
+        case "prepares":
+            await service.client()
+            say("prepares")
+            await task("preparation")
 
 
 if __name__ == "__main__":

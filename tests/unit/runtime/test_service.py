@@ -158,7 +158,8 @@ async def test_an_api_server_that_is_away_is_waited_for(start: Start) -> None:
     status, text = await get(f"http://{health}/readyz")
     assert (status, text) == (
         500,
-        f"[+]ping ok\n[+]stopping ok\n[-]api-server failed: {server.url} does not answer\nreadyz check failed\n",
+        "[+]ping ok\n[-]started failed: what it needs is not all there yet\n[+]stopping ok\n"
+        f"[-]api-server failed: {server.url} does not answer\nreadyz check failed\n",
     )
     assert (await get(f"http://{health}/livez"))[0] == 200
     server.on("GET /version", answer(200, {}))
@@ -188,6 +189,18 @@ async def test_readiness_waits_for_the_lists(start: Start) -> None:
         assert status == 500
         assert "[-]watch-pods failed: pods are not listed yet" in text
         assert (await get(f"http://{health}/healthz?verbose"))[1] == "[+]ping ok\n[+]watch-pods ok\nhealthz check passed\n"
+
+
+async def test_readiness_waits_for_what_is_made_at_the_start(start: Start) -> None:
+    """As the queue `default`, which a Job needs that comes as soon as the pods of an installation are ready."""
+    async with FaultServer() as server:
+        server.on("GET /version", answer(200, {}))
+        health = f"127.0.0.1:{free_port()}"
+        process = await start("--mode=prepares", f"--master={server.url}", "--enable-healthz", f"--healthz-address={health}")
+        assert await process.stdout.readline() == b"prepares\n"
+        status, text = await get(f"http://{health}/readyz")
+        assert (status, text.splitlines()[1]) == (500, "[-]started failed: what it needs is not all there yet")
+        assert (await get(f"http://{health}/livez"))[0] == 200
 
 
 async def test_an_object_that_cannot_be_decoded_is_told_by_an_event_and_stops_nothing(start: Start) -> None:
