@@ -224,6 +224,7 @@ def run_service(name: str, settings: ServiceSettings, main: Callable[[Service], 
     spawned, so what it holds in `async with` outlives its tasks. If it returns without having spawned anything, that is all.
     """
     logs.configure(settings.log_level, settings.log_format, service=name)
+    structlog.configure(cache_logger_on_first_use=True)  # else each call of a module's logger makes it anew, also to log nothing
 
     async def everything() -> None:
         await Service(name, settings).run(main)

@@ -105,10 +105,9 @@ class Binder:
         self.locked: Mapping[str, tuple[str, float]] = {}
         self.session = 0.0
 
-    async def take(self, commit: Commit) -> None:
+    async def take(self, commit: Commit, turn: Turn) -> None:
         """Assume what `commit` decided and send it. Binds of one job that cannot all be assumed any more are all dropped."""
         now = time.time()
-        turn = Turn()
         for binds in commit.binds:
             tasks = [self._cache.tasks.get(uid) for uid, _ in binds.placed]
             problem = await self._assume(binds.placed, turn)

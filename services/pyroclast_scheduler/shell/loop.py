@@ -19,7 +19,7 @@ import structlog
 
 from pyroclast.api.pending import PendingReason
 from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.turns import in_turns
+from pyroclast.kube.turns import Turn, in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.faults import Fault
@@ -145,10 +145,13 @@ class Loop:
 
     async def _commit(self) -> None:
         """Take up what sessions decide, while they still decide."""
+        turn = Turn()
         while True:
             commit = await self._placements.get()
+            if turn.is_over:
+                await turn.next()
             try:
-                await self._binder.take(commit)
+                await self._binder.take(commit, turn)
                 self._evictor.take(commit)
             finally:
                 self._placements.task_done()

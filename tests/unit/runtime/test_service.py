@@ -158,8 +158,10 @@ async def test_an_api_server_that_is_away_is_waited_for(start: Start) -> None:
     status, text = await get(f"http://{health}/readyz")
     assert (status, text) == (
         500,
-        "[+]ping ok\n[-]started failed: what it needs is not all there yet\n[+]stopping ok\n"
-        f"[-]api-server failed: {server.url} does not answer\nreadyz check failed\n",
+        (
+            "[+]ping ok\n[-]started failed: what it needs is not all there yet\n[+]stopping ok\n"
+            f"[-]api-server failed: {server.url} does not answer\nreadyz check failed\n"
+        ),
     )
     assert (await get(f"http://{health}/livez"))[0] == 200
     server.on("GET /version", answer(200, {}))

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from pyroclast.api import records
 from pyroclast.api.types import NODES, PODS, Key
 from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.turns import Turn
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.session.outcome import Binds, Commit
@@ -65,7 +66,7 @@ async def waiting_bind(cluster):
     uid = pod.metadata.uid
     binder = Binder(cluster.client, cache, EventRecorder(cluster.client, "test"), SchedulerMetrics(CollectorRegistry()))
     binder.session = 100.0
-    await binder.take(Commit((Binds("default/g", ((uid, "n1"),)),)))
+    await binder.take(Commit((Binds("default/g", ((uid, "n1"),)),)), Turn())
     assert cache.tasks[uid].node == "n1", "it is believed to be there while it waits"
     yield binder, cache, uid
 

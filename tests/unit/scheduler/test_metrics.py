@@ -10,6 +10,7 @@ from pyroclast.api import records
 from pyroclast.api.types import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.turns import Turn
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import load
 from pyroclast_scheduler import registry
@@ -167,7 +168,7 @@ async def test_what_is_done_before_a_bind_is_measured(cluster):
     write = Write(PODS, pod.key, {"metadata": {"annotations": {"prepared": "yes"}}})
     async with asyncio.TaskGroup() as group:
         work = group.create_task(binder.run())
-        await binder.take(Commit((Binds("default/g", ((uid, "n1"),), {uid: (Preparation(writes=(write,)),)}),)))
+        await binder.take(Commit((Binds("default/g", ((uid, "n1"),), {uid: (Preparation(writes=(write,)),)}),)), Turn())
         await cluster.until(lambda: all_placed(cluster, "g-"))
         work.cancel()
     assert stages(metrics.registry, "scheduling_stage_duration_milliseconds") == {"PreBind", "Bind"}

@@ -12,6 +12,7 @@ from pyroclast.api import records
 from pyroclast.api.types import NODES, PODS, Key
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.turns import Turn
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Binds, Commit, Preparation, Write
 from pyroclast_scheduler.shell import nodelocks
@@ -114,7 +115,7 @@ async def binding(cluster, *preparations):
     async with asyncio.TaskGroup() as group:
         work = group.create_task(binder.run())
         prepared = {uid: (each,) for uid, each in zip(uids, preparations, strict=True)}
-        await binder.take(Commit((Binds("default/g", tuple((uid, "n1") for uid in uids), prepared),)))
+        await binder.take(Commit((Binds("default/g", tuple((uid, "n1") for uid in uids), prepared),)), Turn())
         yield
         work.cancel()
 
