@@ -139,7 +139,8 @@ def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = 
                 cache.releasing(eviction.task.uid)
         for key, status in outcome.statuses.items():
             cache.believe(key, status)
-        cache.rest(outcome.rests)
+        for rest in outcome.rests:
+            cache.rest(rest)
     return outcome, commits
 
 

@@ -222,7 +222,8 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, **surroundings: Any
     seen.reasons |= {waiting.task.name: waiting.message for waiting in outcome.waiting}
     for key, status in outcome.statuses.items():
         cache.believe(key, status)
-    cache.rest(outcome.rests)
+    for rest in outcome.rests:
+        cache.rest(rest)
     for job in session.jobs.values():
         name = job.facts.name
         pipelined = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]

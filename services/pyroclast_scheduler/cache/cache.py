@@ -355,11 +355,10 @@ class Cache:
         found, self._gone = self._gone, set()
         return found
 
-    def rest(self, rests: Iterable[Rest]) -> None:
-        """The last session can do nothing more for these jobs until they, or what they wait for, change."""
-        for each in rests:
-            if self._jobs.rest(each.facts):
-                self._waiting.add(each)
+    def rest(self, rest: Rest) -> None:
+        """The last session can do nothing more for this job until it, or what it waits for, changes."""
+        if self._jobs.rest(rest.facts):
+            self._waiting.add(rest)
 
     def recheck(self) -> None:
         """A schedule period began: let the next session look at what time alone may change, and at a few others, oldest first.

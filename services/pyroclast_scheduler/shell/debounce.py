@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 
 __all__ = ["Debounce"]
 
-_MOST: Final = 200  # written at once; some milliseconds of the event loop
+_MOST: Final = 50  # written at once; some milliseconds of the event loop
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -92,7 +92,7 @@ class Debounce(Generic[K, V]):
         self._wishes.pop(key, None)
 
     def due(self, now: float) -> list[tuple[K, V]]:
-        """Take out what is to be written now, at most a few hundred at once."""
+        """Take out what is to be written now, at most a few dozen at once."""
         ready: list[tuple[K, V]] = []
         while len(ready) < _MOST and (first := self._first()) is not None and first[0] <= now:
             heapq.heappop(self._heap)

@@ -241,7 +241,8 @@ class Loop:
             if waiting.nominated:
                 self._cache.nominate(waiting.task.uid, waiting.nominated)
         await self._writer.take(outcome)
-        self._cache.rest(outcome.rests)
+        async for rest in in_turns(outcome.rests):
+            self._cache.rest(rest)
         if outcome.reservations is not None:
             self._reserve(dict(outcome.reservations))
         await self._count_unready(outcome)

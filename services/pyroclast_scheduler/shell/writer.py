@@ -111,7 +111,7 @@ class Writer:
                 self._queues.drop(name)
             else:
                 self._queues.wish(name, amounts, now, hold=_COUNT_SECONDS)
-        self._take_notes(outcome, now, preempting)
+        await self._take_notes(outcome, now, preempting)
         if outcome.reservations is not None:
             self._take_reservations(outcome.reservations, outcome.released, now)
         for task in outcome.let_in:
@@ -195,15 +195,15 @@ class Writer:
             self._waits.setdefault(each.task.job, set()).add(each.task.uid)
         return waiting
 
-    def _take_notes(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
+    async def _take_notes(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
         """Record events, each only when it says something new that stands: the rest was told already."""
         found = {(note.job, f"{note.kind} {note.reason}"): note for note in outcome.notes}
-        for key in outcome.seen:
+        async for key in in_turns(outcome.seen):
             for slot in self._slots.pop(key, ()):
                 if slot not in found:
                     self._noted.pop(slot, None)
                     self._notes.drop(slot)
-        for slot, note in found.items():
+        async for slot, note in in_turns(found.items()):
             self._slots.setdefault(note.job, set()).add(slot)
             mark = reason_class(note.reason, note.message)
             if self._noted.get(slot) == mark:

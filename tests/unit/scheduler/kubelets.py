@@ -148,7 +148,8 @@ class World:
             if row is not None:
                 row[3]["phase"] = str(status.phase)
                 self.changed("gang", row[0])
-        self.cache.rest(outcome.rests)
+        for rest in outcome.rests:
+            self.cache.rest(rest)
 
     @staticmethod
     def check_gangs(snapshot, commits) -> None:

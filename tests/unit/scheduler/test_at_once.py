@@ -149,7 +149,8 @@ class World:
         for key, status in outcome.statuses.items():
             self.cache.believe(key, status)
         if self.rests:
-            self.cache.rest(outcome.rests)
+            for rest in outcome.rests:
+                self.cache.rest(rest)
         self.binds.append(dict(sorted(found.items())))
 
     def happen(self, event):

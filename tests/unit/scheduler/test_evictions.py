@@ -55,7 +55,8 @@ class World:
                 self.cache.nominate(waiting.task.uid, waiting.nominated)
         for key, status in outcome.statuses.items():
             self.cache.believe(key, status)
-        self.cache.rest(outcome.rests)
+        for rest in outcome.rests:
+            self.cache.rest(rest)
         for commit in commits:
             for binds in commit.binds:
                 for uid, node in binds.placed:

@@ -23,7 +23,7 @@ class World:
 
     def rest(self, **rest):
         (facts,) = self.cache.snapshot().jobs
-        self.cache.rest([Rest(facts, frozenset(task.shape for task in facts.tasks), **rest)])
+        self.cache.rest(Rest(facts, frozenset(task.shape for task in facts.tasks), **rest))
         assert self.awake() == []
 
     def awake(self):
@@ -114,7 +114,7 @@ class Full:
         self.cache.pod_changed(None, objects.pod(["w", "waits", "-", 9, "1Gi"]))
         for facts in self.cache.snapshot().jobs:
             shapes = frozenset(task.shape for task in facts.tasks if not task.node)
-            self.cache.rest([Rest(facts, shapes, evicts=evicts if shapes else Evicts.NOBODY)])
+            self.cache.rest(Rest(facts, shapes, evicts=evicts if shapes else Evicts.NOBODY))
         assert self.woken() == set()
 
     def woken(self):

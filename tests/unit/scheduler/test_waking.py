@@ -125,7 +125,8 @@ class World:
             self.cache.pod_changed(objects.pod(row), None)
         for key, status in outcome.statuses.items():
             self.cache.believe(key, status)
-        self.cache.rest(outcome.rests)
+        for rest in outcome.rests:
+            self.cache.rest(rest)
         return found, want, len(snapshot.jobs)
 
     def _is_bound(self, uid, node):
