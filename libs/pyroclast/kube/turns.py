@@ -50,7 +50,7 @@ class Turn:
 
 
 async def in_turns(items: Iterable[T]) -> AsyncGenerator[T]:
-    """Each of `items`, which others may not change meanwhile; between two of them others have turns."""
+    """Each of `items` to the last; between two of them others have turns, who may not change what is walked through."""
     turn = Turn()
     for item in items:
         yield item

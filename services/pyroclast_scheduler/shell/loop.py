@@ -196,9 +196,12 @@ class Loop:
         if period != self._last_period:
             self._last_period = period
             self._cache.recheck()
-        async for _ in in_turns(range(_PARTS)):  # what comes meanwhile must not keep the session waiting for ever
+        turn = Turn()
+        for _ in range(_PARTS):  # what comes meanwhile must not keep the session waiting for ever
             if not self._cache.prepare():
                 break
+            if turn.is_over:
+                await turn.next()
         snapshot: Snapshot = self._cache.snapshot()
         gone = self._cache.gone()
         self._binder.series.gone(gone)  # before anything of the same name is placed
