@@ -36,10 +36,7 @@ QUIET_SECONDS, IDLE = 5.0, 0.1
 """A service has nothing to do that takes less than this share of a core for so long."""
 NAMESPACE = "team-a"
 COMMON = ("--enable-healthz=true", "--enable-metrics=true", "--leader-elect-resource-namespace=pyroclast-system")
-SERVICES = {
-    "scheduler": ("pyroclast_scheduler", "--listen-address=127.0.0.1:{metrics}", *COMMON),
-    "job controller": ("pyroclast_job_controller", "--listen-address=127.0.0.1:{metrics}", *COMMON),
-    "jobflow controller": ("pyroclast_jobflow_controller", "--listen-address=127.0.0.1:{metrics}", *COMMON),
+SERVICES = {  # admission first: the scheduler is ready when it has made its queues, which admission looks at
     "admission": (
         "pyroclast_admission",
         "--metrics-address=127.0.0.1:{metrics}",
@@ -48,6 +45,9 @@ SERVICES = {
         "--webhook-namespace=pyroclast-system",
         *COMMON[:2],
     ),
+    "scheduler": ("pyroclast_scheduler", "--listen-address=127.0.0.1:{metrics}", *COMMON),
+    "job controller": ("pyroclast_job_controller", "--listen-address=127.0.0.1:{metrics}", *COMMON),
+    "jobflow controller": ("pyroclast_jobflow_controller", "--listen-address=127.0.0.1:{metrics}", *COMMON),
 }
 
 
