@@ -24,7 +24,8 @@ from .scheduler_server import Board, serve
 from .scheduler_table import loop
 
 _PATIENCE = 120.0
-_SHORT = 'pyroclast_event_loop_held_seconds_bucket{le="0.05"}'
+_HELD = "pyroclast_event_loop_held"
+_METRICS = "http://127.0.0.1:18080/metrics"
 
 
 def main() -> int:
@@ -62,7 +63,7 @@ def main() -> int:
 def _watch(board: Board, options: argparse.Namespace, scheduler: subprocess.Popen[bytes], began: float) -> None:
     pid, count = scheduler.pid, options.jobs * options.pods
     _until(lambda: bool(board.is_leading.value), scheduler)
-    held = (_figure("pyroclast_event_loop_held_seconds_count") or 0) - (_figure(_SHORT) or 0)
+    held = _held_long(_metrics())
     if not options.running:
         time.sleep(2)  # the first cycles
         print(f"memory with {options.running:,} pods      {_memory(pid):8.0f} MB")
@@ -82,10 +83,10 @@ def _watch(board: Board, options: argparse.Namespace, scheduler: subprocess.Pope
         print(f"a fixed loop took            {pace:8.2f} ms: a pod costs {used / count * 1e3 / pace:.3f} of it")
     time.sleep(3)
     print(f"memory with {options.running + count:,} pods {_memory(pid):8.0f} MB")
-    held_most, late_most = ((_figure(f"pyroclast_event_loop_{what}_max_seconds") or 0) * 1000 for what in ("held", "lag"))
+    page = _metrics()
+    held_most, late_most = (_figure(page, f"{name}_max_seconds") * 1000 for name in (_HELD, "pyroclast_event_loop_lag"))
     print(f"event loop held at most      {held_most:8.0f} ms, {late_most:.0f} with waiting for a core; the start included")
-    times = (_figure("pyroclast_event_loop_held_seconds_count") or 0) - (_figure(_SHORT) or 0) - held
-    print(f"event loop held over 50 ms   {times:8.0f} times since it leads")
+    print(f"event loop held over 50 ms   {_held_long(page) - held:8.0f} times since it leads")
     print(f"between two renewals at most {board.renewal.value:8.2f} s")
 
 
@@ -113,13 +114,23 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _figure(name: str) -> float | None:
+def _metrics() -> str:
+    """The page of metrics, read at once: its figures belong together."""
     try:
-        with urllib.request.urlopen("http://127.0.0.1:18080/metrics", timeout=5) as answer:
-            found = re.search(rf"^{re.escape(name)} (\S+)", answer.read().decode(), re.MULTILINE)
+        with urllib.request.urlopen(_METRICS, timeout=5) as answer:
+            return str(answer.read().decode())
     except OSError:
-        return None
-    return float(found.group(1)) if found else None
+        return ""
+
+
+def _figure(page: str, name: str) -> float:
+    found = re.search(rf"^{re.escape(name)} (\S+)", page, re.MULTILINE)
+    return float(found.group(1)) if found else 0.0
+
+
+def _held_long(page: str) -> float:
+    """How often the event loop was held for more than 50 ms."""
+    return _figure(page, f"{_HELD}_seconds_count") - _figure(page, f'{_HELD}_seconds_bucket{{le="0.05"}}')
 
 
 if __name__ == "__main__":

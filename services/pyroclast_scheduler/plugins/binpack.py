@@ -65,12 +65,12 @@ class Binpack:
             wish = plan.once(Binpack, lambda: asked(plan))
             whole = wish.whole.take(load.rows[:, 0], axis=1)[:, :, None]
             after = load.after[wish.rows]
-            is_full = (after > whole).any(axis=0)
+            is_over = after > whole
             total: Floats = ((after if wish.weights is None else after * wish.weights) / whole).sum(axis=0)
             total /= wish.weight
             total *= _BEST * self._weight
-            if is_full.any():
-                total[is_full] = 0.0
+            if is_over.any():
+                total[is_over.any(axis=0)] = 0.0
             return total
 
         return Extensions(node_order=score) if self._weight else Extensions()
