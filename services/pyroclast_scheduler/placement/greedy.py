@@ -37,11 +37,14 @@ def greedy(first: Floats, count: int, copies: Callable[[Rows], Ints], scores: Ca
     if len(rows) == 0:
         return rows
     room = np.minimum(copies(rows), count)
-    depth = min(max(4, _FIRST_LOOK // len(rows)), int(room.max()))
+    deepest = int(room.max())
+    depth = min(max(4, _FIRST_LOOK // len(rows)), deepest)
     grid = scores(rows, depth) if depth > 1 else first[rows][:, None]
     order = np.minimum.accumulate(np.where(np.arange(depth) < room[:, None], grid, NEVER), axis=1)
     while True:
         taken = _ranked(order.ravel(), count) // depth
+        if depth == deepest:
+            return rows[taken]
         short = np.flatnonzero((np.bincount(taken, minlength=len(rows)) == depth) & (room > depth))
         if not len(short):
             return rows[taken]

@@ -76,6 +76,10 @@ class Plan:
             if mask is not None:
                 self.mask = self.mask & mask
 
+    def asks_for(self, row: int) -> bool:
+        """Whether the shape asks for some of the dimension of that row."""
+        return row in self._wanted
+
     def once(self, what: Hashable, measure: Callable[[], T]) -> T:
         """What `measure` gives, worked out once for this plan."""
         if what not in self._memory:

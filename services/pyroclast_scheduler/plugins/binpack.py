@@ -66,7 +66,7 @@ class Binpack:
             whole = wish.whole.take(load.rows[:, 0], axis=1)[:, :, None]
             after = load.after[wish.rows]
             is_over = after > whole
-            total: Floats = ((after if wish.weights is None else after * wish.weights) / whole).sum(axis=0)
+            total: Floats = np.add.reduce((after if wish.weights is None else after * wish.weights) / whole)
             total /= wish.weight
             total *= _BEST * self._weight
             if is_over.any():

@@ -150,17 +150,19 @@ def undo(ledger: Ledger, move: Move) -> None:
 
 
 def _count(columns: Columns, move: Move, sign: int) -> None:
-    counts = move.counts * sign
-    amount = move.plan.request[:, None] * counts
-    nodes: Rows | slice = move.nodes
-    if len(move.nodes) == 1:  # a view of one column: a list of positions costs five times as much, and gives the GIL up each time
-        row = int(move.nodes[0])
-        nodes = slice(row, row + 1)
+    nodes: Rows | int = move.nodes
+    counts: Ints | int = move.counts * sign
+    amount, non_zero = move.plan.request, move.plan.non_zero
+    if len(move.nodes) == 1:  # one column: a list of positions costs five times as much, and gives the GIL up each time
+        nodes, counts = int(move.nodes[0]), sign * len(move.tasks)
+        amount, non_zero = amount * counts, non_zero * counts
+    else:
+        amount, non_zero = amount[:, None] * counts, non_zero[:, None] * counts
     columns.has_shifts |= move.status is not TaskStatus.ALLOCATED
     match move.status:
         case TaskStatus.ALLOCATED:
             columns.used[:, nodes] += amount
-            columns.non_zero[:, nodes] += move.plan.non_zero[:, None] * counts
+            columns.non_zero[:, nodes] += non_zero
             columns.pod_count[nodes] += counts
         case TaskStatus.PIPELINED:
             columns.pipelined[:, nodes] += amount

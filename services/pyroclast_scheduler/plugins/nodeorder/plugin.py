@@ -152,8 +152,8 @@ def _most(after: Ints, nodes: _Nodes) -> Floats:
 
 def _balanced(plan: Plan, load: Load, nodes: _Nodes, gpu: int | None) -> Floats:
     """How much more evenly cpu, memory and GPUs would be taken with the pod than without; 0 for a pod that asks for none."""
-    has_gpu = gpu is not None and plan.request[gpu] > 0
-    if not plan.request[:2].any() and not has_gpu:
+    has_gpu = gpu is not None and plan.asks_for(gpu)
+    if not has_gpu and not plan.asks_for(CPU) and not plan.asks_for(MEMORY):
         return np.zeros(load.used.shape[1:])
     if has_gpu and gpu is not None:
         rows = [CPU, MEMORY, gpu]
