@@ -1,4 +1,4 @@
-"""Keeps the state of every Queue: opens and closes them, and lets closing and opening spread to their children."""
+"""Keeps the state of every Queue: opens and closes them by order of users, and lets them follow their parents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyroclast.kube.errors import KubeError
 from pyroclast.kube.events import Reference
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import queues
-from pyroclast.lifecycle.queues import ROOT, ChildOrder, Operation, Step
+from pyroclast.lifecycle.queues import ROOT, Operation, Step
 from pyroclast_job_controller.blocked import Cause, pause_after
 from pyroclast_job_controller.commands import ISSUED
 from pyroclast_job_controller.shared import Shared
@@ -78,7 +78,10 @@ class QueueController:
                 queue, "Warning", ISSUED, f"{command.action} of command {command.metadata.name} had no effect: {nothing}"
             )
         else:
-            self._order(queue.metadata.name, command.action)
+            orders = self._orders.setdefault(queue.key, [])
+            if orders[-1:] != [command.action]:
+                orders.append(command.action)
+            self._queue.add(queue.key)
 
     async def reconcile(self, key: Key) -> None:
         """Carry out the oldest order for the Queue of `key`, or just keep its state."""
@@ -109,24 +112,20 @@ class QueueController:
         match step.operation:
             case Operation.SYNC:
                 queue = await self._with_parent(queue)
-                await self._enter(queue, step, action)
-                if action == Action.OPEN_QUEUE:
-                    await self._mark(queue, "false")  # an earlier try got no further than the state
+                queue = await self._enter(queue, step, action)
                 await self._follow_parent(queue)
             case Operation.OPEN:
                 refusal = queues.refusal_to_open(queue, self._parent(queue))
                 if refusal:
                     return refusal
-                await self._spread(queue, Operation.OPEN)
-                await self._enter(queue, step, action)
-                await self._mark(queue, "false")
+                await self._open(queue, step)
             case Operation.CLOSE:
                 if queue.metadata.name == ROOT:
                     log.info("queue.not_closed", queue=ROOT, reason="the root queue cannot be closed")
                     return None
-                await self._spread(queue, Operation.CLOSE)
-                await self._enter(queue, step, action)
-                self._record(queue, "Normal", Action.CLOSE_QUEUE, "Close queue succeed")
+                if queues.is_marked(queue):
+                    queue = await self._mark(queue, "false")  # it is not its parent that closes it
+                await self._close(queue, step)
         return None
 
     def _refused(self, queue: Queue, refusal: str, *, tries: int) -> None:
@@ -150,11 +149,19 @@ class QueueController:
             return queue
         return await self._patch(queue, {"spec": {"parent": ROOT}})
 
-    async def _enter(self, queue: Queue, step: Step, action: str) -> None:
+    async def _open(self, queue: Queue, step: Step) -> None:
+        queue = await self._enter(queue, step, Action.OPEN_QUEUE)
+        await self._mark(queue, "false")
+
+    async def _close(self, queue: Queue, step: Step) -> None:
+        await self._enter(queue, step, Action.CLOSE_QUEUE)
+        self._record(queue, "Normal", Action.CLOSE_QUEUE, "Close queue succeed")
+
+    async def _enter(self, queue: Queue, step: Step, action: str) -> Queue:
         """Write the state if it is another."""
         old = queue.status.state
         if old is step.to:
-            return
+            return queue
         body = {
             "apiVersion": QUEUES.api_version,
             "kind": QUEUES.kind,
@@ -170,29 +177,28 @@ class QueueController:
             if what is not None:
                 self._record(queue, "Warning", action, what.format(old=old or QueueState.OPEN, new=step.to, error=error.message))
             raise
-        self._keep(answer)
         log.info("queue.state", queue=queue.metadata.name, old=old, new=step.to.value, action=action)
+        return self._keep(answer)
 
-    async def _mark(self, queue: Queue, value: str) -> None:
+    async def _mark(self, queue: Queue, value: str) -> Queue:
         """Say in the annotation whether the queue was closed by its parent."""
-        if queue.metadata.annotations.get(keys.CLOSED_BY_PARENT) != value:
-            await self._patch(queue, {"metadata": {"annotations": {keys.CLOSED_BY_PARENT: value}}})
+        if queue.metadata.annotations.get(keys.CLOSED_BY_PARENT) == value:
+            return queue
+        return await self._patch(queue, {"metadata": {"annotations": {keys.CLOSED_BY_PARENT: value}}})
 
     async def _follow_parent(self, queue: Queue) -> None:
-        order = queues.order_from_parent(queue, self._parent(queue))
-        if order is not None:
-            await self._give([order])
-
-    async def _spread(self, queue: Queue, operation: Operation) -> None:
-        known = (self._caches.queues.get(other.key) for other in self._caches.queues.informer.values())
-        await self._give(queues.children_to_order(queue, operation, [other for other in known if other]))
-
-    async def _give(self, orders: list[ChildOrder]) -> None:
-        for order in orders:
-            child = self._caches.queues.get(Key("", order.queue))
-            if child is not None and order.mark is not None:
-                await self._mark(child, order.mark)
-            self._order(order.queue, order.action)
+        """Close with the parent, or open again with it. The mark goes first when closing, so that the parent opens it again."""
+        parent = self._parent(queue)
+        action = queues.following_parent(queue, parent)
+        if action is not None:
+            groups = self._tallies.get(queue.metadata.name, Counter())
+            step = queues.step(queues.state_of(queue), action, pod_groups=groups.total())
+            if action is Action.OPEN_QUEUE:
+                await self._open(queue, step)
+            else:
+                await self._close(await self._mark(queue, "true"), step)
+        elif queues.bears_stale_mark(queue, parent):
+            await self._mark(queue, "false")
 
     async def _patch(self, queue: Queue, patch: dict[str, Any]) -> Queue:
         return self._keep(await self._client.patch(QUEUES, queue.key, patch, PatchKind.MERGE))
@@ -205,15 +211,6 @@ class QueueController:
     def _parent(self, queue: Queue) -> Queue | None:
         name = queues.parent_of(queue)
         return self._caches.queues.get(Key("", name)) if name else None
-
-    def _order(self, name: str, action: str) -> None:
-        key = Key("", name)
-        if not self._shards.owns(key):
-            return  # who owns it sees the state and the mark of its parent
-        orders = self._orders.setdefault(key, [])
-        if orders[-1:] != [action]:
-            orders.append(action)
-        self._queue.add(key)
 
     def _done(self, key: Key) -> None:
         orders = self._orders.get(key)
