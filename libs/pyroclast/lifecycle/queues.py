@@ -16,6 +16,7 @@ from pyroclast.api.enums import Action, PodGroupPhase, QueueState
 from pyroclast.api.records import PodGroup, Queue
 
 __all__ = [
+    "ORDERS",
     "ROOT",
     "Operation",
     "Step",
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 ROOT: Final = "root"
+ORDERS: Final = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE)
+"""What users may want done with a queue."""
 
 
 class Operation(Enum):
@@ -84,11 +87,10 @@ def step(state: QueueState, action: str, *, pod_groups: int) -> Step:
 
 def meaningless(state: QueueState, action: str) -> str:
     """Why `action` changes nothing on a queue in `state`; empty when it does."""
-    known = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE)
     if action == Action.SYNC_QUEUE:
         return ""
-    if action not in known:
-        return f"that is no action of a Queue, which are {' and '.join(known)}"
+    if action not in ORDERS:
+        return f"that is no action of a Queue, which are {' and '.join(ORDERS)}"
     return f"the queue is {state} already" if _TABLE[state][action][0] is Operation.SYNC else ""
 
 
