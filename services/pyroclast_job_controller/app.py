@@ -20,7 +20,7 @@ from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller import beside, selection
 from pyroclast_job_controller.caches import Caches
-from pyroclast_job_controller.commands import CommandController, Targets, target_of
+from pyroclast_job_controller.commands import CommandController
 from pyroclast_job_controller.controllers import Controller, work_queue
 from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.controller import JobController
@@ -30,6 +30,7 @@ from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
 from pyroclast_job_controller.job.watch import JobWatch
 from pyroclast_job_controller.metrics import ControllerMetrics
+from pyroclast_job_controller.orders import Orders, Targets, target_of
 from pyroclast_job_controller.podgroup.controller import PlainPodController
 from pyroclast_job_controller.podgroup.workloads import Owners, WorkloadController
 from pyroclast_job_controller.queue.controller import QueueController
@@ -120,22 +121,26 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
 
     pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created)
     actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, record))
-    jobs = JobController(shared, actions, memories, queue, most_requeues=settings.max_requeue_num)
+    targets = Targets(JOBS, shared.caches.jobs, Job, lambda job: job.status.last_command, queue.add)
+    orders = Orders(shared, targets, commands)
+    jobs = JobController(shared, actions, memories, orders, queue, most_requeues=settings.max_requeue_num)
     watch = JobWatch(shared, queue, memories)
-    orders = CommandController(shared, Targets(JOBS, shared.caches.jobs, Job), commands, jobs.order)
+    given = CommandController(shared, targets, orders, commands)
     return [
         Controller("jobs", queue, settings.worker_threads, jobs.reconcile, watch.enqueue_all),
-        Controller("job-commands", commands, 1, orders.reconcile, orders.enqueue_all),
+        Controller("job-commands", commands, 1, given.reconcile, given.enqueue_all),
     ]
 
 
 def _queues(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue, commands = work_queue(service, shared, "queue"), _command_queue(service, shared, QUEUES)
-    queues = QueueController(shared, queue, most_requeues=settings.max_requeue_num)
-    orders = CommandController(shared, Targets(QUEUES, shared.caches.queues, Queue), commands, queues.order)
+    targets = Targets(QUEUES, shared.caches.queues, Queue, lambda queue: queue.status.last_command, queue.add)
+    orders = Orders(shared, targets, commands)
+    queues = QueueController(shared, queue, orders, most_requeues=settings.max_requeue_num)
+    given = CommandController(shared, targets, orders, commands)
     return [
         Controller("queues", queue, settings.worker_threads_for_queue, queues.reconcile, queues.enqueue_all),
-        Controller("queue-commands", commands, 1, orders.reconcile, orders.enqueue_all),
+        Controller("queue-commands", commands, 1, given.reconcile, given.enqueue_all),
     ]
 
 

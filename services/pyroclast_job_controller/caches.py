@@ -13,7 +13,7 @@ from pyroclast.kube.informer import Informer
 from pyroclast.kube.recent import GROUP, Recent
 from pyroclast.lifecycle.gang import members, orphans
 
-__all__ = ["CLAIM", "HYPER_JOB", "ORPHAN", "OWNER", "QUEUE", "Caches", "controller_of"]
+__all__ = ["CLAIM", "HYPER_JOB", "ORPHAN", "OWNER", "QUEUE", "TARGET", "Caches", "controller_of"]
 
 QUEUE: Final = "queue"
 """Index of Jobs and PodGroups: the name of their queue."""
@@ -27,6 +27,9 @@ HYPER_JOB: Final = "hyperjob"
 """Index of Jobs: the uid of the HyperJob that they are a part of."""
 OWNER: Final = "owner"
 """Index of Jobs and of pods without one: the uid of what controls them."""
+
+TARGET: Final = "target"
+"""Index of Commands: the name of what they are for."""
 
 
 class Caches:
@@ -55,7 +58,7 @@ class Caches:
         )
         self.groups = Recent(Informer(client, POD_GROUPS, PodGroup, indexers=of_group), clock)
         self.queues = Recent(Informer(client, QUEUES, Queue), clock)
-        self.commands: Informer[Command] = Informer(client, COMMANDS, Command)
+        self.commands: Informer[Command] = Informer(client, COMMANDS, Command, indexers={TARGET: _target_of})
         self.claims = Recent(Informer(client, PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim), clock)
         self.priorities: Informer[PriorityClass] = Informer(client, PRIORITY_CLASSES, PriorityClass)
         self.informers: list[Informer[Any]] = [
@@ -94,6 +97,10 @@ def controller_of(record: Record) -> Iterable[str]:
     """The uid of what controls the object."""
     controller = record.metadata.controller
     return (controller.uid,) if controller else ()
+
+
+def _target_of(command: Command) -> Iterable[str]:
+    return (command.target.name,) if command.target else ()
 
 
 def _owner_of(pod: Pod) -> Iterable[str]:

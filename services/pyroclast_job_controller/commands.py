@@ -1,23 +1,21 @@
-"""Commands: orders that users put down as objects. Each is taken away first and carried out then, so at most once."""
+"""Commands: orders that users put down as objects. Each is carried out by the controller of its target and deleted after."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import structlog
 
 from pyroclast.api.records import Command, Record
-from pyroclast.api.types import COMMANDS, Key, ResourceType
+from pyroclast.api.types import COMMANDS, Key
 from pyroclast.kube.answers import record_of
-from pyroclast.kube.errors import Conflict, ConnectionFailed, KubeError, NotFound, ServerError
+from pyroclast.kube.errors import NotFound
 from pyroclast.kube.events import Reference
-from pyroclast.kube.recent import Recent
 from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast_job_controller.orders import Orders, Stage, Targets, is_meant, target_of
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["ISSUED", "CommandController", "Targets", "target_of"]
+__all__ = ["ISSUED", "CommandController"]
 
 log = structlog.get_logger()
 
@@ -27,116 +25,107 @@ ISSUED = "CommandIssued"
 T = TypeVar("T", bound=Record)
 
 
-def target_of(command: Command, kind: ResourceType) -> Key:
-    """The key of what `command` is for, if that is a `kind`."""
-    name = command.target.name if command.target else ""
-    return Key(command.metadata.namespace if kind.namespaced else "", name)
-
-
-@dataclass(frozen=True, slots=True)
-class Targets(Generic[T]):
-    """The objects of one kind that Commands may be for, and the type that they are decoded into."""
-
-    kind: ResourceType
-    objects: Recent[T]
-    record: type[T]
-
-
 class CommandController(Generic[T]):
-    """Takes the Commands whose target is of one kind.
+    """Hands the Commands whose target is of one kind on to whoever carries them out, and deletes those that are done.
 
     Args:
         shared: the ways out.
         targets: what they are for.
+        orders: how far each has come.
         queue: keys of Commands.
-        obey: called with the target and the Command once it is ours alone.
     """
 
-    def __init__(self, shared: Shared, targets: Targets[T], queue: ShardedQueue[Key], obey: Callable[[T, Command], None]) -> None:
+    def __init__(self, shared: Shared, targets: Targets[T], orders: Orders[T], queue: ShardedQueue[Key]) -> None:
         self._client, self._commands, self._recorder = shared.client, shared.caches.commands, shared.recorder
-        self._kind, self._targets, self._record = targets.kind, targets.objects, targets.record
-        self._queue, self._obey = queue, obey
-        self._unsure: dict[Key, Command] = {}  # whose deletion was asked for and got no answer
-        shared.shards.on_give(self._forget)
+        self._targets, self._orders, self._queue = targets, orders, queue
         self._commands.on_change(self._changed)
+        targets.objects.informer.on_change(self._target_changed)
 
     def enqueue_all(self) -> None:
-        """Put down every Command that is for us: we have just become responsible."""
+        """Look at every Command that is for us: we have just become responsible."""
         for command in self._commands.values():
             self._changed(None, command)
 
     async def reconcile(self, key: Key) -> None:
-        """Take the Command of `key` away and have it obeyed. If somebody else took it, they will."""
-        command = self._unsure.get(key) or self._commands.get(key)
-        if command is None or not self._is_ours(command):
+        """Hand the Command of `key` on, or delete it once it is done."""
+        command = self._commands.get(key)
+        if command is None or not self._orders.concerns(command) or self._orders.stage(command) is Stage.GONE:
             return
+        if self._orders.stage(command) is Stage.SEEN and not await self._is_there(command):
+            log.info("command.withdrawn", command=str(key))
+            self._ended(command)
+            return
+        if self._orders.stage(command) is not Stage.DONE and not await self._is_done(command):
+            if self._orders.stage(command) is Stage.SEEN:
+                self._orders.reach(command, Stage.THERE)
+                self._targets.look_at(target_of(command, self._targets.kind))
+            return
+        self._orders.reach(command, Stage.DONE)
+        try:
+            await self._client.delete(COMMANDS, key, uid=command.metadata.uid)
+        except NotFound:
+            log.debug("command.gone", command=str(key))
+        self._ended(command)
+
+    async def _is_there(self, command: Command) -> bool:
+        """Whether the server still has it: a watch that is late shows also what was carried out long ago, or withdrawn."""
+        try:
+            answer = await self._client.get(COMMANDS, command.key)
+        except NotFound:
+            return False
+        return record_of(answer, Command).metadata.uid == command.metadata.uid
+
+    async def _is_done(self, command: Command) -> bool:
+        """Whether it was carried out already, or there is nobody to carry it out on, which is said then."""
         target = await self._find(command)
-        if await self._take_away(key, command):
-            self._pass_on(command, target)
+        if target is not None and is_meant(command, target):
+            return self._orders.is_carried_out(command, target)
+        self._refuse(command, target)
+        return True
 
     async def _find(self, command: Command) -> T | None:
         """The target, asked for anew when what is known does not fit: it may have been made just before the Command."""
-        key = target_of(command, self._kind)
-        known = self._targets.get(key)
-        if known is not None and self._is_meant(command, known):
+        key = target_of(command, self._targets.kind)
+        known = self._targets.objects.get(key)
+        if known is not None and is_meant(command, known):
             return known
         try:
-            answer = await self._client.get(self._kind, key)
+            answer = await self._client.get(self._targets.kind, key)
         except NotFound:
             return None
-        found = record_of(answer, self._record)
-        self._targets.put(found, is_own=False)
+        found = record_of(answer, self._targets.record)
+        self._targets.objects.put(found, is_own=False)
         return found
 
-    async def _take_away(self, key: Key, command: Command) -> bool:
-        """Delete the Command; whether it was we who did. An answer that got lost leaves that open until the next try."""
-        try:
-            await self._client.delete(COMMANDS, key, uid=command.metadata.uid)
-        except (NotFound, Conflict) as error:
-            lost = self._unsure.pop(key, None) is not None or (isinstance(error, NotFound) and error.after_lost_answer)
-            if not lost and isinstance(error, Conflict):
-                raise  # another has its name now, which the watch will show, or it is still there
-            if not lost:
-                log.debug("command.taken", command=str(key))
-            return lost
-        except (ConnectionFailed, ServerError):
-            self._unsure[key] = command
-            raise
-        except KubeError as error:
-            log.warning("command.stays", command=str(key), reason=error.message)
-            raise
-        self._unsure.pop(key, None)
-        return True
-
-    def _pass_on(self, command: Command, target: T | None) -> None:
-        key, what = target_of(command, self._kind), f"{command.action} of command {command.metadata.name}"
+    def _refuse(self, command: Command, target: T | None) -> None:
+        kind, what = self._targets.kind, f"{command.action} of command {command.metadata.name}"
         if target is None:
             about = Reference.of(command, COMMANDS)
-            self._recorder.event(about, "Warning", ISSUED, f"{what} was not carried out: {self._kind.kind} {key} does not exist")
-        elif not self._is_meant(command, target):
-            uid = command.target.uid if command.target else ""
-            about = Reference.of(target, self._kind)
-            message = f"{what} was not carried out: it is for the {self._kind.kind} with uid {uid}, which had this name before"
-            self._recorder.event(about, "Warning", ISSUED, message)
+            message = f"{what} was not carried out: {kind.kind} {target_of(command, kind)} does not exist"
         else:
-            log.info("command.obeyed", command=str(command.key), action=command.action, target=str(key))
-            self._obey(target, command)
+            uid = command.target.uid if command.target else ""
+            about = Reference.of(target, kind)
+            message = f"{what} was not carried out: it is for the {kind.kind} with uid {uid}, which had this name before"
+        self._recorder.event(about, "Warning", ISSUED, message)
+
+    def _ended(self, command: Command) -> None:
+        """It is no more: the next for the same target may begin."""
+        self._orders.reach(command, Stage.GONE)
+        key = target_of(command, self._targets.kind)
+        if self._orders.naming(key):
+            self._targets.look_at(key)
 
     def _changed(self, old: Command | None, new: Command | None) -> None:
-        if old is None and new is not None and self._is_ours(new):
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._orders.ended(old)
+            if self._orders.concerns(old) and self._orders.naming(key := target_of(old, self._targets.kind)):
+                self._targets.look_at(key)
+        if new is not None and self._orders.concerns(new):
             self._queue.add(new.key)
 
-    def _is_ours(self, command: Command) -> bool:
-        target = command.target
-        return target is not None and target.kind == self._kind.kind and target.api_version == self._kind.api_version
-
-    def _forget(self, selected: Callable[[Key], bool]) -> None:
-        gone = [key for key, command in self._unsure.items() if selected(target_of(command, self._kind))]
-        for key in gone:
-            del self._unsure[key]
-
-    @staticmethod
-    def _is_meant(command: Command, target: T) -> bool:
-        """Whether `target` is the very one; a Command may leave the uid out."""
-        uid = command.target.uid if command.target else ""
-        return not uid or uid == target.metadata.uid
+    def _target_changed(self, old: T | None, new: T | None) -> None:
+        """It has gone, another has its name, or its status tells what was carried out."""
+        target = new or old
+        if target is not None:
+            for command in self._orders.naming(target.key):
+                self._queue.add(command.key)

@@ -212,6 +212,8 @@ class JobStatus(WireModel):
     """How many of the pods that are going away were deleted by the controller itself."""
     delayed_actions: list[DelayedAction] | None = None
     """What policies with a timeout will do, so that a restart of the controller neither forgets nor repeats it."""
+    last_command: str | None = None
+    """The uid of the Command that was carried out last, so that a restart of the controller does not repeat it."""
 
 
 class Job(ApiObject):

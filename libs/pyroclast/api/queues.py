@@ -105,6 +105,8 @@ class QueueStatus(WireModel):
     """What is reserved for the queue."""
     allocated: ResourceList | None = None
     """What the queue uses."""
+    last_command: str | None = None
+    """The uid of the Command that was carried out last, so that a restart of the controller does not repeat it."""
 
 
 class Queue(ApiObject):

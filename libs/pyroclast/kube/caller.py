@@ -12,7 +12,7 @@ from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.config import ClusterConfig
 from pyroclast.kube.connections import Request
 from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, ServerError
+from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError
 from pyroclast.kube.fence import closed_because
 from pyroclast.kube.lines import LineSplitter
 from pyroclast.kube.observer import Observer
@@ -69,14 +69,10 @@ class Caller:
         """The body of the answer, after as many attempts as are allowed and fit before `deadline`, all waiting included."""
         deadline = deadline or Deadline.after(CALL_SECONDS)
         backoff: Backoff | None = None
-        lost = False
         while True:
             try:
                 return await self._attempt(call, deadline)
             except KubeError as error:
-                if isinstance(error, NotFound):
-                    error.after_lost_answer = lost
-                lost = lost or isinstance(error, ServerError) or (isinstance(error, ConnectionFailed) and error.sent)
                 backoff = backoff or Backoff(FIRST_PAUSE, LONGEST_PAUSE)
                 pause = pause_before_retry(error, call.repeat, backoff)
                 if pause is None or pause >= deadline.left() or backoff.failures >= MAX_ATTEMPTS:

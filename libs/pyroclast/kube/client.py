@@ -197,7 +197,7 @@ class Client:
     ) -> Json:
         """Delete an object, if it still is the one of `uid` and `resource_version` where given (else Conflict).
 
-        When an answer is lost it is sent again; the NotFound that may follow has `after_lost_answer` set.
+        When an answer is lost it is sent again; NotFound may follow then although it was this call that deleted it.
 
         `grace_seconds` is how long its processes may take to stop, None for what the object says; `propagation` is Background,
         Foreground or Orphan.

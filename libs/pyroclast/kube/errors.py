@@ -122,12 +122,7 @@ class Forbidden(ApiError):
 
 
 class NotFound(ApiError):
-    """The object or type does not exist.
-
-    `after_lost_answer` tells that an earlier attempt of the same delete got no answer, so it may well be the one that did it.
-    """
-
-    after_lost_answer: bool = False
+    """The object or type does not exist. After a delete whose answer was lost it may well be gone by that."""
 
 
 class Conflict(ApiError):

@@ -1,4 +1,8 @@
-"""The state machine of a Queue: what each action means in each state, and how closing spreads to child queues."""
+"""The state machine of a Queue: what each action means in each state, and how a child queue follows its parent.
+
+A queue is marked as closed by its parent by its own step alone, only when its parent is seen shut, and before its state: so no
+crash leaves a mark that a closing by hand could be mistaken for.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,14 @@ from pyroclast.api.enums import Action, PodGroupPhase, QueueState
 from pyroclast.api.records import PodGroup, Queue
 
 __all__ = [
+    "ORDERS",
     "ROOT",
-    "ChildOrder",
     "Operation",
     "Step",
-    "children_to_order",
+    "bears_stale_mark",
+    "following_parent",
+    "is_marked",
     "meaningless",
-    "order_from_parent",
     "parent_of",
     "refusal_to_open",
     "state_of",
@@ -27,6 +32,8 @@ __all__ = [
 ]
 
 ROOT: Final = "root"
+ORDERS: Final = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE)
+"""What users may want done with a queue."""
 
 
 class Operation(Enum):
@@ -43,17 +50,6 @@ class Step:
 
     operation: Operation
     to: QueueState
-
-
-@dataclass(frozen=True, slots=True)
-class ChildOrder:
-    """An action that `queue` gets because of its parent; `mark` is the new value of its closed-by-parent annotation, None:
-    unchanged.
-    """
-
-    queue: str
-    action: Action
-    mark: str | None = None
 
 
 _EMPTIED: Final = None  # Closed once the last PodGroup has gone, Closing until then
@@ -91,11 +87,10 @@ def step(state: QueueState, action: str, *, pod_groups: int) -> Step:
 
 def meaningless(state: QueueState, action: str) -> str:
     """Why `action` changes nothing on a queue in `state`; empty when it does."""
-    known = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE)
     if action == Action.SYNC_QUEUE:
         return ""
-    if action not in known:
-        return f"that is no action of a Queue, which are {' and '.join(known)}"
+    if action not in ORDERS:
+        return f"that is no action of a Queue, which are {' and '.join(ORDERS)}"
     return f"the queue is {state} already" if _TABLE[state][action][0] is Operation.SYNC else ""
 
 
@@ -109,28 +104,26 @@ def parent_of(queue: Queue) -> str:
     return "" if queue.metadata.name == ROOT else queue.spec.parent or ROOT
 
 
-def order_from_parent(queue: Queue, parent: Queue | None) -> ChildOrder | None:
+def following_parent(queue: Queue, parent: Queue | None) -> Action | None:
     """What `queue` has to do because of the state of its parent: close with it, or open again if it was closed by it."""
     if parent is None:
         return None
     match state_of(parent):
         case QueueState.CLOSED | QueueState.CLOSING if not _is_shut(queue):
-            return ChildOrder(queue.metadata.name, Action.CLOSE_QUEUE, mark="true")
-        case QueueState.OPEN if _is_shut(queue) and _was_closed_by_parent(queue):
-            return ChildOrder(queue.metadata.name, Action.OPEN_QUEUE)
+            return Action.CLOSE_QUEUE
+        case QueueState.OPEN if _is_shut(queue) and is_marked(queue):
+            return Action.OPEN_QUEUE
     return None
 
 
-def children_to_order(queue: Queue, operation: Operation, others: Iterable[Queue]) -> list[ChildOrder]:
-    """What the children of `queue` have to do when it is opened or closed."""
-    children = [child for child in others if parent_of(child) == queue.metadata.name]
-    match operation:
-        case Operation.OPEN:
-            return [ChildOrder(child.metadata.name, Action.OPEN_QUEUE) for child in children if _was_closed_by_parent(child)]
-        case Operation.CLOSE:
-            return [ChildOrder(child.metadata.name, Action.CLOSE_QUEUE, mark="true") for child in children if not _is_shut(child)]
-        case Operation.SYNC:
-            return []
+def is_marked(queue: Queue) -> bool:
+    """Whether `queue` bears the mark of being closed by its parent."""
+    return queue.metadata.annotations.get(keys.CLOSED_BY_PARENT) == "true"
+
+
+def bears_stale_mark(queue: Queue, parent: Queue | None) -> bool:
+    """Whether the mark of `queue` is left over: no closing followed it, or it was opened since."""
+    return is_marked(queue) and not _is_shut(queue) and (parent is None or not _is_shut(parent))
 
 
 def refusal_to_open(queue: Queue, parent: Queue | None) -> str | None:
@@ -158,7 +151,3 @@ def tally(groups: Iterable[PodGroup]) -> dict[PodGroupPhase, int]:
 
 def _is_shut(queue: Queue) -> bool:
     return state_of(queue) in (QueueState.CLOSED, QueueState.CLOSING)
-
-
-def _was_closed_by_parent(queue: Queue) -> bool:
-    return queue.metadata.annotations.get(keys.CLOSED_BY_PARENT) == "true"

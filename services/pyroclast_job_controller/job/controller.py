@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from pyroclast.api.enums import Action, JobEventReason, JobReason
-from pyroclast.api.records import Command, Job, JobStatus
+from pyroclast.api.records import Job, JobStatus
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.errors import ApiError, Conflict, NotFound, is_transient
 from pyroclast.kube.events import Reference
@@ -24,6 +24,7 @@ from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.facts import facts_of
 from pyroclast_job_controller.job.memory import JobMemory, Memories
 from pyroclast_job_controller.job.orphans import Orphans
+from pyroclast_job_controller.orders import Orders
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["JobController"]
@@ -50,25 +51,25 @@ class JobController:
         shared: what is watched, and the ways out.
         actions: the writes.
         memories: what is remembered beside.
+        orders: what users want done by Commands.
         queue: keys of Jobs to look at.
         most_requeues: how often a Job that is refused something is tried before it is terminated; -1: for ever.
     """
 
     def __init__(
-        self, shared: Shared, actions: JobActions, memories: Memories, queue: ShardedQueue[Key], *, most_requeues: int = 15
+        self,
+        shared: Shared,
+        actions: JobActions,
+        memories: Memories,
+        orders: Orders[Job],
+        queue: ShardedQueue[Key],
+        *,
+        most_requeues: int = 15,
     ) -> None:
         self._caches, self._recorder, self._metrics, self._now = shared.caches, shared.recorder, shared.metrics, shared.now
-        self._actions, self._memories, self._queue = actions, memories, queue
+        self._actions, self._memories, self._orders, self._queue = actions, memories, orders, queue
         self._orphans = Orphans(shared)
         self._most_requeues = most_requeues
-
-    def order(self, job: Job, command: Command) -> None:
-        """A user wants something done with `job`."""
-        what = f"Start to execute command {command.action}, and clean it up to make sure executed not more than once."
-        self._record_event(job, Notice("Normal", JobEventReason.COMMAND_ISSUED, what))
-        message = command.message or f"{command.action} was asked for by a command"
-        self._memories.of(job).orders.append(Order(command.action, JobReason.COMMAND_ISSUED, message))
-        self._queue.add(job.key)
 
     async def reconcile(self, key: Key) -> None:
         """Look at the Job of `key` and do what is to be done."""
@@ -168,7 +169,9 @@ class JobController:
 
     def _facts(self, key: Key, memory: JobMemory) -> JobFacts | None:
         job = self._caches.jobs.get(key)
-        return facts_of(self._caches, job, memory, self._now()) if job and job.metadata.uid == memory.uid else None
+        if job is None or job.metadata.uid != memory.uid:
+            return None
+        return facts_of(self._caches, job, memory, self._orders.of(job), self._now())
 
     async def _write_status(self, facts: JobFacts, memory: JobMemory, status: JobStatus | None) -> bool:
         """Write the status if it has changed and its turn has come; whether the Job is in another phase now, or at another
@@ -205,6 +208,8 @@ class JobController:
     def _done_with(self, facts: JobFacts, memory: JobMemory, decision: Decision) -> None:
         """What `decision` was about is done: say so and forget it."""
         memory.done_with(decision)
+        if decision.order is not None and decision.order.command:
+            self._orders.done(facts.job, decision.order.command)
         for notice in decision.notices:
             self._record_event(facts.job, notice)
 
@@ -254,7 +259,7 @@ class JobController:
         memory.got_on()
         message = f"Job failed on action {Action.SYNC_JOB} for retry limit reached"
         self._record_event(job, Notice("Normal", JobEventReason.EXECUTE_ACTION, message))
-        memory.orders.append(Order(Action.TERMINATE_JOB, JobReason.REQUEUE_LIMIT_REACHED, str(refusal)))
+        memory.given_up = Order(Action.TERMINATE_JOB, JobReason.REQUEUE_LIMIT_REACHED, str(refusal))
         self._queue.add(key)
 
     def _record_once(self, job: Job, memory: JobMemory, notice: Notice) -> None:

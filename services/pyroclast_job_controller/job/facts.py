@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pyroclast.api.records import Job, PodGroup
+from collections.abc import Iterable
+
+from pyroclast.api.enums import JobReason
+from pyroclast.api.records import Command, Job, PodGroup
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.gang import members, ownership
-from pyroclast.lifecycle.job.facts import JobFacts
+from pyroclast.lifecycle.job.facts import JobFacts, Order
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.plugins.registry import marks_of
@@ -13,8 +16,8 @@ from pyroclast_job_controller.plugins.registry import marks_of
 __all__ = ["facts_of"]
 
 
-def facts_of(caches: Caches, job: Job, memory: JobMemory, now: float) -> JobFacts:
-    """The facts of `job` at `now`, in seconds since the epoch."""
+def facts_of(caches: Caches, job: Job, memory: JobMemory, commands: Iterable[Command], now: float) -> JobFacts:
+    """The facts of `job`, for which there are `commands`, at `now`, in seconds since the epoch."""
     job, namespace = members.named(job), job.metadata.namespace
     claims = (volume.volume_claim_name for volume in job.spec.volumes if volume.volume_claim_name)
     return JobFacts(
@@ -26,8 +29,14 @@ def facts_of(caches: Caches, job: Job, memory: JobMemory, now: float) -> JobFact
         claims=frozenset(name for name in claims if caches.claims.get(Key(namespace, name))),
         priorities={each.metadata.name: each.value for each in caches.priorities.values()},
         marks=marks_of(job),
+        orders=(*map(_order_of, commands), *((memory.given_up,) if memory.given_up else ())),
         memory=memory.snapshot(now),
     )
+
+
+def _order_of(command: Command) -> Order:
+    message = command.message or f"{command.action} was asked for by a command"
+    return Order(command.action, JobReason.COMMAND_ISSUED, message, command.metadata.uid)
 
 
 def _group_of(caches: Caches, job: Job) -> PodGroup | None:

@@ -45,7 +45,8 @@ class JobMemory:
     uid: str
     clock: Callable[[], float]
     pace: Pace
-    orders: list[Order] = field(default_factory=list)
+    given_up: Order | None = None
+    """That the Job is to end, because it was refused something too often."""
     occurrences: list[Occurrence] = field(default_factory=list)
     prepared: int = 0
     removed: bool = False
@@ -87,7 +88,6 @@ class JobMemory:
     def snapshot(self, now: float) -> Remembered:
         """For a decision at `now`, in seconds since the epoch."""
         return Remembered(
-            tuple(self.orders),
             tuple(self.occurrences),
             self.prepared,
             self.removed,
@@ -129,8 +129,8 @@ class JobMemory:
 
     def done_with(self, decision: Decision) -> None:
         """Forget what `decision`, which has been carried out, was about."""
-        if decision.order is not None and decision.order in self.orders:
-            self.orders.remove(decision.order)
+        if decision.order is not None and decision.order == self.given_up:
+            self.given_up = None
         if decision.forget:
             self.occurrences = [occurrence for occurrence in self.occurrences if occurrence not in decision.forget]
 

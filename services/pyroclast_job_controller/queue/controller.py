@@ -1,4 +1,4 @@
-"""Keeps the state of every Queue: opens and closes them, and lets closing and opening spread to their children."""
+"""Keeps the state of every Queue: opens and closes them by order of users, and lets them follow their parents."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from pyroclast.kube.errors import KubeError
 from pyroclast.kube.events import Reference
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import queues
-from pyroclast.lifecycle.queues import ROOT, ChildOrder, Operation, Step
+from pyroclast.lifecycle.queues import ROOT, Operation, Step
 from pyroclast_job_controller.blocked import Cause, pause_after
 from pyroclast_job_controller.commands import ISSUED
+from pyroclast_job_controller.orders import Orders
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["QueueController"]
@@ -37,26 +38,27 @@ _FAILURES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Retry:
-    """An order to open that was refused: how often it was tried again, and when its next try is due, by the loop's clock."""
+    """A Command that was refused: how often it was tried again, and when its next try is due, by the loop's clock."""
 
+    command: str
     tries: int
     due: float
 
 
 class QueueController:
-    """Level-triggered, but for orders to open and close: those are remembered until they are carried out.
+    """Level-triggered: what is done follows from the queue, its parent, its PodGroups, and the Commands that are there.
 
     Args:
         shared: what is watched, and the ways out.
         queue: keys of Queues to look at.
+        orders: what users want done by Commands.
         most_requeues: how often an order that cannot be carried out is tried; -1: for ever.
     """
 
-    def __init__(self, shared: Shared, queue: ShardedQueue[Key], *, most_requeues: int = 15) -> None:
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], orders: Orders[Queue], *, most_requeues: int = 15) -> None:
         self._client: Client = shared.client
         self._caches, self._recorder, self._metrics, self._shards = shared.caches, shared.recorder, shared.metrics, shared.shards
-        self._queue, self._most_requeues, self._clock = queue, most_requeues, shared.clock
-        self._orders: dict[Key, list[str]] = {}
+        self._queue, self._orders, self._most_requeues, self._clock = queue, orders, most_requeues, shared.clock
         self._retries: dict[Key, _Retry] = {}
         self._tallies: defaultdict[str, Counter[PodGroupPhase]] = defaultdict(Counter)
         """PodGroups by queue and phase, kept by increments."""
@@ -69,79 +71,96 @@ class QueueController:
         for queue in self._caches.queues.informer.values():
             self._enqueue(queue.metadata.name)
 
-    def order(self, queue: Queue, command: Command) -> None:
-        """A user wants `queue` opened or closed."""
-        waiting = queue.key in self._orders or queue.key in self._retries  # they may bring it into another state before
-        nothing = "" if waiting else queues.meaningless(queues.state_of(queue), command.action)
-        if nothing:
-            self._record(
-                queue, "Warning", ISSUED, f"{command.action} of command {command.metadata.name} had no effect: {nothing}"
-            )
-        else:
-            self._order(queue.metadata.name, command.action)
-
     async def reconcile(self, key: Key) -> None:
         """Carry out the oldest order for the Queue of `key`, or just keep its state."""
         queue = self._caches.queues.get(key)
         if queue is None:
-            self._orders.pop(key, None)
             self._retries.pop(key, None)
             return
-        order, retry = self._orders.get(key, [None])[0], self._retries.get(key)
-        if order is None and retry is not None and retry.due <= self._clock():
-            order = Action.OPEN_QUEUE.value
-        else:
-            retry = None  # it waits, or a later order takes its place
-        refusal = await self._execute(queue, order or Action.SYNC_QUEUE.value)
-        if refusal:
-            self._refused(queue, refusal, tries=retry.tries if retry is not None else 0)
-            await self._execute(queue, Action.SYNC_QUEUE.value)  # an order that waits keeps the queue from nothing else
-        elif order not in (None, Action.SYNC_QUEUE):
-            self._retries.pop(key, None)
-        if order is not None and retry is None:
-            self._done(key)
+        self._metrics.groups(queue.metadata.name, self._tally(queue))
+        command = self._next(queue)
+        if command is None:
+            await self._synchronise(queue)
+        elif refusal := await self._carry_out(queue, command):
+            self._refused(queue, command, refusal)
+            await self._synchronise(queue)  # an order that waits keeps the queue from nothing else
 
-    async def _execute(self, queue: Queue, action: str) -> str | None:
-        """Do what `action` means; why it cannot be done, if so."""
-        groups = self._tallies.get(queue.metadata.name, Counter())
-        step = queues.step(queues.state_of(queue), action, pod_groups=groups.total())
-        self._metrics.groups(queue.metadata.name, groups)
-        match step.operation:
-            case Operation.SYNC:
-                queue = await self._with_parent(queue)
-                await self._enter(queue, step, action)
-                if action == Action.OPEN_QUEUE:
-                    await self._mark(queue, "false")  # an earlier try got no further than the state
-                await self._follow_parent(queue)
-            case Operation.OPEN:
-                refusal = queues.refusal_to_open(queue, self._parent(queue))
-                if refusal:
-                    return refusal
-                await self._spread(queue, Operation.OPEN)
-                await self._enter(queue, step, action)
-                await self._mark(queue, "false")
-            case Operation.CLOSE:
-                if queue.metadata.name == ROOT:
-                    log.info("queue.not_closed", queue=ROOT, reason="the root queue cannot be closed")
-                    return None
-                await self._spread(queue, Operation.CLOSE)
-                await self._enter(queue, step, action)
-                self._record(queue, "Normal", Action.CLOSE_QUEUE, "Close queue succeed")
+    def _next(self, queue: Queue) -> Command | None:
+        """The order to carry out now. One that waits gives way to the next that opens or closes."""
+        orders, retry = self._orders.of(queue), self._retries.get(queue.key)
+        if retry is None or not orders or retry.command != orders[0].metadata.uid:
+            self._retries.pop(queue.key, None)
+            return self._worth_doing(queue, orders[0]) if orders else None
+        if queues.meaningless(queues.state_of(queue), orders[0].action):
+            self._orders.done(queue, orders[0].metadata.uid)  # what it asks for has come about while it waited
+            return None
+        later = next((command for command in orders[1:] if command.action in queues.ORDERS), None)
+        if later is not None:
+            self._end(queue, orders[0], f"was given up for {later.action} of command {later.metadata.name}, which came after it")
+            return None
+        return orders[0] if retry.due <= self._clock() else None
+
+    def _worth_doing(self, queue: Queue, command: Command) -> Command | None:
+        """`command` if it does something to `queue` that is not done anyway."""
+        nothing = queues.meaningless(queues.state_of(queue), command.action)
+        if nothing:
+            self._end(queue, command, f"had no effect: {nothing}")
+        elif command.action in queues.ORDERS:
+            return command
+        else:
+            self._orders.done(queue, command.metadata.uid)  # the queue is synchronised in any case
         return None
 
-    def _refused(self, queue: Queue, refusal: str, *, tries: int) -> None:
+    def _end(self, queue: Queue, command: Command, why: str) -> None:
+        """The order is not carried out: say why."""
+        self._record(queue, "Warning", ISSUED, f"{command.action} of command {command.metadata.name} {why}")
+        self._orders.done(queue, command.metadata.uid)
+
+    async def _synchronise(self, queue: Queue) -> None:
+        """Bring the state in line with the PodGroups, and then with the parent."""
+        queue = await self._with_parent(queue)
+        queue = await self._enter(queue, self._step(queue, Action.SYNC_QUEUE), Action.SYNC_QUEUE)
+        parent = self._parent(queue)
+        match queues.following_parent(queue, parent):
+            case Action.OPEN_QUEUE:
+                await self._open(queue)
+            case Action.CLOSE_QUEUE:
+                await self._close(await self._mark(queue, "true"))
+            case _ if queues.bears_stale_mark(queue, parent):
+                await self._mark(queue, "false")
+
+    async def _carry_out(self, queue: Queue, command: Command) -> str | None:
+        """Do what a user ordered; why it cannot be done, if so."""
+        uid = command.metadata.uid
+        if command.action == Action.OPEN_QUEUE:
+            refusal = queues.refusal_to_open(queue, self._parent(queue))
+            if refusal:
+                return refusal
+            await self._open(queue, uid)
+        elif queue.metadata.name == ROOT:
+            log.info("queue.not_closed", queue=ROOT, reason="the root queue cannot be closed")
+            self._orders.done(queue, uid)
+        else:
+            if queues.is_marked(queue):
+                queue = await self._mark(queue, "false")  # it is not its parent that closes it
+            await self._close(queue, uid)
+        return None
+
+    def _refused(self, queue: Queue, command: Command, refusal: str) -> None:
         """Try to open the queue again later; say so and drop the order when it has been tried again so often in vain.
 
         The tries are counted apart from the work on the queue, which every PodGroup of it brings about.
         """
-        key, action = queue.key, Action.OPEN_QUEUE
+        key, action, uid = queue.key, Action.OPEN_QUEUE, command.metadata.uid
+        retry = self._retries.pop(key, None)
+        tries = retry.tries if retry is not None else 0
         if 0 <= self._most_requeues <= tries:
-            self._retries.pop(key, None)
             self._record(queue, "Warning", action, f"{action} queue failed for {refusal}")
+            self._orders.done(queue, uid)
             return
         log.info("queue.refused", queue=queue.metadata.name, action=action, reason=refusal)
         pause = pause_after(Cause.FAULT, tries)
-        self._retries[key] = _Retry(tries + 1, self._clock() + pause)
+        self._retries[key] = _Retry(uid, tries + 1, self._clock() + pause)
         self._queue.add_after(key, pause)
 
     async def _with_parent(self, queue: Queue) -> Queue:
@@ -150,16 +169,35 @@ class QueueController:
             return queue
         return await self._patch(queue, {"spec": {"parent": ROOT}})
 
-    async def _enter(self, queue: Queue, step: Step, action: str) -> None:
-        """Write the state if it is another."""
+    async def _open(self, queue: Queue, command: str = "") -> None:
+        step = self._step(queue, Action.OPEN_QUEUE)
+        queue = await self._enter(queue, step, Action.OPEN_QUEUE, command)
+        await self._mark(queue, "false")
+
+    async def _close(self, queue: Queue, command: str = "") -> None:
+        step = self._step(queue, Action.CLOSE_QUEUE)
+        await self._enter(queue, step, Action.CLOSE_QUEUE, command)
+        self._record(queue, "Normal", Action.CLOSE_QUEUE, "Close queue succeed")
+
+    def _step(self, queue: Queue, action: Action) -> Step:
+        return queues.step(queues.state_of(queue), action, pod_groups=self._tally(queue).total())
+
+    def _tally(self, queue: Queue) -> Counter[PodGroupPhase]:
+        return self._tallies.get(queue.metadata.name, Counter())
+
+    async def _enter(self, queue: Queue, step: Step, action: str, command: str = "") -> Queue:
+        """Write the state if it is another, with the uid of the Command that asks for it: one that is still there after a crash
+        is not carried out again.
+        """
         old = queue.status.state
         if old is step.to:
-            return
+            return queue
+        noted = command or queue.status.last_command  # what is applied without it would take it away
         body = {
             "apiVersion": QUEUES.api_version,
             "kind": QUEUES.kind,
             "metadata": {"name": queue.metadata.name},
-            "status": {"state": step.to.value},
+            "status": {"state": step.to.value, **({"lastCommand": noted} if noted else {})},
         }
         try:
             answer = await self._client.patch(
@@ -170,29 +208,17 @@ class QueueController:
             if what is not None:
                 self._record(queue, "Warning", action, what.format(old=old or QueueState.OPEN, new=step.to, error=error.message))
             raise
-        self._keep(answer)
         log.info("queue.state", queue=queue.metadata.name, old=old, new=step.to.value, action=action)
+        queue = self._keep(answer)
+        if command:
+            self._orders.done(queue, command)
+        return queue
 
-    async def _mark(self, queue: Queue, value: str) -> None:
+    async def _mark(self, queue: Queue, value: str) -> Queue:
         """Say in the annotation whether the queue was closed by its parent."""
-        if queue.metadata.annotations.get(keys.CLOSED_BY_PARENT) != value:
-            await self._patch(queue, {"metadata": {"annotations": {keys.CLOSED_BY_PARENT: value}}})
-
-    async def _follow_parent(self, queue: Queue) -> None:
-        order = queues.order_from_parent(queue, self._parent(queue))
-        if order is not None:
-            await self._give([order])
-
-    async def _spread(self, queue: Queue, operation: Operation) -> None:
-        known = (self._caches.queues.get(other.key) for other in self._caches.queues.informer.values())
-        await self._give(queues.children_to_order(queue, operation, [other for other in known if other]))
-
-    async def _give(self, orders: list[ChildOrder]) -> None:
-        for order in orders:
-            child = self._caches.queues.get(Key("", order.queue))
-            if child is not None and order.mark is not None:
-                await self._mark(child, order.mark)
-            self._order(order.queue, order.action)
+        if queue.metadata.annotations.get(keys.CLOSED_BY_PARENT) == value:
+            return queue
+        return await self._patch(queue, {"metadata": {"annotations": {keys.CLOSED_BY_PARENT: value}}})
 
     async def _patch(self, queue: Queue, patch: dict[str, Any]) -> Queue:
         return self._keep(await self._client.patch(QUEUES, queue.key, patch, PatchKind.MERGE))
@@ -206,28 +232,9 @@ class QueueController:
         name = queues.parent_of(queue)
         return self._caches.queues.get(Key("", name)) if name else None
 
-    def _order(self, name: str, action: str) -> None:
-        key = Key("", name)
-        if not self._shards.owns(key):
-            return  # who owns it sees the state and the mark of its parent
-        orders = self._orders.setdefault(key, [])
-        if orders[-1:] != [action]:
-            orders.append(action)
-        self._queue.add(key)
-
-    def _done(self, key: Key) -> None:
-        orders = self._orders.get(key)
-        if orders:
-            orders.pop(0)
-            if orders:
-                self._queue.add(key)
-            else:
-                del self._orders[key]
-
     def _forget(self, selected: Callable[[Key], bool]) -> None:
-        for held in (self._orders, self._retries):
-            for key in [key for key in held if selected(key)]:
-                del held[key]
+        for key in [key for key in self._retries if selected(key)]:
+            del self._retries[key]
 
     def _enqueue(self, name: str) -> None:
         key = Key("", name)

@@ -64,6 +64,20 @@ async def test_a_parent_that_comes_closed_closes_its_child(cluster):
     assert (await cluster.client.get(QUEUES, Key("", "c")))["metadata"]["annotations"]["volcano.sh/closed-by-parent"] == "true"
 
 
+async def test_the_status_names_the_command_that_was_carried_out_last_whatever_the_parent_does_after(cluster):
+    await queue(cluster, "p")
+    await queue(cluster, "c", parent="p")
+    await is_in(cluster, "c", "Open")
+    for action, state in (("CloseQueue", "Closed"), ("OpenQueue", "Open")):
+        await order(cluster, action, "c")
+        await is_in(cluster, "c", state)
+    status = (await cluster.client.get(QUEUES, Key("", "c")))["status"]
+    assert status["lastCommand"]
+    await order(cluster, "CloseQueue", "p")
+    await is_in(cluster, "c", "Closed")
+    assert (await cluster.client.get(QUEUES, Key("", "c")))["status"] == {**status, "state": "Closed"}
+
+
 @pytest.mark.parametrize(
     ("orders", "want"),
     [

@@ -263,10 +263,10 @@ def test_a_command_to_restart_a_part_that_it_does_not_name():
     owner = two()
     pods = [pod(owner, "a-0"), pod(owner, "a-1")]
     order = Order("RestartPod", R.COMMAND_ISSUED, "")
-    decision = decide(facts(owner, *pods, memory=Remembered(orders=(order,))))
+    decision = decide(facts(owner, *pods, orders=(order,)))
     assert (decision.effects, decision.status.state.phase, decision.order) == ((), P.RESTARTING, order)
     order = Order("RestartPartition", R.COMMAND_ISSUED, "")
-    decision = decide(facts(owner, *pods, memory=Remembered(orders=(order,))))
+    decision = decide(facts(owner, *pods, orders=(order,)))
     assert (decision.effects, decision.status, decision.order) == ((), None, order)
     assert [notice.message for notice in decision.notices] == ["Start to execute action RestartPartition "]
 
@@ -295,7 +295,7 @@ def test_abort_and_resume():
 
     aborted = [{"status": status, "lastTransitionTime": None} for status in ("Running", "Aborting", "Aborted")]
     owner = two(P.ABORTED, status={"version": 1, "conditions": aborted})
-    resumed = decide(facts(owner, memory=Remembered(orders=(order,)), group_phase=None))
+    resumed = decide(facts(owner, orders=(order,), group_phase=None))
     assert (resumed.status.state.phase, resumed.status.retry_count, resumed.status.version) == (P.RESTARTING, 1, 2)
     assert resumed.order == order
 
@@ -308,7 +308,7 @@ def test_abort_and_resume():
 def test_other_orders_to_an_ending_job_are_heard_and_mean_nothing():
     owner = two(P.TERMINATED, status={"version": 1})
     order = Order("ResumeJob", R.COMMAND_ISSUED, "")
-    decision = decide(facts(owner, memory=Remembered(orders=(order,)), group_phase=None))
+    decision = decide(facts(owner, orders=(order,), group_phase=None))
     assert (decision.effects, decision.status, decision.conclusive, decision.order) == ((), None, False, order)
 
 
@@ -349,7 +349,7 @@ def test_an_answer_that_means_nothing_answers_nothing():
 )
 def test_an_order_that_means_nothing_is_said_to(phase, action, words):
     order = Order(action, R.COMMAND_ISSUED, "")
-    decision = decide(facts(two(phase), memory=Remembered(orders=(order,))))
+    decision = decide(facts(two(phase), orders=(order,)))
     (notice,) = decision.notices
     assert (notice.type, notice.reason, decision.order) == ("Warning", "CommandIssued", order)
     assert notice.message.startswith(f"{action} had no effect: {words}")

@@ -4,7 +4,7 @@ from pyroclast.api import keys
 from pyroclast.api.enums import Action, PodGroupPhase, QueueState
 from pyroclast.api.records import Queue
 from pyroclast.lifecycle import queues
-from pyroclast.lifecycle.queues import ChildOrder, Operation, Step
+from pyroclast.lifecycle.queues import Operation, Step
 
 from .builders import decode, group, job
 
@@ -55,10 +55,10 @@ def test_a_queue_without_a_state_is_open_and_without_a_parent_is_under_the_root(
 @pytest.mark.parametrize(
     ("child", "parent", "want"),
     [
-        (queue("c", S.OPEN, "p"), queue("p", S.CLOSED), ChildOrder("c", A.CLOSE_QUEUE, "true")),
-        (queue("c", None, "p"), queue("p", S.CLOSING), ChildOrder("c", A.CLOSE_QUEUE, "true")),
+        (queue("c", S.OPEN, "p"), queue("p", S.CLOSED), A.CLOSE_QUEUE),
+        (queue("c", None, "p"), queue("p", S.CLOSING), A.CLOSE_QUEUE),
         (queue("c", S.CLOSED, "p"), queue("p", S.CLOSED), None),
-        (queue("c", S.CLOSED, "p", by="true"), queue("p", S.OPEN), ChildOrder("c", A.OPEN_QUEUE)),
+        (queue("c", S.CLOSED, "p", by="true"), queue("p", S.OPEN), A.OPEN_QUEUE),
         (queue("c", S.CLOSED, "p", by="false"), queue("p", S.OPEN), None),
         (queue("c", S.CLOSED, "p"), queue("p", S.OPEN), None),
         (queue("c", S.OPEN, "p"), queue("p", S.OPEN), None),
@@ -66,20 +66,21 @@ def test_a_queue_without_a_state_is_open_and_without_a_parent_is_under_the_root(
     ],
 )
 def test_a_child_follows_its_parent(child, parent, want):
-    assert queues.order_from_parent(child, parent) == want
+    assert queues.following_parent(child, parent) == want
 
 
-def test_closing_and_opening_spread_to_the_children():
-    family = [
-        queue("p", S.OPEN),
-        queue("open", S.OPEN, "p"),
-        queue("shut", S.CLOSED, "p"),
-        queue("by-parent", S.CLOSED, "p", by="true"),
-        queue("other", S.OPEN, "q"),
-    ]
-    assert queues.children_to_order(family[0], Op.CLOSE, family) == [ChildOrder("open", A.CLOSE_QUEUE, "true")]
-    assert queues.children_to_order(family[0], Op.OPEN, family) == [ChildOrder("by-parent", A.OPEN_QUEUE)]
-    assert queues.children_to_order(family[0], Op.SYNC, family) == []
+@pytest.mark.parametrize(
+    ("child", "parent", "want"),
+    [
+        (queue("c", S.OPEN, "p", by="true"), queue("p", S.OPEN), True),
+        (queue("c", S.OPEN, "p", by="true"), None, True),
+        (queue("c", S.OPEN, "p", by="true"), queue("p", S.CLOSING), False),
+        (queue("c", S.CLOSED, "p", by="true"), queue("p", S.OPEN), False),
+        (queue("c", S.OPEN, "p", by="false"), queue("p", S.OPEN), False),
+    ],
+)
+def test_the_mark_of_an_open_queue_is_left_over_unless_its_parent_closes(child, parent, want):
+    assert queues.bears_stale_mark(child, parent) is want
 
 
 def test_a_queue_does_not_open_under_a_parent_that_is_shut():

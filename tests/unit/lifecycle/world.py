@@ -43,6 +43,7 @@ class World:
     group: PodGroup | None = None
     plugin_objects: bool = False
     memory: Remembered = field(default_factory=Remembered)
+    orders: list[Order] = field(default_factory=list)
     now: float = NOW
     steps_until_crash: int | None = None
     made: int = 0
@@ -61,6 +62,7 @@ class World:
             if decision.conclusive and decision.status is not None:
                 self._step()
                 moved = self.write(decision.status)
+                self._step()
             else:
                 moved = False
             if decision.conclusive or not decision.effects:
@@ -70,7 +72,8 @@ class World:
         raise AssertionError("the controller does not come to rest")
 
     def facts(self) -> JobFacts:
-        return JobFacts(self.job, self.now, dict(self.pods), self.group, queue(), marks=MARKS, memory=self.memory)
+        orders = tuple(order for order in self.orders if order.command != self.job.status.last_command)
+        return JobFacts(self.job, self.now, dict(self.pods), self.group, queue(), marks=MARKS, orders=orders, memory=self.memory)
 
     def apply(self, effect):
         match effect:
@@ -146,12 +149,13 @@ class World:
         return moved
 
     def _settle(self, decision: Decision) -> None:
-        orders = tuple(order for order in self.memory.orders if order is not decision.order)
+        if decision.order is not None:
+            self.orders = [order for order in self.orders if order != decision.order]
         kept = tuple(each for each in self.memory.occurrences if each not in decision.forget)
-        self.remember(orders=orders, occurrences=kept, armed=decision.armed)
+        self.remember(occurrences=kept, armed=decision.armed)
 
     def remember(self, **changes) -> None:
-        values = {name: getattr(self.memory, name) for name in ("orders", "occurrences", "prepared", "removed", "armed")}
+        values = {name: getattr(self.memory, name) for name in ("occurrences", "prepared", "removed", "armed")}
         self.memory = Remembered(**{**values, **changes})
 
     def _step(self) -> None:
@@ -186,7 +190,8 @@ class World:
             self.remember(occurrences=(*self.memory.occurrences, happened))
 
     def order(self, action: str) -> None:
-        self.remember(orders=(*self.memory.orders, Order(action, JobReason.COMMAND_ISSUED, "")))
+        self.made += 1
+        self.orders.append(Order(action, JobReason.COMMAND_ISSUED, "", f"c{self.made}"))
 
     def admit(self) -> None:
         if self.group is not None and self.group.status.phase is PodGroupPhase.PENDING:

@@ -136,6 +136,7 @@ class QueueStatus(Wire, frozen=True, kw_only=True):
     completed: int = 0
     reservation: Reservation = Reservation()
     allocated: Mapping[str, str | int] | None = None
+    last_command: str = ""
 
 
 class Queue(ObjectRecord, frozen=True, kw_only=True):

@@ -167,6 +167,7 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     observed_generation: int = 0
     terminating_by_controller: int = 0
     delayed_actions: tuple[DelayedAction, ...] = ()
+    last_command: str = ""
 
 
 class Job(ObjectRecord, frozen=True, kw_only=True):

@@ -83,9 +83,9 @@ def _has_policies(facts: JobFacts) -> bool:
 
 
 def _ordered(facts: JobFacts) -> Answer | None:
-    if not facts.memory.orders:
+    if not facts.orders:
         return None
-    order = facts.memory.orders[0]
+    order = facts.orders[0]
     return Answer(order.action, order.reason, order.message, order)
 
 

@@ -63,16 +63,27 @@ def _with_delays(facts: JobFacts, following: JobStatus | None, later: tuple[Resp
 def _carry_out(facts: JobFacts, answer: Answer) -> Decision | None:
     """Do what was asked for; None: in this phase it means no more than to keep up."""
     cell = move(facts.job.status.state.phase, answer.action)
-    notices = () if answer.was_announced else (_execution(facts.job.status.state.phase, answer),)
+    order = answer.cause if isinstance(answer.cause, Order) else None
+    notices = () if answer.was_announced else (*_issued(order), _execution(facts.job.status.state.phase, answer))
     if cell.deed is Deed.RELEASE_PART:
         decision = _restart_part(facts, answer, cell, notices)
     elif has_effect(facts.job.status.state.phase, answer.action):
         decision = Decision(status=_outdated(facts, cell, answer), notices=notices)
     else:
         decision = None
-    if decision is None and isinstance(answer.cause, Order):
-        return Decision(conclusive=False, notices=notices)  # heard; what the phase asks for follows
-    return decision
+    if decision is None:
+        return Decision(conclusive=False, notices=notices) if order else None  # heard; what the phase asks for follows
+    if order is None or not order.command or decision.status is None:
+        return decision
+    noted = msgspec.structs.replace(decision.status, last_command=order.command)
+    return dataclasses.replace(decision, status=noted)  # so that a Command that is still there is not carried out again
+
+
+def _issued(order: Order | None) -> tuple[Notice, ...]:
+    if order is None or not order.command:
+        return ()
+    what = f"Start to execute command {order.action}, and clean it up to make sure executed not more than once."
+    return (Notice("Normal", JobEventReason.COMMAND_ISSUED, what),)
 
 
 def _execution(phase: JobPhase, answer: Answer) -> Notice:

@@ -18,12 +18,13 @@ __all__ = ["Decision", "JobFacts", "Notice", "Order", "Remembered"]
 class Order:
     """An action that somebody asked for by a Command, or that the controller gives itself.
 
-    `reason` and `message` go into the status.
+    `reason` and `message` go into the status, and so does `command`, the uid of the Command, if there is one.
     """
 
     action: str
     reason: JobReason
     message: str
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,6 @@ class Remembered:
     It may be lost at any moment: then nothing is doubled, at worst something is not answered.
     """
 
-    orders: tuple[Order, ...] = ()
     occurrences: tuple[Occurrence, ...] = ()
     """Deletions of pods, and PodGroups that turned Unknown."""
     prepared: int = 0
@@ -67,6 +67,8 @@ class JobFacts:
     """PriorityClasses by name."""
     marks: Mapping[str, str] = field(default_factory=dict)
     """The entries of `status.controlledResources` that the plugins of the Job leave when they are set up."""
+    orders: tuple[Order, ...] = ()
+    """What is asked for, the oldest first."""
     memory: Remembered = Remembered()
 
 

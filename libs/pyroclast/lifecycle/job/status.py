@@ -102,6 +102,7 @@ def written(status: JobStatus) -> dict[str, Any]:
         ],
         "observedGeneration": status.observed_generation,
         "terminatingByController": status.terminating_by_controller,
+        "lastCommand": status.last_command,
         "delayedActions": [_filled(msgspec.to_builtins(action)) for action in status.delayed_actions],
     }
     return _filled(body)

@@ -1,0 +1,403 @@
+"""Commands outlive whoever carries them out: each is carried out exactly once, wherever the controller is killed."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from pyroclast.api.types import COMMANDS, JOBS, PODS, QUEUES, Key, ResourceType
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import ConnectionFailed, Forbidden, KubeError
+from pyroclast.kube.events import EventRecorder
+
+from .cluster import task
+from .memory_cluster import MemoryCluster, Replica, in_virtual_time
+from .memory_server import MemoryClient
+from .test_queue_orders import make, order, state
+from .test_traces import Watched
+
+CHILD = Key("", "child")
+BRIEF = 0.003
+LONG = 30.0
+
+
+def stopped_at(client: MemoryClient, step: int) -> asyncio.Event:
+    """Let the client come to that step, and no further: before a request is sent, or when it was carried out and not answered."""
+    write, get, reached, left = client._write, client.get, asyncio.Event(), [step]
+
+    async def pause() -> None:
+        left[0] -= 1
+        if left[0] == -1:
+            reached.set()
+            await asyncio.Event().wait()
+
+    async def writes(verb: str, kind: ResourceType, do: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        await pause()
+        answer = await write(verb, kind, do)
+        await pause()
+        return answer
+
+    async def gets(kind: ResourceType, key: Key, **more: Any) -> dict[str, Any]:
+        await pause()
+        answer = await get(kind, key, **more)
+        await pause()
+        return answer
+
+    client._write, client.get = writes, gets  # type: ignore[method-assign]
+    return reached
+
+
+async def killed(cluster: MemoryCluster) -> None:
+    await cluster.replica.kill()
+    await cluster.start_controller()
+
+
+async def handed_over_and_back(cluster: MemoryCluster) -> None:
+    other = Replica(cluster.server, shards=1)
+    await other.start()
+    await cluster.replica.give(0)
+    other.take(0)
+    await asyncio.sleep(BRIEF)
+    await other.give(0)
+    cluster.replica.take(0)
+    await other.kill()
+
+
+def times(cluster: MemoryCluster) -> tuple[int, int]:
+    """How often the Job was restarted, and how often its pods were let go."""
+    return cluster.status("j")["retryCount"], cluster.status("j")["version"]
+
+
+async def restarting(cluster: MemoryCluster) -> Any:
+    watched = Watched(cluster)
+    cluster.job("j", task("a", 2))
+    nodes = asyncio.get_running_loop().create_task(watched.nodes())
+    await watched.reaches("Running")
+    watched.order("RestartJob")
+    yield
+    nodes.cancel()
+    yield [each.rstrip("*") for each in watched.trace if each], *times(cluster)
+
+
+async def aborting_and_resuming(cluster: MemoryCluster) -> Any:
+    watched = Watched(cluster)
+    cluster.job("j", task("a", 2))
+    nodes = asyncio.get_running_loop().create_task(watched.nodes())
+    await watched.reaches("Running")
+    for action in ("AbortJob", "ResumeJob"):
+        watched.order(action)
+    yield
+    nodes.cancel()
+    trace = [each.rstrip("*") for each in watched.trace if each]
+    yield [each for each in trace if each != "Aborted"], *times(cluster)  # it may be in that for a moment
+
+
+async def aborting_half_made(cluster: MemoryCluster) -> Any:
+    watched = Watched(cluster)
+    cluster.job("j", task("a", 3))
+    await asyncio.sleep(1)
+    cluster.admit()
+    watched.order("AbortJob")
+    yield
+    yield (cluster.phase("j"), cluster.status("j")["version"], len(cluster.pods()))
+
+
+async def closing_and_opening(cluster: MemoryCluster) -> Any:
+    states: list[str] = []
+
+    def note(_: str, kind: str, item: dict[str, Any]) -> None:
+        if kind == QUEUES.qualified:
+            states.append(item["status"]["state"])
+
+    make(cluster, "child", "default")
+    await asyncio.sleep(1)
+    cluster.server.on_write = note
+    for action in ("CloseQueue", "OpenQueue"):
+        order(cluster, action, "child")
+    yield
+    yield [each for each, before in zip(states, ["", *states], strict=False) if each != before]
+
+
+async def opening_with_the_parent(cluster: MemoryCluster) -> Any:
+    for name, parent in (("parent", "root"), ("child", "parent")):
+        make(cluster, name, parent, "Closed")
+    await asyncio.sleep(1)
+    for name in ("child", "parent"):
+        order(cluster, "OpenQueue", name)
+    yield
+    yield (state(cluster, "parent"), state(cluster, "child"))
+
+
+SCENARIOS = {
+    "a Job restarts": (restarting, (["Pending", "Running", "Restarting", "Pending", "Running"], 1, 1)),
+    "a Job is aborted and resumed": (
+        aborting_and_resuming,
+        (["Pending", "Running", "Aborting", "Restarting", "Pending", "Running"], 1, 2),
+    ),
+    "a Job is aborted while its pods are made": (aborting_half_made, ("Aborted", 1, 0)),
+    "a queue closes and opens": (closing_and_opening, ["Closed", "Open"]),
+    "a queue opens after its parent": (opening_with_the_parent, ("Open", "Open")),
+}
+
+
+@pytest.mark.parametrize("interrupted", [killed, handed_over_and_back])
+@pytest.mark.parametrize(("scenario", "want"), SCENARIOS.values(), ids=SCENARIOS.keys())
+def test_an_order_is_carried_out_exactly_once_wherever_the_controller_is_stopped(scenario, want, interrupted) -> None:
+    async def stopped(cluster: MemoryCluster, step: int) -> bool:
+        going_on = scenario(cluster)
+        await anext(going_on)
+        reached = stopped_at(cluster.replica.client, step)
+        try:
+            async with asyncio.timeout(LONG):
+                await reached.wait()
+        except TimeoutError:
+            was_stopped = False
+        else:
+            was_stopped = True
+            await interrupted(cluster)
+        await asyncio.sleep(LONG)
+        assert await anext(going_on) == want, step
+        assert not cluster.server.of(COMMANDS), step
+        return was_stopped
+
+    for step in count():
+        if not in_virtual_time(lambda cluster, step=step: stopped(cluster, step)):
+            assert step > 5
+            return
+
+
+def undeletable(cluster: MemoryCluster) -> None:
+    """No Command can be deleted by the controller that runs now."""
+    delete = cluster.replica.client.delete
+
+    async def hangs(kind: ResourceType, key: Key, **more: Any) -> Any:
+        if kind is COMMANDS:
+            await asyncio.Event().wait()
+        return await delete(kind, key, **more)
+
+    cluster.replica.client.delete = hangs  # type: ignore[method-assign]
+
+
+def test_an_order_to_a_job_is_not_repeated_by_who_finds_its_command_much_later() -> None:
+    async def scenario(cluster: MemoryCluster) -> Any:
+        watched = Watched(cluster)
+        cluster.job("j", task("a", 2))
+        nodes = asyncio.get_running_loop().create_task(watched.nodes())
+        await watched.reaches("Running")
+        undeletable(cluster)
+        watched.order("RestartJob")
+        await asyncio.sleep(LONG)
+        assert (cluster.phase("j"), len(cluster.server.of(COMMANDS))) == ("Running", 1)
+        await killed(cluster)
+        await asyncio.sleep(LONG)
+        nodes.cancel()
+        return cluster.phase("j"), times(cluster), len(cluster.server.of(COMMANDS))
+
+    assert in_virtual_time(scenario) == ("Running", (1, 1), 0)
+
+
+def test_an_order_to_a_queue_is_not_repeated_by_who_finds_its_command_much_later() -> None:
+    async def scenario(cluster: MemoryCluster) -> Any:
+        make(cluster, "child", "default")
+        await asyncio.sleep(1)
+        undeletable(cluster)
+        order(cluster, "CloseQueue", "child")
+        await asyncio.sleep(LONG)
+        assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Closed", 1)
+        cluster.server.patch(QUEUES, CHILD, {"status": {"state": "Open"}}, PatchKind.MERGE, "status")  # by an administrator
+        await killed(cluster)
+        await asyncio.sleep(LONG)
+        return state(cluster, "child"), len(cluster.server.of(COMMANDS))
+
+    assert in_virtual_time(scenario) == ("Open", 0)
+
+
+def test_an_order_to_a_job_whose_pods_are_being_made_survives_the_controller() -> None:
+    async def scenario(cluster: MemoryCluster) -> str:
+        cluster.job("j", task("a", 20))
+        await asyncio.sleep(1)
+        create = cluster.replica.client.create
+
+        async def slowly(kind: ResourceType, body: Any, **more: Any) -> Any:
+            await asyncio.sleep(5 if kind is PODS else 0)
+            return await create(kind, body, **more)
+
+        cluster.replica.client.create = slowly  # type: ignore[method-assign]
+        cluster.admit()
+        await asyncio.sleep(1)
+        Watched(cluster).order("AbortJob")
+        await asyncio.sleep(1)
+        assert len(cluster.server.of(COMMANDS)) == 1
+        await killed(cluster)
+        await asyncio.sleep(LONG)
+        return cluster.phase("j")
+
+    assert in_virtual_time(scenario) == "Aborted"
+
+
+def family(cluster: MemoryCluster) -> None:
+    make(cluster, "parent", "root", "Closed")
+    make(cluster, "child", "parent", "Closed")
+
+
+def test_an_order_to_open_that_waits_survives_the_controller() -> None:
+    async def scenario(cluster: MemoryCluster) -> Any:
+        family(cluster)
+        order(cluster, "OpenQueue", "child")
+        await asyncio.sleep(5)
+        await killed(cluster)
+        await asyncio.sleep(2)
+        order(cluster, "OpenQueue", "parent")
+        await asyncio.sleep(LONG)
+        return state(cluster, "child")
+
+    assert in_virtual_time(scenario) == "Open"
+
+
+def withdraw(cluster: MemoryCluster) -> None:
+    for key in list(cluster.server.of(COMMANDS)):
+        cluster.server.delete(COMMANDS, key)
+
+
+def test_an_order_that_is_withdrawn_while_it_waits_is_not_carried_out() -> None:
+    async def scenario(cluster: MemoryCluster) -> Any:
+        family(cluster)
+        order(cluster, "OpenQueue", "child")
+        await asyncio.sleep(5)
+        withdraw(cluster)
+        order(cluster, "OpenQueue", "parent")
+        await asyncio.sleep(LONG)
+        return state(cluster, "parent"), state(cluster, "child")
+
+    assert in_virtual_time(scenario) == ("Open", "Closed")
+
+
+def test_an_order_that_is_withdrawn_while_no_write_gets_through_is_not_carried_out() -> None:
+    async def scenario(cluster: MemoryCluster) -> str:
+        watched = Watched(cluster)
+        cluster.job("j", task())
+        await asyncio.sleep(1)
+        cluster.admit()
+        await asyncio.sleep(2)
+        cluster.run_pods()
+        await asyncio.sleep(3)
+        cluster.replica.client.fault = lambda after: None if after else ConnectionFailed("refused", sent=False)
+        watched.order("AbortJob")
+        await asyncio.sleep(3)
+        withdraw(cluster)
+        await asyncio.sleep(1)
+        cluster.replica.client.fault = lambda _: None
+        await asyncio.sleep(LONG)
+        return cluster.phase("j")
+
+    assert in_virtual_time(scenario) == "Running"
+
+
+def test_a_command_that_only_a_late_watch_still_shows_is_not_carried_out_again() -> None:
+    async def scenario(cluster: MemoryCluster) -> Any:
+        other = Replica(cluster.server, shards=1)
+        watch, is_late = other.client.watch, [False]
+
+        async def late(kind: ResourceType, *where: Any, **more: Any) -> Any:
+            async for lines in watch(kind, *where, **more):
+                if kind is COMMANDS and is_late[0]:
+                    await asyncio.Event().wait()
+                yield lines
+
+        other.client.watch = late  # type: ignore[method-assign,assignment]
+        await other.start()
+        make(cluster, "child", "default")
+        await asyncio.sleep(1)
+        order(cluster, "CloseQueue", "child")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+        is_late[0] = True
+        await asyncio.sleep(1)
+        order(cluster, "OpenQueue", "child")
+        await asyncio.sleep(1)
+        assert not cluster.server.of(COMMANDS)
+        assert len(other.shared.caches.commands) == 1
+        await cluster.replica.give(0)
+        other.take(0)
+        await asyncio.sleep(LONG)
+        await other.kill()
+        return state(cluster, "child")
+
+    assert in_virtual_time(scenario) == "Open"
+
+
+def test_the_next_order_is_begun_when_the_one_before_it_could_be_deleted() -> None:
+    async def scenario(cluster: MemoryCluster) -> None:
+        make(cluster, "child", "default")
+        await asyncio.sleep(1)
+        delete, is_forbidden = cluster.replica.client.delete, [True]
+
+        async def refused(kind: ResourceType, key: Key, **more: Any) -> Any:
+            if is_forbidden[0]:
+                raise Forbidden(403, "Forbidden", "you may not")
+            return await delete(kind, key, **more)
+
+        cluster.replica.client.delete = refused  # type: ignore[method-assign]
+        for action in ("CloseQueue", "OpenQueue"):
+            order(cluster, action, "child")
+        await asyncio.sleep(LONG)
+        assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Closed", 2)
+        is_forbidden[0] = False
+        await asyncio.sleep(LONG)
+        assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Open", 0)
+
+    in_virtual_time(scenario)
+
+
+def test_an_order_costs_the_write_that_carries_it_out_and_its_deletion() -> None:
+    async def scenario(cluster: MemoryCluster) -> dict[tuple[str, str], int]:
+        cluster.job("j", task())
+        make(cluster, "child", "default")
+        await asyncio.sleep(5)
+        cluster.server.writes.clear()
+        order(cluster, "CloseQueue", "child")
+        Watched(cluster).order("RestartPod")
+        await asyncio.sleep(5)
+        return {what: times for what, times in cluster.server.writes.items() if what[1] != JOBS.qualified}
+
+    assert in_virtual_time(scenario) == {("patch", QUEUES.qualified): 1, ("delete", COMMANDS.qualified): 2}
+
+
+def test_an_order_that_gives_way_to_a_later_one_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(EventRecorder, "event", lambda _, about, *words: told.append(words[-1]))
+
+    async def scenario(cluster: MemoryCluster) -> Any:
+        family(cluster)
+        order(cluster, "OpenQueue", "child")
+        await asyncio.sleep(5)
+        order(cluster, "CloseQueue", "child")
+        await asyncio.sleep(1)
+        order(cluster, "OpenQueue", "parent")
+        await asyncio.sleep(LONG)
+        return state(cluster, "child")
+
+    assert in_virtual_time(scenario) == "Closed"
+    assert "was given up for CloseQueue of command" in told[0]
+    assert told[1].endswith("had no effect: the queue is Closed already")
+
+
+def test_what_the_server_refuses_is_tried_until_it_is_withdrawn() -> None:
+    async def scenario(cluster: MemoryCluster) -> Any:
+        make(cluster, "child", "default")
+        await asyncio.sleep(1)
+
+        def fault(after: bool) -> KubeError | None:
+            return None if after else Forbidden(403, "Forbidden", "you may not")
+
+        cluster.replica.client.fault = fault
+        order(cluster, "CloseQueue", "child")
+        await asyncio.sleep(LONG)
+        assert len(cluster.server.of(COMMANDS)) == 1
+        cluster.replica.client.fault = lambda _: None
+        await asyncio.sleep(LONG)
+        return state(cluster, "child")
+
+    assert in_virtual_time(scenario) == "Closed"
