@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
+from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, Queue
-from pyroclast.api.types import JOBS, QUEUES, Key, ResourceType
+from pyroclast.api.types import COMMANDS, JOBS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.refusals import Refusals, subjects_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.kube.shards import Shards
 from pyroclast.kube.workers import run_workers
@@ -68,7 +70,8 @@ async def work(shared: Shared, controllers: Sequence[Controller], shard: int) ->
         async with asyncio.TaskGroup() as workers:
             for controller in controllers:
                 queue = controller.queue.open(shard)
-                workers.create_task(run_workers(queue, controller.reconcile, controller.workers))
+                refusals = Refusals(shared.recorder, controller.about, reason=controller.reason)
+                workers.create_task(run_workers(queue, controller.reconcile, controller.workers, refusals))
                 controller.enqueue_all()
     finally:
         for controller in controllers:
@@ -123,9 +126,10 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
     jobs = JobController(shared, actions, memories, queue, most_requeues=settings.max_requeue_num)
     watch = JobWatch(shared, queue, memories)
     orders = CommandController(shared, Targets(JOBS, shared.caches.jobs, Job), commands, jobs.order)
+    about, reason = subjects_of(shared.caches.jobs, JOBS), JobEventReason.JOB_STATUS_ERROR.value
     return [
-        Controller("jobs", queue, settings.worker_threads, jobs.reconcile, watch.enqueue_all),
-        Controller("job-commands", commands, 1, orders.reconcile, orders.enqueue_all),
+        Controller("jobs", queue, settings.worker_threads, jobs.reconcile, watch.enqueue_all, about, reason),
+        _commands("job-commands", shared, commands, orders),
     ]
 
 
@@ -133,9 +137,10 @@ def _queues(service: Service, settings: ControllerSettings, shared: Shared) -> l
     queue, commands = work_queue(service, shared, "queue"), _command_queue(service, shared, QUEUES)
     queues = QueueController(shared, queue, most_requeues=settings.max_requeue_num)
     orders = CommandController(shared, Targets(QUEUES, shared.caches.queues, Queue), commands, queues.order)
+    about = subjects_of(shared.caches.queues, QUEUES)
     return [
-        Controller("queues", queue, settings.worker_threads_for_queue, queues.reconcile, queues.enqueue_all),
-        Controller("queue-commands", commands, 1, orders.reconcile, orders.enqueue_all),
+        Controller("queues", queue, settings.worker_threads_for_queue, queues.reconcile, queues.enqueue_all, about),
+        _commands("queue-commands", shared, commands, orders),
     ]
 
 
@@ -144,16 +149,22 @@ def _plain_pods(service: Service, settings: ControllerSettings, shared: Shared) 
     owners = Owners(shared)
     pods = PlainPodController(shared, queue, owners, settings.scheduler_name, inherit=settings.inherit_owner_annotations)
     workloads = WorkloadController(shared, sizes, owners, pods.renew)
+    about = subjects_of(shared.caches.plain_pods, PODS)
     return [
-        Controller("podgroups", queue, settings.worker_threads_for_podgroup, pods.reconcile, pods.enqueue_all),
-        Controller("workloads", sizes, 1, workloads.reconcile, workloads.enqueue_all),
+        Controller("podgroups", queue, settings.worker_threads_for_podgroup, pods.reconcile, pods.enqueue_all, about),
+        Controller("workloads", sizes, 1, workloads.reconcile, workloads.enqueue_all, owners.about),
     ]
 
 
 def _expiry(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue = work_queue(service, shared, "gc")
     expiry = ExpiryController(shared, queue)
-    return [Controller("gc", queue, settings.worker_threads_for_gc, expiry.reconcile, expiry.enqueue_all)]
+    about = subjects_of(shared.caches.jobs, JOBS)
+    return [Controller("gc", queue, settings.worker_threads_for_gc, expiry.reconcile, expiry.enqueue_all, about)]
+
+
+def _commands(name: str, shared: Shared, queue: ShardedQueue[Key], orders: CommandController[Any]) -> Controller:
+    return Controller(name, queue, 1, orders.reconcile, orders.enqueue_all, subjects_of(shared.caches.commands, COMMANDS))
 
 
 def _command_queue(service: Service, shared: Shared, target: ResourceType) -> ShardedQueue[Key]:

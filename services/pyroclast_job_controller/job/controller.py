@@ -10,7 +10,7 @@ import structlog
 from pyroclast.api.enums import Action, JobEventReason, JobReason
 from pyroclast.api.records import Command, Job, JobStatus
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.errors import ApiError, Conflict, NotFound, is_transient
+from pyroclast.kube.errors import Conflict, NotFound
 from pyroclast.kube.events import Reference
 from pyroclast.kube.recent import LIFETIME
 from pyroclast.kube.sharded_queue import ShardedQueue
@@ -19,7 +19,7 @@ from pyroclast.lifecycle.job import delays, notices, occurrences
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
 from pyroclast.lifecycle.job.status import is_quiet
-from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, TransientError
+from pyroclast_job_controller.blocked import Blocked, NamespaceTerminating, TransientError
 from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.facts import facts_of
 from pyroclast_job_controller.job.memory import JobMemory, Memories
@@ -81,9 +81,6 @@ class JobController:
         if self._now() < memory.closed_until:
             self._queue.add_at(key, memory.closed_until)
             return
-        if memory.cause is Cause.RIGHTS and self._now() < memory.next_try:
-            self._queue.add_at(key, memory.next_try)
-            return
         try:
             await self._catch_up(key, memory)
             await self._act(key, memory)
@@ -96,11 +93,6 @@ class JobController:
             self._queue.add_after(key, _PASSING)
         except Blocked as refusal:
             await self._refused(key, memory, refusal)
-        except ApiError as error:
-            if is_transient(error):
-                raise
-            message = f"Failed to update job, err: {error.message}"
-            await self._refused(key, memory, Blocked(JobEventReason.JOB_STATUS_ERROR, message, Cause.RIGHTS))
         else:
             memory.got_on()
         if self._caches.pods.is_ahead(job.metadata.uid):
@@ -237,13 +229,9 @@ class JobController:
         decision = decide(facts, idle=True)
         self._arm(facts, memory, decision)
         try:
-            await self._write_status(facts, memory, None if refusal.cause is Cause.RIGHTS else decision.status)
+            await self._write_status(facts, memory, decision.status)
         except Conflict:
             log.debug("job.conflict", job=str(key))  # it is looked at again in any case
-        except ApiError as error:
-            if is_transient(error):
-                raise
-            log.warning("job.status_refused", job=str(key), message=error.message)
         if counts and 0 <= self._most_requeues < memory.faults:
             self._give_up(key, facts.job, memory, refusal)
             return
