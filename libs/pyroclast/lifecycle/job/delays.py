@@ -21,6 +21,7 @@ __all__ = ["kept", "remembered", "since", "timed"]
 
 Identity: TypeAlias = tuple[BusEvent, int, str, str, str]
 
+_EVENTS: Final = {event.value: event for event in BusEvent}
 _SHOWN_NOWHERE: Final = (BusEvent.POD_EVICTED, BusEvent.UNKNOWN)
 """What no object shows afterwards."""
 
@@ -67,10 +68,12 @@ def kept(responses: Iterable[Response]) -> tuple[DelayedAction, ...]:
 
 
 def _of_status(job: Job) -> Iterator[Occurrence]:
+    """What the status tells, but for what only another version of ours knows."""
     for action in job.status.delayed_actions:
-        if action.at:
+        event = _EVENTS.get(action.event)
+        if event is not None and action.at:
             yield Occurrence(
-                action.event,
+                event,
                 parse_time(action.at),
                 action.version,
                 action.task,
