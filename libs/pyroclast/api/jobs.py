@@ -212,6 +212,8 @@ class JobStatus(WireModel):
     """How many of the pods that are going away were deleted by the controller itself."""
     delayed_actions: list[DelayedAction] | None = None
     """What policies with a timeout will do, so that a restart of the controller neither forgets nor repeats it."""
+    unknown_pod_group: str | None = None
+    """The uid of the PodGroup of which a policy has taken note that it is Unknown, until it is so no longer."""
 
 
 class Job(ApiObject):

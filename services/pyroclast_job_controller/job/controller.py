@@ -99,7 +99,9 @@ class JobController:
             self._queue.add_after(key, LIFETIME)
 
     async def _catch_up(self, key: Key, memory: JobMemory) -> None:
-        """Remember what happened to the pods while nobody watched, and which of those that are no longer seen have gone."""
+        """Remember what happened to the pods and the PodGroup while nobody watched, and which of the pods that are no longer seen
+        have gone.
+        """
         facts = self._facts(key, memory) if memory.is_new or memory.vanished else None
         if facts is None:
             return
@@ -110,6 +112,8 @@ class JobController:
             await self._actions.really_gone(facts, [each for each in others if each not in missed])
             memory.vanished += missed
             memory.is_new = False
+            if (fallen := delays.overlooked(facts)) is not None:
+                memory.notice(fallen)
         vanished = list(memory.vanished)
         for occurrence in await self._actions.really_gone(facts, vanished) if vanished else ():
             log.info("pod.missed", job=str(key), pod=occurrence.pod)

@@ -170,6 +170,7 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     observed_generation: int = 0
     terminating_by_controller: int = 0
     delayed_actions: tuple[DelayedAction, ...] = ()
+    unknown_pod_group: str = ""
 
 
 class Job(ObjectRecord, frozen=True, kw_only=True):

@@ -103,6 +103,7 @@ def written(status: JobStatus) -> dict[str, Any]:
         "observedGeneration": status.observed_generation,
         "terminatingByController": status.terminating_by_controller,
         "delayedActions": [_filled(msgspec.to_builtins(action)) for action in status.delayed_actions],
+        "unknownPodGroup": status.unknown_pod_group,
     }
     return _filled(body)
 
