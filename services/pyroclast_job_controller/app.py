@@ -38,12 +38,12 @@ from pyroclast_job_controller.queue.controller import QueueController
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["COMPONENT", "Controller", "build", "make_shared", "run", "work"]
+__all__ = ["COMPONENT", "Controller", "build", "make_shared", "run", "stuck", "work"]
 
 COMPONENT: Final = "vc-controller-manager"
 """The source of our Events."""
-_LONGEST_WORK: Final = 600.0
-"""Seconds: creating ten thousand pods against a slow API server takes less."""
+_LONGEST_STANDSTILL: Final = 600.0
+"""Seconds in which nothing of the work on one key is done: a request ends long before that, with or without an answer."""
 
 
 async def run(service: Service, settings: ControllerSettings) -> None:
@@ -57,7 +57,7 @@ async def run(service: Service, settings: ControllerSettings) -> None:
     for informer in shared.caches.optional:
         service.spawn(f"watch-{informer.kind.plural}", informer.run())
     for controller in controllers:
-        service.add_check(f"work-{controller.name}", partial(_stuck, controller))
+        service.add_check(f"work-{controller.name}", partial(stuck, controller))
     await service.synced()
 
     service.spawn("leading", lead(client, settings, partial(work, shared, controllers), recorder))
@@ -79,10 +79,10 @@ async def work(shared: Shared, controllers: Sequence[Controller], shard: int) ->
         shared.shards.give(shard)
 
 
-def _stuck(controller: Controller) -> str | None:
-    """Why the process should be restarted: the work on one key does not end."""
-    seconds = controller.queue.longest_work()
-    return f"at work on one key for {seconds:.0f} s" if seconds > _LONGEST_WORK else None
+def stuck(controller: Controller) -> str | None:
+    """Why the process should be restarted: the work on one key does not get on."""
+    seconds = controller.queue.longest_standstill()
+    return f"the work on one key has not got on for {seconds:.0f} s" if seconds > _LONGEST_STANDSTILL else None
 
 
 def make_shared(service: Service, client: Client, recorder: EventRecorder, settings: ControllerSettings) -> Shared:
@@ -121,7 +121,7 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
     def record(job: Job, notice: Notice) -> None:
         shared.recorder.event(Reference.of(job, JOBS), notice.type, notice.reason.value, notice.message)
 
-    pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created)
+    pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created, queue.gets_on)
     actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, record))
     jobs = JobController(shared, actions, memories, queue, most_requeues=settings.max_requeue_num)
     watch = JobWatch(shared, queue, memories)

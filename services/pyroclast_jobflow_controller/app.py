@@ -39,8 +39,8 @@ COMPONENT: Final = "vc-controller-manager"
 _LONGEST_DELAY: Final = 5.0
 """Seconds until what failed is tried again: an API server that comes back is soon noticed."""
 
-_LONGEST_WORK: Final = 600.0
-"""Seconds: creating a thousand Jobs against a slow API server takes less."""
+_LONGEST_STANDSTILL: Final = 600.0
+"""Seconds in which nothing of the work on one key is done: a request ends long before that, with or without an answer."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -72,7 +72,7 @@ async def run(service: Service, settings: JobFlowSettings) -> None:
         for informer in shared.caches.informers:
             service.watch(informer)
         for controller in controllers:
-            service.add_check(f"work-{controller.name}", partial(_stuck, controller))
+            service.add_check(f"work-{controller.name}", partial(stuck, controller))
         await service.synced()
         service.spawn("leading", lead(client, settings, partial(work, shared, controllers), recorder))
         await service.forever()
@@ -125,7 +125,7 @@ def _flows(service: Service, settings: JobFlowSettings, shared: Shared, reach: R
     shared.shards.on_give(memories.clear)
     probes = ProbeController(shared.client, reach, memories, flows=queue, queue=probe_queue, settings=settings)
     shared.shards.on_give(probes.clear)
-    actions = FlowActions(shared.client, shared.caches)
+    actions = FlowActions(shared.client, shared.caches, queue.gets_on)
     flows = FlowController(shared, actions, probes, memories, queue, most_requeues=settings.max_requeue_num)
     watch, about = FlowWatch(shared, queue, memories), subjects_of(shared.caches.flows, JOB_FLOWS)
     return [
@@ -152,7 +152,7 @@ def _queue(service: Service, shared: Shared, name: str, shard_of: Callable[[K], 
     )
 
 
-def _stuck(controller: Controller) -> str | None:
-    """Why the process should be restarted: the work on one key does not end."""
-    seconds = controller.queue.longest_work()
-    return f"at work on one key for {seconds:.0f} s" if seconds > _LONGEST_WORK else None
+def stuck(controller: Controller) -> str | None:
+    """Why the process should be restarted: the work on one key does not get on."""
+    seconds = controller.queue.longest_standstill()
+    return f"the work on one key has not got on for {seconds:.0f} s" if seconds > _LONGEST_STANDSTILL else None

@@ -74,6 +74,7 @@ class HyperJobController:
                 if part.name not in jobs and not hyperjobs.has_ended(hyper_job, part.name):
                     hyper_job, found = await self._place(hyper_job, part)
                     problem = problem or found
+                    self._queue.gets_on(key)
             jobs = self._jobs_of(hyper_job)
         if problem is not None:
             self._recorder.event(Reference.of(hyper_job, HYPER_JOBS), "Warning", problem.reason, problem.message)

@@ -127,6 +127,8 @@ class DiscoveryController:
                 self._queue.add_after(Key("", source), self._refusals.take(key, error))
         else:
             self._refusals.forget(key)
+        finally:
+            self._queue.gets_on(Key("", source))
 
     async def _create(self, body: dict[str, object]) -> None:
         made = record_of(await self._client.create(HYPER_NODES, body), HyperNode)
