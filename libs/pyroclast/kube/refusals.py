@@ -15,7 +15,7 @@ from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.errors import KubeError, is_terminating_namespace
 from pyroclast.kube.events import EventRecorder, Reference
 
-__all__ = ["LONGEST_PAUSE", "Refusals", "subjects_of"]
+__all__ = ["Refusals", "subjects_of"]
 
 log = structlog.get_logger()
 
@@ -24,7 +24,7 @@ K = TypeVar("K", bound=Hashable)
 _FIRST_PAUSE: Final = 1.0
 """Seconds until what was refused is tried again; each further refusal doubles it …"""
 
-LONGEST_PAUSE: Final = 300.0
+_LONGEST_PAUSE: Final = 300.0
 """… up to this: a right that is given is noticed within minutes."""
 
 
@@ -66,7 +66,7 @@ class Refusals(Generic[K]):
         if known is not None and known.uid != _uid(subject):
             known = None
         times = 0 if known is None else known.times + 1
-        pause = min(_FIRST_PAUSE * 2.0 ** min(times, 60), LONGEST_PAUSE)
+        pause = min(_FIRST_PAUSE * 2.0 ** min(times, 60), _LONGEST_PAUSE)
         self._refused[key] = _Refusal(_uid(subject), error.message, times, now, now + pause)
         self._forget_old(now)
         name = f"{subject.kind} {subject.namespace}/{subject.name}" if subject is not None else str(key)
@@ -88,7 +88,7 @@ class Refusals(Generic[K]):
 
     def _forget_old(self, now: float) -> None:
         """What was not tried again in its time has no need of it any more."""
-        while (first := next(iter(self._refused.items())))[1].since < now - 2 * LONGEST_PAUSE:
+        while (first := next(iter(self._refused.items())))[1].since < now - 2 * _LONGEST_PAUSE:
             del self._refused[first[0]]
 
 
