@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
+from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, Queue
-from pyroclast.api.types import JOBS, QUEUES, Key, ResourceType
+from pyroclast.api.types import COMMANDS, JOBS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.refusals import Refusals, subjects_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.kube.shards import Shards
 from pyroclast.kube.workers import run_workers
@@ -37,12 +39,12 @@ from pyroclast_job_controller.queue.controller import QueueController
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["COMPONENT", "Controller", "build", "make_shared", "run", "work"]
+__all__ = ["COMPONENT", "Controller", "build", "make_shared", "run", "stuck", "work"]
 
 COMPONENT: Final = "vc-controller-manager"
 """The source of our Events."""
-_LONGEST_WORK: Final = 600.0
-"""Seconds: creating ten thousand pods against a slow API server takes less."""
+_LONGEST_STANDSTILL: Final = 600.0
+"""Seconds in which nothing of the work on one key is done: a request ends long before that, with or without an answer."""
 
 
 async def run(service: Service, settings: ControllerSettings) -> None:
@@ -56,7 +58,7 @@ async def run(service: Service, settings: ControllerSettings) -> None:
     for informer in shared.caches.optional:
         service.spawn(f"watch-{informer.kind.plural}", informer.run())
     for controller in controllers:
-        service.add_check(f"work-{controller.name}", partial(_stuck, controller))
+        service.add_check(f"work-{controller.name}", partial(stuck, controller))
     await service.synced()
 
     service.spawn("leading", lead(client, settings, partial(work, shared, controllers), recorder))
@@ -69,7 +71,8 @@ async def work(shared: Shared, controllers: Sequence[Controller], shard: int) ->
         async with asyncio.TaskGroup() as workers:
             for controller in controllers:
                 queue = controller.queue.open(shard)
-                workers.create_task(run_workers(queue, controller.reconcile, controller.workers))
+                refusals = Refusals(shared.recorder, controller.about, reason=controller.reason)
+                workers.create_task(run_workers(queue, controller.reconcile, controller.workers, refusals))
                 controller.enqueue_all()
     finally:
         for controller in controllers:
@@ -77,10 +80,10 @@ async def work(shared: Shared, controllers: Sequence[Controller], shard: int) ->
         shared.shards.give(shard)
 
 
-def _stuck(controller: Controller) -> str | None:
-    """Why the process should be restarted: the work on one key does not end."""
-    seconds = controller.queue.longest_work()
-    return f"at work on one key for {seconds:.0f} s" if seconds > _LONGEST_WORK else None
+def stuck(controller: Controller) -> str | None:
+    """Why the process should be restarted: the work on one key does not get on."""
+    seconds = controller.queue.longest_standstill()
+    return f"the work on one key has not got on for {seconds:.0f} s" if seconds > _LONGEST_STANDSTILL else None
 
 
 def make_shared(service: Service, client: Client, recorder: EventRecorder, settings: ControllerSettings) -> Shared:
@@ -119,16 +122,17 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
     def record(job: Job, notice: Notice) -> None:
         shared.recorder.event(Reference.of(job, JOBS), notice.type, notice.reason.value, notice.message)
 
-    pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created)
+    pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created, queue.gets_on)
     actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, record))
     targets = Targets(JOBS, shared.caches.jobs, Job, lambda job: job.status.last_command, queue.add)
     orders = Orders(shared, targets, commands)
     jobs = JobController(shared, actions, memories, orders, queue, most_requeues=settings.max_requeue_num)
     watch = JobWatch(shared, queue, memories)
     given = CommandController(shared, targets, orders, commands)
+    about, reason = subjects_of(shared.caches.jobs, JOBS), JobEventReason.JOB_STATUS_ERROR.value
     return [
-        Controller("jobs", queue, settings.worker_threads, jobs.reconcile, watch.enqueue_all),
-        Controller("job-commands", commands, 1, given.reconcile, given.enqueue_all),
+        Controller("jobs", queue, settings.worker_threads, jobs.reconcile, watch.enqueue_all, about, reason),
+        _commands("job-commands", shared, commands, given),
     ]
 
 
@@ -138,9 +142,10 @@ def _queues(service: Service, settings: ControllerSettings, shared: Shared) -> l
     orders = Orders(shared, targets, commands)
     queues = QueueController(shared, queue, orders, most_requeues=settings.max_requeue_num)
     given = CommandController(shared, targets, orders, commands)
+    about = subjects_of(shared.caches.queues, QUEUES)
     return [
-        Controller("queues", queue, settings.worker_threads_for_queue, queues.reconcile, queues.enqueue_all),
-        Controller("queue-commands", commands, 1, given.reconcile, given.enqueue_all),
+        Controller("queues", queue, settings.worker_threads_for_queue, queues.reconcile, queues.enqueue_all, about),
+        _commands("queue-commands", shared, commands, given),
     ]
 
 
@@ -149,16 +154,22 @@ def _plain_pods(service: Service, settings: ControllerSettings, shared: Shared) 
     owners = Owners(shared)
     pods = PlainPodController(shared, queue, owners, settings.scheduler_name, inherit=settings.inherit_owner_annotations)
     workloads = WorkloadController(shared, sizes, owners, pods.renew)
+    about = subjects_of(shared.caches.plain_pods, PODS)
     return [
-        Controller("podgroups", queue, settings.worker_threads_for_podgroup, pods.reconcile, pods.enqueue_all),
-        Controller("workloads", sizes, 1, workloads.reconcile, workloads.enqueue_all),
+        Controller("podgroups", queue, settings.worker_threads_for_podgroup, pods.reconcile, pods.enqueue_all, about),
+        Controller("workloads", sizes, 1, workloads.reconcile, workloads.enqueue_all, owners.about),
     ]
 
 
 def _expiry(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue = work_queue(service, shared, "gc")
     expiry = ExpiryController(shared, queue)
-    return [Controller("gc", queue, settings.worker_threads_for_gc, expiry.reconcile, expiry.enqueue_all)]
+    about = subjects_of(shared.caches.jobs, JOBS)
+    return [Controller("gc", queue, settings.worker_threads_for_gc, expiry.reconcile, expiry.enqueue_all, about)]
+
+
+def _commands(name: str, shared: Shared, queue: ShardedQueue[Key], orders: CommandController[Any]) -> Controller:
+    return Controller(name, queue, 1, orders.reconcile, orders.enqueue_all, subjects_of(shared.caches.commands, COMMANDS))
 
 
 def _command_queue(service: Service, shared: Shared, target: ResourceType) -> ShardedQueue[Key]:

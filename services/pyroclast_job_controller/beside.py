@@ -30,7 +30,7 @@ Maker: TypeAlias = Callable[[Service, ControllerSettings, Shared], list[Controll
 def _cron_jobs(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue = work_queue(service, shared, "cronjob")
     cron = CronController(shared, queue)
-    return [Controller("cronjobs", queue, settings.worker_threads_for_cronjob, cron.reconcile, cron.enqueue_all)]
+    return [Controller("cronjobs", queue, settings.worker_threads_for_cronjob, cron.reconcile, cron.enqueue_all, cron.about)]
 
 
 def _hyper_nodes(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
@@ -39,8 +39,8 @@ def _hyper_nodes(service: Service, settings: ControllerSettings, shared: Shared)
     status = HyperNodeStatusController(shared, counts, watched)
     discovery = DiscoveryController(shared, sources, watched)
     return [
-        Controller("hypernodes", counts, 1, status.reconcile, status.enqueue_all),
-        Controller("discovery", sources, 2, discovery.reconcile, discovery.enqueue_all),
+        Controller("hypernodes", counts, 1, status.reconcile, status.enqueue_all, watched.about),
+        Controller("discovery", sources, 2, discovery.reconcile, discovery.enqueue_all, watched.about_source),
     ]
 
 
@@ -51,13 +51,13 @@ def _colocation(service: Service, _: ControllerSettings, shared: Shared) -> list
         service.spawn("watch-all-pods", informer.run())
 
     colocation = ColocationController(shared, queue, start)
-    return [Controller("colocation", queue, 1, colocation.reconcile, colocation.enqueue_all)]
+    return [Controller("colocation", queue, 1, colocation.reconcile, colocation.enqueue_all, colocation.about)]
 
 
 def _hyper_jobs(service: Service, _: ControllerSettings, shared: Shared) -> list[Controller]:
     queue = work_queue(service, shared, "hyperjob")
     hyper_jobs = HyperJobController(shared, queue, NamespaceDomains(shared))
-    return [Controller("hyperjobs", queue, 1, hyper_jobs.reconcile, hyper_jobs.enqueue_all)]
+    return [Controller("hyperjobs", queue, 1, hyper_jobs.reconcile, hyper_jobs.enqueue_all, hyper_jobs.about)]
 
 
 def _sharding(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
@@ -66,7 +66,7 @@ def _sharding(service: Service, settings: ControllerSettings, shared: Shared) ->
     flags = from_flags(settings.scheduler_configs, period=period, on_events=settings.enable_node_event_trigger)
     configuration = Key(settings.sharding_configmap_namespace, settings.sharding_configmap)
     sharding = ShardingController(shared, queue, flags, configuration)
-    return [Controller("sharding", queue, 1, sharding.reconcile, sharding.enqueue_all)]
+    return [Controller("sharding", queue, 1, sharding.reconcile, sharding.enqueue_all, sharding.about)]
 
 
 MAKERS: Final[Mapping[str, Maker]] = {

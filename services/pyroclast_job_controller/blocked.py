@@ -29,8 +29,6 @@ class Cause(Enum):
     """What the API server asks before it takes an object is out of order."""
     QUOTA = "quota"
     """A quota is used up."""
-    RIGHTS = "rights"
-    """The controller may not do what it has to."""
     LEFTOVER = "leftover"
     """Objects of an earlier Job are in the way."""
 
@@ -39,7 +37,6 @@ _PAUSES: Final = {
     Cause.FAULT: (0.005, 1000.0),
     Cause.OUTAGE: (0.1, 5.0),
     Cause.QUOTA: (1.0, 30.0),
-    Cause.RIGHTS: (1.0, 300.0),
     Cause.LEFTOVER: (1.0, 30.0),
 }
 """Seconds before the first further try, which each one doubles, and their ceiling. 15 tries after a fault take 164 s."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api.types import Key
+from pyroclast.kube.events import Reference
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller.shared import Shared
@@ -19,13 +20,19 @@ _LONGEST_DELAY: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A queue with those who work on it. `enqueue_all` puts everything on the queue that is ours."""
+    """A queue with those who work on it.
+
+    `enqueue_all` puts everything on the queue that is ours. `about`: the object of a key, on which an Event with `reason` says
+    what we are refused.
+    """
 
     name: str
     queue: ShardedQueue[Key]
     workers: int
     reconcile: Callable[[Key], Awaitable[None]]
     enqueue_all: Callable[[], None]
+    about: Callable[[Key], Reference | None]
+    reason: str = "FailedSync"
 
 
 def work_queue(

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES
 from pyroclast.kube.client import Client
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.refusals import Refusals, subjects_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.kube.shards import Shards
 from pyroclast.kube.workers import run_workers
@@ -37,21 +39,26 @@ COMPONENT: Final = "vc-controller-manager"
 _LONGEST_DELAY: Final = 5.0
 """Seconds until what failed is tried again: an API server that comes back is soon noticed."""
 
-_LONGEST_WORK: Final = 600.0
-"""Seconds: creating a thousand Jobs against a slow API server takes less."""
+_LONGEST_STANDSTILL: Final = 600.0
+"""Seconds in which nothing of the work on one key is done: a request ends long before that, with or without an answer."""
 
 K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A queue with those who work on it. `enqueue_all` puts everything on the queue that is ours."""
+    """A queue with those who work on it.
+
+    `enqueue_all` puts everything on the queue that is ours. `about`: the object of a key, on which an Event says what we are
+    refused.
+    """
 
     name: str
     queue: ShardedQueue[Any]
     workers: int
     reconcile: Callable[[Any], Awaitable[None]]
     enqueue_all: Callable[[], None]
+    about: Callable[[Any], Reference | None]
 
 
 async def run(service: Service, settings: JobFlowSettings) -> None:
@@ -65,7 +72,7 @@ async def run(service: Service, settings: JobFlowSettings) -> None:
         for informer in shared.caches.informers:
             service.watch(informer)
         for controller in controllers:
-            service.add_check(f"work-{controller.name}", partial(_stuck, controller))
+            service.add_check(f"work-{controller.name}", partial(stuck, controller))
         await service.synced()
         service.spawn("leading", lead(client, settings, partial(work, shared, controllers), recorder))
         await service.forever()
@@ -78,7 +85,8 @@ async def work(shared: Shared, controllers: Sequence[Controller], shard: int) ->
         async with asyncio.TaskGroup() as workers:
             for controller in controllers:
                 queue = controller.queue.open(shard)
-                workers.create_task(run_workers(queue, controller.reconcile, controller.workers))
+                refusals = Refusals(shared.recorder, controller.about)
+                workers.create_task(run_workers(queue, controller.reconcile, controller.workers, refusals))
                 controller.enqueue_all()
     finally:
         for controller in controllers:
@@ -105,8 +113,8 @@ def build(service: Service, settings: JobFlowSettings, shared: Shared, reach: Re
         controllers += _flows(service, settings, shared, reach)
     if is_enabled(TEMPLATE, settings.controllers):
         queue = _queue(service, shared, "jobtemplate", shared.shards.shard_of)
-        templates = TemplateController(shared, queue)
-        controllers.append(Controller("jobtemplates", queue, 1, templates.reconcile, templates.enqueue_all))
+        templates, about = TemplateController(shared, queue), subjects_of(shared.caches.templates, JOB_TEMPLATES)
+        controllers.append(Controller("jobtemplates", queue, 1, templates.reconcile, templates.enqueue_all, about))
     return controllers
 
 
@@ -117,12 +125,19 @@ def _flows(service: Service, settings: JobFlowSettings, shared: Shared, reach: R
     shared.shards.on_give(memories.clear)
     probes = ProbeController(shared.client, reach, memories, flows=queue, queue=probe_queue, settings=settings)
     shared.shards.on_give(probes.clear)
-    actions = FlowActions(shared.client, shared.caches)
+    actions = FlowActions(shared.client, shared.caches, queue.gets_on)
     flows = FlowController(shared, actions, probes, memories, queue, most_requeues=settings.max_requeue_num)
-    watch = FlowWatch(shared, queue, memories)
+    watch, about = FlowWatch(shared, queue, memories), subjects_of(shared.caches.flows, JOB_FLOWS)
     return [
-        Controller("jobflows", queue, settings.worker_threads, flows.reconcile, watch.enqueue_all),
-        Controller("jobflow-probes", probe_queue, settings.probe_workers, probes.reconcile, probes.enqueue_all),
+        Controller("jobflows", queue, settings.worker_threads, flows.reconcile, watch.enqueue_all, about),
+        Controller(
+            "jobflow-probes",
+            probe_queue,
+            settings.probe_workers,
+            probes.reconcile,
+            probes.enqueue_all,
+            lambda key: about(key.flow),
+        ),
     ]
 
 
@@ -137,7 +152,7 @@ def _queue(service: Service, shared: Shared, name: str, shard_of: Callable[[K], 
     )
 
 
-def _stuck(controller: Controller) -> str | None:
-    """Why the process should be restarted: the work on one key does not end."""
-    seconds = controller.queue.longest_work()
-    return f"at work on one key for {seconds:.0f} s" if seconds > _LONGEST_WORK else None
+def stuck(controller: Controller) -> str | None:
+    """Why the process should be restarted: the work on one key does not get on."""
+    seconds = controller.queue.longest_standstill()
+    return f"the work on one key has not got on for {seconds:.0f} s" if seconds > _LONGEST_STANDSTILL else None

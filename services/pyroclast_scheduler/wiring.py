@@ -13,7 +13,7 @@ import structlog
 from pyroclast.api import records
 from pyroclast.api.types import LEASES, NODE_SHARDS
 from pyroclast.kube.client import Client
-from pyroclast.kube.events import Reference
+from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.informer import Informer
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead
@@ -94,7 +94,7 @@ async def main(service: Service) -> None:
     service.pages["/debug/snapshot"] = lambda: debug.page(cache, taken(cache, file.current, loop.circumstances(), ours))
     service.spawn("configuration", file.follow())
     await ensure_queues(client, settings.default_queue)
-    taker, settings, keeper = _beside(service, client, cache, settings, loop=loop, writer=writer)
+    taker, settings, keeper = _beside(service, client, cache, recorder, settings, loop=loop, writer=writer)
     watch(service, taker, cache, settings, client, watched=metrics.watched)
     watches = PluginWatches(service, cache, client, plugins)
     await watches.discover()
@@ -123,7 +123,14 @@ async def main(service: Service) -> None:
 
 
 def _beside(
-    service: Service, client: Client, cache: Cache, settings: SchedulerSettings, *, loop: Loop, writer: Writer
+    service: Service,
+    client: Client,
+    cache: Cache,
+    recorder: EventRecorder,
+    settings: SchedulerSettings,
+    *,
+    loop: Loop,
+    writer: Writer,
 ) -> tuple[Cache | RingMember, SchedulerSettings, ShardKeeper | None]:
     """Work beside other schedulers, if there are any: what takes up what is watched, our own Lease, and our NodeShard.
 
@@ -143,7 +150,7 @@ def _beside(
     if settings.scheduler_sharding_mode == "none":
         return taker, settings, None
     is_hard = settings.scheduler_sharding_mode == "hard"
-    keeper = ShardKeeper(client, cache, settings.scheduler_sharding_name, is_hard=is_hard)
+    keeper = ShardKeeper(client, cache, recorder, settings.scheduler_sharding_name, is_hard=is_hard)
     loop.shard, loop.shard_seen = keeper.shard, keeper.seen
     shards = Informer(client, NODE_SHARDS, records.NodeShard)
     shards.on_change(keeper.changed)

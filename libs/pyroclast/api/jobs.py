@@ -8,7 +8,7 @@ from annotated_types import Ge, MaxLen, MinLen
 from pydantic import StringConstraints
 
 from pyroclast.api import types
-from pyroclast.api.enums import JobPhase, NumaPolicy
+from pyroclast.api.enums import BusEvent, JobPhase, NumaPolicy
 from pyroclast.api.kinds import AGE, Column, CustomKind
 from pyroclast.api.shared import LifecyclePolicy, NetworkTopologySpec, TaskState
 from pyroclast.api.wire import (
@@ -157,7 +157,7 @@ class DelayedAction(WireModel):
 
     action: str | None = None
     """What will be done."""
-    event: str | None = None
+    event: BusEvent | None = None
     """What happened."""
     at: Time | None = None
     """When it happened, by the clock of the API server."""
@@ -214,6 +214,8 @@ class JobStatus(WireModel):
     """What policies with a timeout will do, so that a restart of the controller neither forgets nor repeats it."""
     last_command: str | None = None
     """The uid of the Command that was carried out last, so that a restart of the controller does not repeat it."""
+    unknown_pod_group: str | None = None
+    """The uid of the PodGroup of which a policy has taken note that it is Unknown, until it is so no longer."""
 
 
 class Job(ApiObject):

@@ -54,6 +54,7 @@ class WorkQueue(Generic[K]):
         self._queued: dict[K, float] = {}  # when each waiting key was added, by the loop's clock
         self._again: dict[K, float] = {}  # keys in work that were added meanwhile
         self._in_work: dict[K, float] = {}  # since when
+        self._got_on: dict[K, float] = {}  # keys in work, and when something of it was done last
         self._failures: dict[K, int] = {}
         self._due: dict[K, float] = {}
         self._timers: list[tuple[float, int, K]] = []
@@ -77,9 +78,14 @@ class WorkQueue(Generic[K]):
         """How many keys are being worked on."""
         return len(self._in_work)
 
-    def longest_work(self) -> float:
-        """Seconds since work began on the key that has been in work longest; 0 when none is. For liveness."""
-        return _time() - min(self._in_work.values()) if self._in_work else 0.0
+    def gets_on(self, key: K) -> None:
+        """A part of the work on `key` is done: however long all of it takes, it does not stand still."""
+        if key in self._in_work:
+            self._got_on[key] = _time()
+
+    def longest_standstill(self) -> float:
+        """Seconds since work on a key began or got on last, for the key with which that is longest ago; 0 without any."""
+        return _time() - min(self._got_on.values()) if self._got_on else 0.0
 
     def add(self, key: K) -> None:
         """Work on `key` as soon as a worker is free."""
@@ -160,7 +166,7 @@ class WorkQueue(Generic[K]):
                     self._getters.remove(getter)
         key = self._waiting.popleft()
         now = _time()
-        self._in_work[key] = now
+        self._in_work[key] = self._got_on[key] = now
         self._observer.started(self.name, now - self._queued.pop(key))
         self._observer.depth(self.name, len(self._waiting))
         return key
@@ -168,6 +174,7 @@ class WorkQueue(Generic[K]):
     def done(self, key: K, *, failed: bool = False) -> None:
         """The work on `key` has ended; `failed` is only for the observer."""
         began = self._in_work.pop(key)
+        del self._got_on[key]
         self._observer.finished(self.name, _time() - began, failed)
         since = self._again.pop(key, None)
         if since is not None:

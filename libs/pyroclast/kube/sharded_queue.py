@@ -61,9 +61,15 @@ class ShardedQueue(Generic[K]):
         if queue is not None:
             queue.close()
 
-    def longest_work(self) -> float:
-        """Seconds since work began on the key that has been in work longest; 0 when none is."""
-        return max((queue.longest_work() for queue in self._queues.values()), default=0.0)
+    def gets_on(self, key: K) -> None:
+        """A part of the work on `key` is done: see `WorkQueue.gets_on`."""
+        queue = self._queue_of(key)
+        if queue is not None:
+            queue.gets_on(key)
+
+    def longest_standstill(self) -> float:
+        """Seconds since work on a key began or got on last, for the key with which that is longest ago; 0 without any."""
+        return max((queue.longest_standstill() for queue in self._queues.values()), default=0.0)
 
     def add(self, key: K) -> None:
         """Work on `key` as soon as a worker is free."""

@@ -7,44 +7,66 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from pyroclast.kube.errors import ApiError, KubeError
+from pyroclast.kube.errors import ApiError, KubeError, is_transient
 from pyroclast.kube.queue import K, QueueClosed, WorkQueue
+from pyroclast.kube.refusals import Refusals
 
 __all__ = ["run_workers"]
 
 log = structlog.get_logger()
 
 
-async def run_workers(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[object]], workers: int) -> None:
+async def run_workers(
+    queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[object]], workers: int, refusals: Refusals[K] | None = None
+) -> None:
     """Reconcile the keys of `queue`, so many at a time, until it is closed and empty, or this is cancelled.
 
     A key whose reconciliation raises is tried again later, with a delay that doubles, or that the API server asked for; it never
-    ends the worker.
+    ends the worker. What does not pass by itself is said by `refusals`, which also knows when the key is tried again: not before,
+    whatever else happens to its object.
     """
     async with asyncio.TaskGroup() as group:
         for _ in range(workers):
-            group.create_task(_work(queue, reconcile))
+            group.create_task(_work(queue, reconcile, refusals))
 
 
-async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[object]]) -> None:
+async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[object]], refusals: Refusals[K] | None) -> None:
     while True:
         try:
-            key = await queue.get()
+            key = await _next(queue, refusals)
         except QueueClosed:
             return
         failures = queue.failures(key)
-        failed, asked = True, 0.0
+        failed, asked, pause = True, 0.0, 0.0
         try:
             await reconcile(key)
             failed = False
+            if refusals is not None:
+                refusals.forget(key)
         except KubeError as error:
-            asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
-            log.warning("reconcile.failed", queue=queue.name, key=str(key), error=str(error), retries=failures)
+            if refusals is not None and not is_transient(error):
+                pause = refusals.take(key, error)
+            else:
+                asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
+                log.warning("reconcile.failed", queue=queue.name, key=str(key), error=str(error), retries=failures)
         except Exception:  # whatever it is, it concerns this key alone
             log.exception("reconcile.crashed", queue=queue.name, key=str(key), retries=failures)
         finally:
             queue.done(key, failed=failed)
-        if failed:
+        if pause:
+            queue.add_after(key, pause)
+        elif failed:
             queue.add_rate_limited(key, after=asked)
         elif queue.failures(key) == failures:
             queue.forget(key)  # unless the reconciliation itself asked for a delayed retry
+
+
+async def _next(queue: WorkQueue[K], refusals: Refusals[K] | None) -> K:
+    """The next key whose time has come."""
+    while True:
+        key = await queue.get()
+        left = refusals.left(key) if refusals is not None else 0.0
+        if not left:
+            return key
+        queue.done(key)
+        queue.add_after(key, left)

@@ -13,6 +13,7 @@ from pyroclast.api.types import COLOCATION_CONFIGURATIONS, PODS, Key
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.errors import NotFound
 from pyroclast.kube.informer import Informer
+from pyroclast.kube.refusals import subjects_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import colocation
 from pyroclast_job_controller.shared import Shared
@@ -42,6 +43,7 @@ class ColocationController:
         self._configurations: Informer[ColocationConfiguration] = Informer(
             shared.client, COLOCATION_CONFIGURATIONS, ColocationConfiguration, indexers={_NAMESPACE: _namespace_of}
         )
+        self.about = subjects_of(self._pods, PODS)
         shared.caches.watch(self._configurations)
         self._configurations.on_change(self._configuration)
         self._pods.on_change(self._pod)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -14,6 +15,7 @@ from pyroclast.kube.errors import AlreadyExists, ApiError, KubeError, NotFound, 
 from pyroclast.kube.events import Reference
 from pyroclast.kube.informer import Informer
 from pyroclast.kube.recent import Recent
+from pyroclast.kube.refusals import subjects_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.cron import jobs as cron_jobs
 from pyroclast.lifecycle.cron.clock import Clock
@@ -50,6 +52,10 @@ class CronController:
         self._client, self._jobs, self._recorder = shared.client, shared.caches.jobs, shared.recorder
         self._shards, self._now, self._queue = shared.shards, shared.now, queue
         self._cron_jobs = Recent(Informer(shared.client, CRON_JOBS, CronJob), shared.clock)
+        self._acted: dict[Key, tuple[str, float]] = {}
+        """The uid of a CronJob, and the time that was acted on last, until the status tells of it: the Job may go before."""
+        shared.shards.on_give(self._forget)
+        self.about = subjects_of(self._cron_jobs, CRON_JOBS)
         shared.caches.watch(self._cron_jobs.informer)
         self._cron_jobs.informer.on_change(self._changed)
         self._jobs.informer.on_change(self._job)
@@ -63,21 +69,24 @@ class CronController:
         """Follow up the Jobs of the CronJob of `key`, and make the one that is due."""
         cron_job = self._cron_jobs.get(key)
         if cron_job is None or cron_job.metadata.is_terminating:
+            self._acted.pop(key, None)
             return
         jobs = self._jobs_of(cron_job)
         found = review(cron_job, jobs)
         self._record(cron_job, *found.notices)
-        cron_job = await self._write(cron_job, found.state)
+        uid, acted = self._acted.get(key, ("", 0.0))
+        state = found.state.acted_on(acted) if uid == cron_job.metadata.uid else found.state
+        cron_job = await self._write(cron_job, state)
         for job in found.prune:
             await self._delete(cron_job, job.metadata.name, job.metadata.uid)
         clock = None if cron_job.spec.suspend else self._clock(cron_job)
         if clock is None:
             return
-        planned = plan(cron_job, found.state, clock, now=self._now(), names=self._names(cron_job, jobs))
+        planned = plan(cron_job, state, clock, now=self._now(), names=self._names(cron_job, jobs))
         self._record(cron_job, *planned.notices)
         again = planned.again
         if planned.time is not None:
-            again = await self._run(cron_job, found.state, planned, clock)
+            again = await self._run(cron_job, state, planned, clock)
         if again is not None:
             self._queue.add_after(key, again)
 
@@ -99,6 +108,7 @@ class CronController:
             return min(_REFUSED, planned.again if planned.again is not None else _REFUSED)
         if job is not None:
             state = state.with_job(job).acted_on(time)
+            self._acted[cron_job.key] = (cron_job.metadata.uid, time)
         await self._write(cron_job, state)
         return wait(clock, earliest=since(cron_job, state.last_schedule), now=self._now())
 
@@ -152,12 +162,16 @@ class CronController:
     async def _write(self, cron_job: CronJob, state: CronState) -> CronJob:
         """`cron_job` with that status; a conflict means that what was decided on is out of date, so it is decided again."""
         patch = state.patch(cron_job)
-        if not patch:
-            return cron_job
-        answer = await self._client.patch(CRON_JOBS, cron_job.key, patch, PatchKind.MERGE, subresource="status")
-        written = record_of(answer, CronJob)
-        self._cron_jobs.put(written)
-        return written
+        if patch:
+            answer = await self._client.patch(CRON_JOBS, cron_job.key, patch, PatchKind.MERGE, subresource="status")
+            cron_job = record_of(answer, CronJob)
+            self._cron_jobs.put(cron_job)
+        self._acted.pop(cron_job.key, None)
+        return cron_job
+
+    def _forget(self, selected: Callable[[Key], bool]) -> None:
+        for key in [key for key in self._acted if selected(key)]:
+            del self._acted[key]
 
     def _jobs_of(self, cron_job: CronJob) -> dict[str, Job]:
         """The Jobs that belong to `cron_job` or that its status names, as far as we know, our own writes included."""

@@ -15,6 +15,7 @@ from pyroclast.kube.errors import AlreadyExists, ApiError, NotFound, is_transien
 from pyroclast.kube.events import Reference
 from pyroclast.kube.informer import Informer
 from pyroclast.kube.recent import Recent
+from pyroclast.kube.refusals import subjects_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import hyperjobs
 from pyroclast.lifecycle.hyperjobs import FINALIZER, Part, Problem
@@ -43,6 +44,7 @@ class HyperJobController:
         self._client, self._jobs, self._recorder = shared.client, shared.caches.jobs, shared.recorder
         self._shards, self._now, self._queue, self._domains = shared.shards, shared.now, queue, domains
         self._hyper_jobs = Recent(Informer(shared.client, HYPER_JOBS, HyperJob), shared.clock)
+        self.about = subjects_of(self._hyper_jobs, HYPER_JOBS)
         shared.caches.watch(self._hyper_jobs.informer)
         self._hyper_jobs.informer.on_change(self._changed)
         self._jobs.informer.on_change(self._job)
@@ -72,6 +74,7 @@ class HyperJobController:
                 if part.name not in jobs and not hyperjobs.has_ended(hyper_job, part.name):
                     hyper_job, found = await self._place(hyper_job, part)
                     problem = problem or found
+                    self._queue.gets_on(key)
             jobs = self._jobs_of(hyper_job)
         if problem is not None:
             self._recorder.event(Reference.of(hyper_job, HYPER_JOBS), "Warning", problem.reason, problem.message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import structlog
@@ -11,8 +12,9 @@ from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
 from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, SECRETS, Key
 from pyroclast.kube.answers import record_of
 from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import ApiError, KubeError, NotFound
+from pyroclast.kube.errors import ApiError, KubeError, NotFound, is_transient
 from pyroclast.kube.events import Reference
+from pyroclast.kube.refusals import Refusals
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.hypernodes import labels, ufm
 from pyroclast.lifecycle.hypernodes.configuration import ConfigurationError, Source, read_sources
@@ -41,6 +43,8 @@ class DiscoveryController:
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], watched: Watched) -> None:
         self._client, self._recorder, self._shards = shared.client, shared.recorder, shared.shards
         self._queue, self._hyper_nodes, self._nodes = queue, watched.hyper_nodes, watched.nodes
+        self._refusals: Refusals[Key] = Refusals(shared.recorder, lambda key: watched.about(key) or watched.about_source(key))
+        shared.shards.on_give(self._refusals.clear)
         self._sources: dict[str, Source] = {}
         self._ask: dict[str, Callable[[Source], Awaitable[list[Found] | None]]] = {
             labels.SOURCE: self._by_labels,
@@ -95,26 +99,36 @@ class DiscoveryController:
         return Credentials.from_secret(secret.get("data") or {})
 
     async def _apply(self, found: list[Found], source: str) -> None:
-        """Do what is to be done; what one object refuses stops no other and is tried again."""
+        """Do what is to be done; what one object is refused stops no other and is tried again."""
         todo = changes(found, self._there(), source)
         for name in todo.foreign:
             log.warning("hypernode.foreign", hypernode=name, source=source)
         failures: list[KubeError] = []
         for body in todo.create:
-            await self._try(self._create(body), failures)
+            await self._try(source, body["metadata"]["name"], partial(self._create, body), failures)
         for old, patch in todo.patch:
-            await self._try(self._patch(old, patch), failures)
+            await self._try(source, old.metadata.name, partial(self._patch, old, patch), failures)
         for old in todo.delete:
-            await self._try(self._delete(old), failures)
+            await self._try(source, old.metadata.name, partial(self._delete, old), failures)
         if failures:
             raise failures[0]
 
-    async def _try(self, what: Awaitable[None], failures: list[KubeError]) -> None:
+    async def _try(self, source: str, name: str, write: Callable[[], Awaitable[None]], failures: list[KubeError]) -> None:
+        key = Key("", name)
+        if self._refusals.left(key):
+            return
         try:
-            await what
+            await write()
         except KubeError as error:
-            log.warning("hypernode.failed", error=str(error))
-            failures.append(error)
+            if is_transient(error):
+                log.warning("hypernode.failed", error=str(error))
+                failures.append(error)
+            else:
+                self._queue.add_after(Key("", source), self._refusals.take(key, error))
+        else:
+            self._refusals.forget(key)
+        finally:
+            self._queue.gets_on(Key("", source))
 
     async def _create(self, body: dict[str, object]) -> None:
         made = record_of(await self._client.create(HYPER_NODES, body), HyperNode)

@@ -6,8 +6,10 @@ import os
 
 from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
 from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, NODES, Key
+from pyroclast.kube.events import Reference
 from pyroclast.kube.informer import Informer
 from pyroclast.kube.recent import Recent
+from pyroclast.kube.refusals import subjects_of
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["Watched", "configuration_key"]
@@ -27,6 +29,7 @@ class Watched:
 
     def __init__(self, shared: Shared, configuration: Key) -> None:
         self.hyper_nodes = Recent(Informer(shared.client, HYPER_NODES, HyperNode), shared.clock)
+        self.about = subjects_of(self.hyper_nodes, HYPER_NODES)
         self.nodes: Informer[NodeMeta] = Informer(shared.client, NODES, NodeMeta)
         self.configuration: Informer[ConfigMap] = Informer(
             shared.client,
@@ -37,3 +40,7 @@ class Watched:
         )
         for informer in (self.hyper_nodes.informer, self.nodes, self.configuration):
             shared.caches.watch(informer)
+
+    def about_source(self, _: Key) -> Reference | None:
+        """The ConfigMap, for what concerns a source as a whole, or a HyperNode that there is not yet."""
+        return next((Reference.of(each, CONFIG_MAPS) for each in self.configuration.values()), None)

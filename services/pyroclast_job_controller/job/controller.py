@@ -10,7 +10,7 @@ import structlog
 from pyroclast.api.enums import Action, JobEventReason, JobReason
 from pyroclast.api.records import Job, JobStatus
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.errors import ApiError, Conflict, NotFound, is_transient
+from pyroclast.kube.errors import Conflict, NotFound
 from pyroclast.kube.events import Reference
 from pyroclast.kube.recent import LIFETIME
 from pyroclast.kube.sharded_queue import ShardedQueue
@@ -19,7 +19,7 @@ from pyroclast.lifecycle.job import delays, notices, occurrences
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
 from pyroclast.lifecycle.job.status import is_quiet
-from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, TransientError
+from pyroclast_job_controller.blocked import Blocked, NamespaceTerminating, TransientError
 from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.facts import facts_of
 from pyroclast_job_controller.job.memory import JobMemory, Memories
@@ -82,9 +82,6 @@ class JobController:
         if self._now() < memory.closed_until:
             self._queue.add_at(key, memory.closed_until)
             return
-        if memory.cause is Cause.RIGHTS and self._now() < memory.next_try:
-            self._queue.add_at(key, memory.next_try)
-            return
         try:
             await self._catch_up(key, memory)
             await self._act(key, memory)
@@ -97,18 +94,15 @@ class JobController:
             self._queue.add_after(key, _PASSING)
         except Blocked as refusal:
             await self._refused(key, memory, refusal)
-        except ApiError as error:
-            if is_transient(error):
-                raise
-            message = f"Failed to update job, err: {error.message}"
-            await self._refused(key, memory, Blocked(JobEventReason.JOB_STATUS_ERROR, message, Cause.RIGHTS))
         else:
             memory.got_on()
         if self._caches.pods.is_ahead(job.metadata.uid):
             self._queue.add_after(key, LIFETIME)
 
     async def _catch_up(self, key: Key, memory: JobMemory) -> None:
-        """Remember what happened to the pods while nobody watched, and which of those that are no longer seen have gone."""
+        """Remember what happened to the pods and the PodGroup while nobody watched, and which of the pods that are no longer seen
+        have gone.
+        """
         facts = self._facts(key, memory) if memory.is_new or memory.vanished else None
         if facts is None:
             return
@@ -119,6 +113,8 @@ class JobController:
             await self._actions.really_gone(facts, [each for each in others if each not in missed])
             memory.vanished += missed
             memory.is_new = False
+            if (fallen := delays.overlooked(facts)) is not None:
+                memory.notice(fallen)
         vanished = list(memory.vanished)
         for occurrence in await self._actions.really_gone(facts, vanished) if vanished else ():
             log.info("pod.missed", job=str(key), pod=occurrence.pod)
@@ -242,13 +238,9 @@ class JobController:
         decision = decide(facts, idle=True)
         self._arm(facts, memory, decision)
         try:
-            await self._write_status(facts, memory, None if refusal.cause is Cause.RIGHTS else decision.status)
+            await self._write_status(facts, memory, decision.status)
         except Conflict:
             log.debug("job.conflict", job=str(key))  # it is looked at again in any case
-        except ApiError as error:
-            if is_transient(error):
-                raise
-            log.warning("job.status_refused", job=str(key), message=error.message)
         if counts and 0 <= self._most_requeues < memory.faults:
             self._give_up(key, facts.job, memory, refusal)
             return

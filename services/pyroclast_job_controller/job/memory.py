@@ -34,7 +34,7 @@ _LONGEST_PAUSE: Final = 1.0
 _LOOKS_APART: Final = 4.0
 """So that looking at a large Job that changes all the time takes a fifth of the time at most."""
 
-_HELD: Final = (Cause.QUOTA, Cause.RIGHTS, Cause.LEFTOVER)
+_HELD: Final = (Cause.QUOTA, Cause.LEFTOVER)
 """After these nothing is tried before its time, whatever else happens to the Job."""
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pyroclast.api.enums import BusEvent, JobPhase, PodGroupPhase
+from pyroclast.api.enums import JobPhase, PodGroupPhase
 from pyroclast.api.records import Job, PersistentVolumeClaim, Pod, PodGroup, Queue
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.gang import members, orphans
 from pyroclast.lifecycle.job import occurrences, relevance
-from pyroclast.lifecycle.job.occurrences import Occurrence
 from pyroclast_job_controller.caches import CLAIM, QUEUE
 from pyroclast_job_controller.job.memory import Memories
 from pyroclast_job_controller.shared import Shared
@@ -82,10 +81,10 @@ class JobWatch:
                 self._enqueue(orphaned)
             return
         key = Key(group.metadata.namespace, owner.name)
-        if new and old and new.status.phase is PodGroupPhase.UNKNOWN and old.status.phase is not PodGroupPhase.UNKNOWN:
+        if new is not None and _is_unknown(new) and not (old and _is_unknown(old) and old.metadata.uid == new.metadata.uid):
             job = self._caches.jobs.get(key)
             if job and job.metadata.uid == owner.uid and self._shards.owns(key):
-                self._memories.of(job).notice(Occurrence(BusEvent.UNKNOWN, self._now(), job.status.version))
+                self._memories.of(job).notice(occurrences.fell_apart(job, new, self._now()))
         if not self._caches.groups.is_echo(new) and (old is None or new is None or relevance.group_changed(old, new)):
             self._enqueue(key)
 
@@ -99,6 +98,10 @@ class JobWatch:
         if old is None and new is not None:
             for job in self._caches.jobs.informer.by_index(CLAIM, str(new.key)):
                 self._enqueue(job.key)
+
+
+def _is_unknown(group: PodGroup) -> bool:
+    return group.status.phase is PodGroupPhase.UNKNOWN
 
 
 def _is_at_rest(job: Job) -> bool:

@@ -12,6 +12,7 @@ from pyroclast.api.records import Meta, OwnerReference, PodGroup
 from pyroclast.api.types import BATCH_JOBS, DAEMON_SETS, POD_GROUPS, REPLICA_SETS, STATEFUL_SETS, Key, ResourceType
 from pyroclast.kube.client import Client
 from pyroclast.kube.errors import ApiError, Conflict, NotFound, is_transient
+from pyroclast.kube.events import Reference
 from pyroclast.kube.informer import Informer
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import plainpods
@@ -43,6 +44,11 @@ class Owners:
         informer = self.informers.get(kind) if kind else None
         found: Workload | None = informer.get(Key(namespace, owner.name)) if informer else None
         return found if found is not None and found.metadata.uid == owner.uid else None
+
+    def about(self, key: Key) -> Reference | None:
+        """The workload of that key, of whichever kind."""
+        found = ((kind, informer.get(key)) for kind, informer in self.informers.items())
+        return next((Reference.of(workload, kind) for kind, workload in found if workload is not None), None)
 
     async def annotations(self, meta: Meta) -> dict[str, str]:
         """Those of all owners of an object; the first that has a key decides."""

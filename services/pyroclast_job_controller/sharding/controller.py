@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -11,10 +12,11 @@ from pyroclast.api.records import ConfigMap, Node, NodeShard, Pod
 from pyroclast.api.types import CONFIG_MAPS, NODE_SHARDS, NODES, PODS, Key
 from pyroclast.kube.answers import record_of
 from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.kube.errors import KubeError, NotFound, is_transient
 from pyroclast.kube.events import Reference
 from pyroclast.kube.informer import Informer
 from pyroclast.kube.recent import Recent
+from pyroclast.kube.refusals import Refusals, subjects_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.sharding.choice import NodeLoad, choose, is_due, load_of, status
 from pyroclast.lifecycle.sharding.configuration import Sharding, ShardingError, read
@@ -48,21 +50,28 @@ class ShardingController:
         self._queue, self._flags, self._sharding = queue, flags, flags
         self._loads: dict[str, NodeLoad] = {}
         self._shards = Recent(Informer(shared.client, NODE_SHARDS, NodeShard), shared.clock)
+        about = subjects_of(self._shards, NODE_SHARDS)
+        self._refusals: Refusals[Key] = Refusals(shared.recorder, lambda key: about(key) or self.about(key))
         self._nodes: Informer[Node] = Informer(shared.client, NODES, Node)
         self._pods: Informer[Pod] = Informer(shared.client, PODS, Pod, indexers={_NODE: _node_of})
-        configurations: Informer[ConfigMap] = Informer(
+        self._configurations: Informer[ConfigMap] = Informer(
             shared.client,
             CONFIG_MAPS,
             ConfigMap,
             namespace=configuration.namespace,
             field_selector=f"metadata.name={configuration.name}",
         )
-        for informer in (self._shards.informer, self._nodes, self._pods, configurations):
+        for informer in (self._shards.informer, self._nodes, self._pods, self._configurations):
             shared.caches.watch(informer)
-        configurations.on_change(self._configured)
+        shared.shards.on_give(self._refusals.clear)
+        self._configurations.on_change(self._configured)
         self._shards.informer.on_change(self._shard)
         self._nodes.on_change(self._node)
         self._pods.on_change(self._pod)
+
+    def about(self, _: Key) -> Reference | None:
+        """The ConfigMap, for what concerns all shards, or one that there is not yet."""
+        return next((Reference.of(each, CONFIG_MAPS) for each in self._configurations.values()), None)
 
     def enqueue_all(self) -> None:
         """Divide the nodes: we have just become responsible."""
@@ -78,16 +87,27 @@ class ShardingController:
         chosen = choose(self._sharding.shares, self._loads.values())
         failures: list[KubeError] = []
         for name, desired in chosen.items():
-            try:
-                await self._apply(name, desired)
-            except KubeError as error:
-                log.warning("nodeshard.failed", scheduler=name, error=str(error))
-                failures.append(error)
+            await self._try(name, partial(self._apply, name, desired), failures)
         for shard in list(self._shards.informer.values()):
             if shard.metadata.name not in chosen:
-                await self._delete(shard)
+                await self._try(shard.metadata.name, partial(self._delete, shard), failures)
         if failures:
             raise failures[0]
+
+    async def _try(self, name: str, write: Callable[[], Awaitable[None]], failures: list[KubeError]) -> None:
+        key = Key("", name)
+        if self._refusals.left(key):
+            return
+        try:
+            await write()
+        except KubeError as error:
+            if is_transient(error):
+                log.warning("nodeshard.failed", scheduler=name, error=str(error))
+                failures.append(error)
+            else:
+                self._queue.add_after(_ALL, self._refusals.take(key, error))
+        else:
+            self._refusals.forget(key)
 
     async def _apply(self, name: str, desired: tuple[str, ...]) -> None:
         shard = self._shards.get(Key("", name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -37,10 +37,13 @@ _LONGEST_RETRY: Final = 300.0
 
 
 class FlowActions:
-    """The hands of the flow controller. Every answer of the server is remembered until the watch has brought it too."""
+    """The hands of the flow controller. Every answer of the server is remembered until the watch has brought it too.
 
-    def __init__(self, client: Client, caches: Caches) -> None:
-        self._client, self._caches = client, caches
+    `gets_on` is told for which flow something was done: a thousand Jobs take long when requests are few.
+    """
+
+    def __init__(self, client: Client, caches: Caches, gets_on: Callable[[Key], None]) -> None:
+        self._client, self._caches, self._gets_on = client, caches, gets_on
 
     async def carry_out(self, facts: FlowFacts, memory: FlowMemory, effects: Sequence[Effect]) -> list[str]:
         """Do it; the names of the Jobs that were made. What stops one Job stops no other, and is remembered.
@@ -62,12 +65,21 @@ class FlowActions:
                     pass  # all at the same time, below
 
         async def create(effect: CreateJob) -> None:
-            if await self._create(flow, memory, effect, facts.now):
-                made.append(effect.name)
+            try:
+                if await self._create(flow, memory, effect, facts.now):
+                    made.append(effect.name)
+            finally:
+                self._gets_on(flow.key)
+
+        async def delete(effect: DeleteJob) -> None:
+            try:
+                await self._delete(flow, memory, effect)
+            finally:
+                self._gets_on(flow.key)
 
         deletions = [effect for effect in effects if isinstance(effect, DeleteJob)]
         creations = [effect for effect in effects if isinstance(effect, CreateJob)]
-        errors = await at_once(deletions, lambda effect: self._delete(flow, memory, effect))
+        errors = await at_once(deletions, delete)
         errors += await slow_start(creations, create, first=1 if memory.refused else 8)
         if errors:
             raise errors[0]

@@ -48,6 +48,7 @@ class Debounce(Generic[K, V]):
         self._wishes: dict[K, _Wish[V]] = {}
         self._paces: dict[K, _Pace] = {}  # the one written longest ago first
         self._under_way: set[K] = set()
+        self._rests: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []  # an entry counts while it says what its wish says
         self._pushed = 0
 
@@ -72,6 +73,7 @@ class Debounce(Generic[K, V]):
             return
         pace = self._paces.get(key)
         earliest = now if pace is None else pace.last + (self._shortest if is_urgent else pace.gap)
+        earliest = max(earliest, self._rests.get(key, 0.0))
         due = max(now + hold, earliest)
         self._wishes[key] = _Wish(value, mark, due, earliest)
         self._push(key, due)
@@ -85,6 +87,15 @@ class Debounce(Generic[K, V]):
         self._under_way.discard(key)
         wish = self._wishes.get(key)
         if wish is not None:
+            self._push(key, wish.due)
+
+    def rest(self, key: K, until: float) -> None:
+        """A write of `key` was refused: nothing is due for it before then."""
+        self._rests[key] = until
+        wish = self._wishes.get(key)
+        if wish is not None:
+            wish.earliest = max(wish.earliest, until)
+            wish.due = max(wish.due, until)
             self._push(key, wish.due)
 
     def drop(self, key: K) -> None:
@@ -110,7 +121,9 @@ class Debounce(Generic[K, V]):
         return None if first is None else first[0]
 
     def forget_quiet(self, now: float) -> None:
-        """Forget the pace of keys that have been quiet for long."""
+        """Forget the pace of keys that have been quiet for long, and rests that are over."""
+        for key in [key for key, until in self._rests.items() if until <= now]:
+            del self._rests[key]
         while self._paces:
             key = next(iter(self._paces))
             if now - self._paces[key].last < 2 * self._longest:

@@ -12,8 +12,9 @@ from pyroclast.api.enums import DisruptionReason
 from pyroclast.api.types import POD_GROUPS, PODS, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.refusals import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Commit, Eviction
@@ -38,6 +39,7 @@ class Evictor:
         self._recorder = recorder
         self._metrics = metrics
         self._queue: asyncio.Queue[Eviction] = asyncio.Queue()
+        self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
 
     def take(self, commit: Commit) -> None:
         """Assume that the pods go, and send them on their way."""
@@ -61,7 +63,8 @@ class Evictor:
         task = eviction.task
         key = Key(task.namespace, task.name)
         why = f"Pod is evicted, because of {eviction.reason}"
-        self._recorder.event(Reference.of(task.pod, PODS), "Warning", "Evict", why)
+        about = Reference.of(task.pod, PODS)
+        self._recorder.event(about, "Warning", "Evict", why)
         group = self._cache.group(eviction.job)
         if group is not None:
             self._recorder.event(Reference.of(group, POD_GROUPS), "Normal", "Evict", eviction.reason)
@@ -74,8 +77,13 @@ class Evictor:
             log.debug("pod.gone", pod=task.key)
         except KubeError as error:
             log.warning("pod.not_evicted", pod=task.key, error=str(error))
-            self._cache.restore(task.uid)
+            if is_transient(error):
+                self._cache.restore(task.uid)
+            else:  # sessions would choose it again at once
+                pause = self._refusals.take(about, error)
+                asyncio.get_running_loop().call_later(pause, self._cache.restore, task.uid)
         else:
+            self._refusals.forget(about)
             log.info("pod.evicted", pod=task.key, reason=eviction.reason)
 
 

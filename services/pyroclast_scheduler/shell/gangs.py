@@ -11,8 +11,9 @@ import structlog
 from pyroclast.api.enums import DisruptionReason
 from pyroclast.api.types import NODES, POD_GROUPS, PODS, Key
 from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.refusals import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -55,6 +56,7 @@ class GangKeeper:
         self._cache = cache
         self._recorder = recorder
         self._since: dict[str, float] = {}
+        self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
 
     def take(self, incomplete: Collection[str], now: float) -> list[str]:
         """The gangs among `incomplete` that have been so for too long; seconds since the epoch."""
@@ -71,7 +73,8 @@ class GangKeeper:
         """
         tasks = to_release(self._cache.tasks_of(job))
         group = self._cache.group(job)
-        if not tasks or group is None:
+        about = Reference.of(group, POD_GROUPS) if group is not None else None
+        if not tasks or about is None or self._refusals.left(about):
             return
         stranded = [task for task in tasks if not task.has_started and not self._cache.nodes.is_known(task.node)]
         if stranded:
@@ -83,7 +86,7 @@ class GangKeeper:
         if not tasks:
             return
         message = f"{len(tasks)} pods of the gang {why}"
-        self._recorder.event(Reference.of(group, POD_GROUPS), "Warning", "GangReleased", message)
+        self._recorder.event(about, "Warning", "GangReleased", message)
         log.warning("gang.released", job=job, pods=len(tasks), are_stranded=bool(stranded))
         grace = 0 if stranded else None  # no node is there to say that they are gone
         condition = disruption(DisruptionReason.GANG_RELEASED, message, format_time(time.time()))
@@ -97,6 +100,10 @@ class GangKeeper:
                 log.debug("pod.gone", pod=task.key)
             except KubeError as error:  # the gang stays incomplete and comes again
                 log.warning("pod.not_released", pod=task.key, error=str(error))
+                if not is_transient(error):
+                    self._refusals.take(about, error)
+                    return
+        self._refusals.forget(about)
 
     async def _is_gone(self, node: str) -> bool:
         """Whether the API server has no Node of that name: the cache leaves out some that it has."""

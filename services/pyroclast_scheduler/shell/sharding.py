@@ -14,7 +14,9 @@ from pyroclast.api.records.meta import ObjectRecord
 from pyroclast.api.types import NODE_SHARDS, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
+from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.refusals import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.assumptions import Kind
 from pyroclast_scheduler.cache.cache import Cache
@@ -38,8 +40,18 @@ class ShardKeeper:
     used by two schedulers that both keep to this.
     """
 
-    def __init__(self, client: Client, cache: Cache, name: str, *, is_hard: bool, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        recorder: EventRecorder,
+        name: str,
+        *,
+        is_hard: bool,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._client = client
+        self._refusals: Refusals[Key] = Refusals(recorder, self._about)
         self._cache = cache
         self._table = ShardTable(name)
         self._is_hard = is_hard
@@ -89,8 +101,15 @@ class ShardKeeper:
                 log.debug("shard.outdated", name=key.name)
             except KubeError as error:
                 log.warning("shard.not_written", name=key.name, error=str(error))
+                if not is_transient(error):
+                    await asyncio.sleep(self._refusals.take(key, error))
             else:
+                self._refusals.forget(key)
                 log.info("shard.used", name=key.name, nodes=len(status["nodesInUse"]))
+
+    def _about(self, _: Key) -> Reference | None:
+        own = self._table.own
+        return Reference.of(own, NODE_SHARDS) if own is not None else None
 
 
 class RingMember:

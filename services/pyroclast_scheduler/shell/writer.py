@@ -19,8 +19,9 @@ from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key, ResourceTyp
 from pyroclast.kube.answers import readable
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.kube.errors import KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.refusals import Refusals
 from pyroclast.kube.turns import in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
@@ -54,16 +55,20 @@ _Status = records.PodGroupStatus
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A patch to send; `lane` and `slot` say whose wish it is."""
+    """A patch to send to the object `about`; `lane` and `slot` say whose wish it is."""
 
     kind: ResourceType
-    key: Key
+    about: Reference
     patch: dict[str, Any]
     how: PatchKind
     lane: Debounce[str, Any]
     slot: str
     job: str = ""
     is_status: bool = True
+
+    @property
+    def key(self) -> Key:
+        return Key(self.about.namespace, self.about.name)
 
     @property
     def subresource(self) -> str:
@@ -95,6 +100,7 @@ class Writer:
         self._slots: dict[str, set[tuple[str, str]]] = {}
         self._work: asyncio.Queue[_Write] = asyncio.Queue()
         self._alarm = asyncio.Event()
+        self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
         self.writes: Callable[[str], bool] = lambda _queue: True
 
     async def take(self, outcome: Outcome) -> None:
@@ -219,8 +225,8 @@ class Writer:
                 self._send_group(key, status)
             for _, task in self._gates.due(now):
                 patch = {"metadata": {"uid": task.uid}, **without_queue_gate()}
-                pod = Key(task.namespace, task.name)
-                self._send(_Write(PODS, pod, patch, PatchKind.STRATEGIC, self._gates, task.uid, is_status=False))
+                about = Reference.of(task.pod, PODS)
+                self._send(_Write(PODS, about, patch, PatchKind.STRATEGIC, self._gates, task.uid, is_status=False))
             for key, text in self._reserved.due(now):
                 self._send_reservation(key, text)
             for name, amounts in self._queues.due(now):
@@ -260,28 +266,29 @@ class Writer:
         self._cache.believe(key, status)
         if status.phase is not group.status.phase:
             log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
-        self._send(_Write(POD_GROUPS, Key.parse(key), patch, PatchKind.MERGE, self._groups, key, key))
+        self._send(_Write(POD_GROUPS, Reference.of(group, POD_GROUPS), patch, PatchKind.MERGE, self._groups, key, key))
 
     def _send_reservation(self, key: str, text: str) -> None:
         group = self._cache.group(key)
         if group is not None:
-            metadata = {"uid": group.metadata.uid, "annotations": {keys.RESERVATION: text or None}}
-            self._send(_Write(POD_GROUPS, Key.parse(key), {"metadata": metadata}, PatchKind.MERGE, self._reserved, key))
+            about = Reference.of(group, POD_GROUPS)
+            metadata = {"uid": about.uid, "annotations": {keys.RESERVATION: text or None}}
+            self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._reserved, key))
 
     def _send_queue(self, name: str, amounts: Amounts) -> None:
         queue = self._cache.queues.get(name)
         patch = queue_patch(queue.record.status, amounts, queue.guarantee) if queue is not None else None
-        if patch is not None:
-            self._send(_Write(QUEUES, Key("", name), patch, PatchKind.MERGE, self._queues, name))
+        if queue is not None and patch is not None:
+            self._send(_Write(QUEUES, Reference.of(queue.record, QUEUES), patch, PatchKind.MERGE, self._queues, name))
 
     def _send_waiting(self, waiting: Waiting) -> None:
         task = waiting.task
         self._conditions[task.uid] = waiting_class(waiting)
-        timestamp = format_time(self._now())
-        self._recorder.event(Reference.of(task.pod, PODS), "Warning", "FailedScheduling", waiting.message)
+        timestamp, about = format_time(self._now()), Reference.of(task.pod, PODS)
+        self._recorder.event(about, "Warning", "FailedScheduling", waiting.message)
         patch = waiting_patch(waiting, timestamp)
         patch["metadata"] = {"uid": task.uid}  # a pod made again under the same name is another pod
-        self._send(_Write(PODS, Key(task.namespace, task.name), patch, PatchKind.STRATEGIC, self._pods, task.uid, task.job))
+        self._send(_Write(PODS, about, patch, PatchKind.STRATEGIC, self._pods, task.uid, task.job))
 
     def _send(self, write: _Write) -> None:
         write.lane.begin(write.slot)
@@ -302,11 +309,16 @@ class Writer:
         """The object as it is now; None when it was not written."""
         kind, key, deadline = write.kind, write.key, Deadline.after(_WRITE_SECONDS)
         try:
-            return await self._client.patch(kind, key, write.patch, write.how, subresource=write.subresource, deadline=deadline)
+            body = await self._client.patch(kind, key, write.patch, write.how, subresource=write.subresource, deadline=deadline)
         except NotFound:
             log.debug("object.gone", kind=kind.kind, key=str(key))
         except KubeError as error:  # the next session finds the difference again
             log.warning("status.not_written", kind=kind.kind, key=str(key), error=str(error))
+            if not is_transient(error):
+                write.lane.rest(write.slot, self._now() + self._refusals.take(write.about, error))
+        else:
+            self._refusals.forget(write.about)
+            return body
         if kind is PODS:
             self._conditions.pop(write.slot, None)
             self._cache.unnominate(write.slot)

@@ -97,7 +97,10 @@ def modelled(spec: dict[str, Any], history: list[tuple[Any, ...]], held: set[str
     return _outcome(model.trace, pods, model.retries, model.version, has_group=model.group is not None)
 
 
-async def seen(cluster: MemoryCluster, spec: dict[str, Any], history: list[tuple[Any, ...]], held: set[str]) -> dict[str, Any]:
+async def seen(
+    cluster: MemoryCluster, spec: dict[str, Any], history: list[tuple[Any, ...]], held: set[str], *, looks_away: bool
+) -> dict[str, Any]:
+    """`looks_away`: the controller is down when the PodGroup turns Unknown."""
     watched = Watched(cluster)
     watched.held |= held
     nodes = asyncio.get_running_loop().create_task(watched.nodes())
@@ -105,7 +108,12 @@ async def seen(cluster: MemoryCluster, spec: dict[str, Any], history: list[tuple
     cluster.job("j", *rows, **{name: value for name, value in spec.items() if name != "tasks"})
     await asyncio.sleep(QUIET)
     for deed, *arguments in history:
+        is_down = looks_away and deed == "turn_unknown"
+        if is_down:
+            await cluster.replica.kill()
         _do(watched, deed, *arguments)
+        if is_down:
+            await cluster.start_controller()
         await asyncio.sleep(QUIET)
     assert not nodes.done()
     nodes.cancel()
@@ -152,5 +160,5 @@ def test_what_is_seen_of_a_job_is_what_the_specification_tells(seed):
     spec = a_job(random)
     history = a_history(random, spec)
     held = {"j-a-0"} if random.random() < 0.1 else set()
-    got = in_virtual_time(lambda cluster: seen(cluster, spec, history, held))
+    got = in_virtual_time(lambda cluster: seen(cluster, spec, history, held, looks_away=seed % 2 == 1))
     assert got == modelled(spec, history, held), (history, spec)

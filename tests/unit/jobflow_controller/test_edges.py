@@ -9,6 +9,7 @@ import pytest
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key, ResourceType
 from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import Forbidden
 
 from .world import NS, SPEC, World
 
@@ -100,3 +101,36 @@ async def test_a_deleted_flow_goes_when_the_last_of_its_jobs_has_gone_slowly() -
         world.change(JOBS, "f-a", {"metadata": {"finalizers": []}})
         await asyncio.sleep(5)
     assert [kind.kind for kind, _ in world.objects] == ["JobTemplate", "JobTemplate"]
+
+
+class Guarded(World):
+    """One kind may not be changed by the controllers; counts how often it is tried."""
+
+    def __init__(self, kind: ResourceType) -> None:
+        super().__init__(random.Random(1))
+        self.kind, self.is_shut, self.tries = kind, True, 0
+
+    async def patch(self, kind: ResourceType, key: Key, body: Any, how: PatchKind, **more: Any) -> dict[str, Any]:
+        if kind is self.kind and self.is_shut:
+            self.tries += 1
+            raise Forbidden(403, "Forbidden", f"may not patch {kind.plural}")
+        return await super().patch(kind, key, body, how, **more)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("kind", [JOB_FLOWS, JOB_TEMPLATES], ids=lambda kind: kind.kind)
+async def test_what_is_forbidden_is_said_once_tried_rarely_and_done_when_it_is_allowed(kind: ResourceType) -> None:
+    world = Guarded(kind)
+    world.put(JOB_TEMPLATES, "a", spec=SPEC)
+    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a"}]})
+    async with world.controller():
+        await asyncio.sleep(600)
+        assert [text for type_, _, text in world.events.said if type_ == "Warning"] == [
+            f"Failed to update {kind.kind.lower()}, err: may not patch {kind.plural}"
+        ]
+        assert 5 < world.tries < 15
+        world.is_shut = False
+        await asyncio.sleep(300)
+    assert world.created == ["f-a"]
+    assert world.flow()["status"]["state"]["phase"]
+    assert world.objects[JOB_TEMPLATES, Key(NS, "a")]["status"]["jobDependsOnList"] == ["f-a"]

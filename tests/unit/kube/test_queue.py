@@ -130,15 +130,22 @@ async def test_a_waiter_that_is_cancelled_takes_nothing_with_it() -> None:
     assert first.cancelled()
 
 
-async def test_longest_work() -> None:
+async def test_longest_standstill() -> None:
     queue: WorkQueue[str] = WorkQueue()
-    assert queue.longest_work() == 0.0
+    assert queue.longest_standstill() == 0.0
     queue.add("a")
     await queue.get()
     await asyncio.sleep(30)
     queue.add("b")
     await queue.get()
-    assert queue.longest_work() == 30.0
+    assert queue.longest_standstill() == 30.0
+    queue.gets_on("a")
+    queue.gets_on("nobody works on it")
+    await asyncio.sleep(5)
+    assert queue.longest_standstill() == 5.0
+    queue.done("a")
+    queue.done("b")
+    assert queue.longest_standstill() == 0.0
 
 
 class Watched:

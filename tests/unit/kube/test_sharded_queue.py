@@ -50,7 +50,7 @@ async def test_a_shard_that_comes_back_starts_with_nothing(queue):
     queue.add_rate_limited(A)
     queue.close(0)
     fresh = queue.open(0)
-    assert (len(fresh), fresh.delayed, queue.failures(A), queue.longest_work()) == (0, 0, 0, 0.0)
+    assert (len(fresh), fresh.delayed, queue.failures(A), queue.longest_standstill()) == (0, 0, 0, 0.0)
 
 
 def test_what_was_remembered_of_a_shard_is_forgotten_with_it():

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from pyroclast.api import records
 from pyroclast.api.enums import BusEvent, JobPhase, JobReason, PodGroupPhase, PodPhase
 from pyroclast.lifecycle.effects import (
     CreateGroup,
@@ -469,3 +470,15 @@ def test_a_generation_is_observed_only_when_all_of_it_is_done(hindrance):
     idle = hindrance.pop("idle", False)
     decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), group=small, **hindrance), idle=idle)
     assert (decision.status.running, decision.status.observed_generation) == (2, 1)
+
+
+def test_what_another_version_wrote_into_the_status_is_no_occurrence_and_leaves_it():
+    owner = two(policies=policy("*", "AbortJob", timeout="30s"))
+    later = records.DelayedAction(action="AbortJob", event="Later", at="2016-12-31T23:59:60Z")
+    evicted = records.DelayedAction(action="AbortJob", event="PodEvicted", at="2016-12-31T23:59:60Z", task="a", pod="j-a-9")
+    pods = pod(owner, "a-0"), pod(owner, "a-1")
+    told = msgspec.structs.replace(owner, status=msgspec.structs.replace(owner.status, delayed_actions=(later,)))
+    after = decide(facts(told, *pods)).status
+    assert (after.state.phase, after.delayed_actions) == (P.RUNNING, ())
+    due = msgspec.structs.replace(owner, status=msgspec.structs.replace(owner.status, delayed_actions=(later, evicted)))
+    assert decide(facts(due, *pods)).status.state.phase is P.ABORTING

@@ -134,10 +134,13 @@ class JobCondition(Wire, frozen=True, kw_only=True):
 
 
 class DelayedAction(Wire, frozen=True, kw_only=True):
-    """An action of a policy whose time runs, and what caused it; `at` is when that happened."""
+    """An action of a policy whose time runs, and what caused it; `at` is when that happened.
+
+    `event` is text, since an older or newer version of ours may have written it.
+    """
 
     action: str = ""
-    event: BusEvent = BusEvent.UNKNOWN
+    event: str = ""
     at: str = ""
     task: str = ""
     pod: str = ""
@@ -168,6 +171,7 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     terminating_by_controller: int = 0
     delayed_actions: tuple[DelayedAction, ...] = ()
     last_command: str = ""
+    unknown_pod_group: str = ""
 
 
 class Job(ObjectRecord, frozen=True, kw_only=True):

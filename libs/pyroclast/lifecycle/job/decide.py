@@ -19,12 +19,11 @@ from pyroclast.lifecycle.gang import members, plan, podgroups, volumes
 from pyroclast.lifecycle.gang.plan import Keep
 from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.job import answers, delays, preparation, status, waits
-from pyroclast.lifecycle.job.answers import Answer
+from pyroclast.lifecycle.job.answers import Answer, Outlook
 from pyroclast.lifecycle.job.counts import Counts, count
 from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
 from pyroclast.lifecycle.job.moves import Deed, Move, has_effect, meaningless, move
 from pyroclast.lifecycle.job.occurrences import last_failure
-from pyroclast.lifecycle.job.policies import Response
 from pyroclast.lifecycle.job.progress import Change, following_phase
 
 __all__ = ["decide"]
@@ -45,18 +44,19 @@ def decide(facts: JobFacts, *, idle: bool = False) -> Decision:
     if decision is None:
         decision = _keep_up(facts, idle=idle)
     if decision.conclusive:
-        decision = dataclasses.replace(decision, status=_with_delays(facts, decision.status, outlook.later))
+        decision = dataclasses.replace(decision, status=_with_notes(facts, decision.status, outlook))
     order = outlook.answer.cause if outlook.answer and isinstance(outlook.answer.cause, Order) else None
     waits = min((response.due for response in outlook.later), default=None)
     return dataclasses.replace(decision, armed=outlook.later, look_again_at=waits, order=order, forget=outlook.forget)
 
 
-def _with_delays(facts: JobFacts, following: JobStatus | None, later: tuple[Response, ...]) -> JobStatus | None:
-    """The status to write, with the answers whose time runs."""
-    kept, base = delays.kept(later), following or facts.job.status
-    if kept == base.delayed_actions:
+def _with_notes(facts: JobFacts, following: JobStatus | None, outlook: Outlook) -> JobStatus | None:
+    """The status to write, with the answers whose time runs, and what of the PodGroup has been answered."""
+    kept, base = delays.kept(outlook.later), following or facts.job.status
+    unknown = delays.noted(facts, (*outlook.forget, *(response.occurrence for response in outlook.later)))
+    if (kept, unknown) == (base.delayed_actions, base.unknown_pod_group):
         return following
-    changed = msgspec.structs.replace(base, delayed_actions=kept)
+    changed = msgspec.structs.replace(base, delayed_actions=kept, unknown_pod_group=unknown)
     return changed if following else status.synchronised(changed, facts.now)
 
 

@@ -10,17 +10,18 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from pyroclast.api.enums import BusEvent
-from pyroclast.api.records import DelayedAction, Job
+from pyroclast.api.enums import BusEvent, PodGroupPhase
+from pyroclast.api.records import DelayedAction, Job, PodGroup
 from pyroclast.lifecycle.job.facts import JobFacts
-from pyroclast.lifecycle.job.occurrences import Occurrence
+from pyroclast.lifecycle.job.occurrences import Occurrence, fell_apart, named_by
 from pyroclast.lifecycle.job.policies import Response
 from pyroclast.lifecycle.times import format_time, parse_time
 
-__all__ = ["kept", "remembered", "since", "timed"]
+__all__ = ["kept", "noted", "overlooked", "remembered", "since", "timed"]
 
 Identity: TypeAlias = tuple[BusEvent, int, str, str, str]
 
+_EVENTS: Final = {event.value: event for event in BusEvent}
 _SHOWN_NOWHERE: Final = (BusEvent.POD_EVICTED, BusEvent.UNKNOWN)
 """What no object shows afterwards."""
 
@@ -30,6 +31,34 @@ def remembered(facts: JobFacts) -> tuple[Occurrence, ...]:
     known = {_identity(occurrence): occurrence for occurrence in _of_status(facts.job) if occurrence.event in _SHOWN_NOWHERE}
     known |= {_identity(occurrence): occurrence for occurrence in facts.memory.occurrences}
     return tuple(known.values())
+
+
+def overlooked(facts: JobFacts) -> Occurrence | None:
+    """That the PodGroup fell apart while nobody watched, if no answer to that has been given or waits for its time."""
+    group = _unknown(facts)
+    is_known = group is not None and (
+        facts.job.status.unknown_pod_group == group.metadata.uid
+        or any(occurrence.event is BusEvent.UNKNOWN for occurrence in remembered(facts))
+    )
+    return None if group is None or is_known else fell_apart(facts.job, group, facts.now)
+
+
+def noted(facts: JobFacts, settled: Iterable[Occurrence]) -> str:
+    """What `status.unknownPodGroup` has to say once nobody need ask after `settled` any more: answered, or with its time running.
+
+    It goes out with the write that answers, so that a restart in between finds either both or none.
+    """
+    group = _unknown(facts)
+    if group is None:
+        return ""
+    uid, last = group.metadata.uid, facts.job.status.unknown_pod_group
+    is_settled = any(each.event is BusEvent.UNKNOWN and each.uid == uid for each in settled)
+    return uid if uid == last or (is_settled and BusEvent.UNKNOWN in named_by(facts.job.spec.policies)) else ""
+
+
+def _unknown(facts: JobFacts) -> PodGroup | None:
+    group = facts.group
+    return group if group is not None and group.status.phase is PodGroupPhase.UNKNOWN else None
 
 
 def since(facts: JobFacts) -> Mapping[Identity, float]:
@@ -67,10 +96,12 @@ def kept(responses: Iterable[Response]) -> tuple[DelayedAction, ...]:
 
 
 def _of_status(job: Job) -> Iterator[Occurrence]:
+    """What the status tells, but for what only another version of ours knows."""
     for action in job.status.delayed_actions:
-        if action.at:
+        event = _EVENTS.get(action.event)
+        if event is not None and action.at:
             yield Occurrence(
-                action.event,
+                event,
                 parse_time(action.at),
                 action.version,
                 action.task,

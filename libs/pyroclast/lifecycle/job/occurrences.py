@@ -16,12 +16,12 @@ from typing import Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import BusEvent, DisruptionReason, JobPhase, PodPhase
-from pyroclast.api.records import Job, LifecyclePolicy, Pod, Task
+from pyroclast.api.records import Job, LifecyclePolicy, Pod, PodGroup, Task
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.pods import partition_of
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["Occurrence", "evicted", "last_failure", "missed", "observed", "unseen"]
+__all__ = ["Occurrence", "evicted", "fell_apart", "last_failure", "missed", "named_by", "observed", "unseen"]
 
 _DEFAULT_RESTARTS: Final = 3
 
@@ -37,7 +37,7 @@ _SHOWN_IN: Final = {
 class Occurrence:
     """An event of a Job; `at` is when it happened, in seconds since the epoch.
 
-    What concerns no single pod leaves the pod empty.
+    What concerns no single pod leaves the pod empty; `uid` is then that of the PodGroup.
     """
 
     event: BusEvent
@@ -77,9 +77,9 @@ def observed(job: Job, pods: Mapping[str, Pod]) -> Iterator[Occurrence]:
     """What the pods of `job` (by name) show of what its policies name. Pods of an older version, and pods that are marked, show
     nothing.
     """
-    of_job = _named_by(job.spec.policies)
+    of_job = named_by(job.spec.policies)
     for task in job.spec.tasks:
-        named = of_job | _named_by(task.policies)
+        named = of_job | named_by(task.policies)
         phases = {phase for phase, events in _SHOWN_IN.items() if not named.isdisjoint(events)}
         for pod in _pods_of(job, task, pods) if phases else ():
             if pod.status.phase in phases and _counts(job, pod):
@@ -88,7 +88,7 @@ def observed(job: Job, pods: Mapping[str, Pod]) -> Iterator[Occurrence]:
             yield from _completion(job, task, pods)
 
 
-def _named_by(policies: Iterable[LifecyclePolicy]) -> frozenset[BusEvent]:
+def named_by(policies: Iterable[LifecyclePolicy]) -> frozenset[BusEvent]:
     """The events that `policies` may answer."""
     named: set[BusEvent] = set()
     for policy in policies:
@@ -107,6 +107,11 @@ def evicted(job: Job, pod: Pod, at: float) -> Occurrence | None:
     """
     is_given_back = any(each.reason == DisruptionReason.GANG_RELEASED for each in pod.status.conditions)
     return None if is_given_back or members.is_released(job, pod) else _occurrence(BusEvent.POD_EVICTED, pod, at)
+
+
+def fell_apart(job: Job, group: PodGroup, at: float) -> Occurrence:
+    """That `group` is Unknown: some pods of the gang run while others cannot be placed."""
+    return Occurrence(BusEvent.UNKNOWN, at, job.status.version, uid=group.metadata.uid)
 
 
 def last_failure(pods: Iterable[Pod]) -> Occurrence | None:

@@ -25,13 +25,13 @@ def pod_changed(old: Pod, new: Pod) -> bool:
 
 
 def group_changed(old: PodGroup, new: PodGroup) -> bool:
-    """Whether it was let in, why it is not placed, and whatever we wrote into it."""
+    """Whether it was let in, why it is not placed, whether it fell apart, and whatever we wrote into it."""
     return (
         podgroups.is_admitted(old) is not podgroups.is_admitted(new)
         or old.metadata.uid != new.metadata.uid
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
         or old.metadata.finalizers != new.metadata.finalizers
-        or (new.status.phase is PodGroupPhase.UNKNOWN and old.status.phase is not PodGroupPhase.UNKNOWN)
+        or (new.status.phase is PodGroupPhase.UNKNOWN) is not (old.status.phase is PodGroupPhase.UNKNOWN)
         or waits.newest_condition(old) != waits.newest_condition(new)
         or old.spec != new.spec
         or old.metadata.owner_references != new.metadata.owner_references

@@ -104,6 +104,7 @@ def written(status: JobStatus) -> dict[str, Any]:
         "terminatingByController": status.terminating_by_controller,
         "lastCommand": status.last_command,
         "delayedActions": [_filled(msgspec.to_builtins(action)) for action in status.delayed_actions],
+        "unknownPodGroup": status.unknown_pod_group,
     }
     return _filled(body)
 

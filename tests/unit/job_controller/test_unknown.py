@@ -1,0 +1,156 @@
+"""A PodGroup that turns Unknown is answered exactly once, whoever watched when it did."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pyroclast.api.types import POD_GROUPS
+from pyroclast.kube.client import PatchKind
+
+from .cluster import task
+from .memory_cluster import MemoryCluster, in_virtual_time
+
+POLICIES: dict[str, dict[str, Any]] = {
+    "at once": {"event": "Unknown", "action": "RestartJob"},
+    "by any event": {"events": ["*"], "action": "RestartJob"},
+    "after a while": {"event": "Unknown", "action": "RestartJob", "timeout": "30s"},
+    "keeping the group": {"event": "Unknown", "action": "RestartTask"},
+    "keeping the group, after a while": {"event": "Unknown", "action": "RestartTask", "timeout": "30s"},
+}
+"""A Job that restarts gets another PodGroup, unless only a part of it restarts."""
+
+
+def turn(cluster: MemoryCluster, phase: str) -> None:
+    for key in list(cluster.server.of(POD_GROUPS)):
+        cluster.server.patch(POD_GROUPS, key, {"status": {"phase": phase}}, PatchKind.MERGE)
+
+
+def replace(cluster: MemoryCluster) -> None:
+    """Somebody else's tool made the PodGroup anew: the watch, which was cut, shows only that it is another."""
+    ((key, group),) = cluster.server.of(POD_GROUPS).items()
+    cluster.server.delete(POD_GROUPS, key)
+    cluster.server.create(POD_GROUPS, group)
+
+
+async def running(cluster: MemoryCluster, policy: dict[str, Any]) -> None:
+    cluster.job("j", task(), policies=[policy], maxRetry=20)
+    await asyncio.sleep(1)
+    await run(cluster)
+    turn(cluster, "Running")
+    await asyncio.sleep(2)
+
+
+async def run(cluster: MemoryCluster) -> None:
+    for _ in range(5):
+        await asyncio.sleep(3)
+        cluster.admit()
+        cluster.drain()
+        cluster.run_pods()
+    await asyncio.sleep(3)
+
+
+async def restarted(cluster: MemoryCluster) -> None:
+    await cluster.replica.kill()
+    await cluster.start_controller()
+
+
+def retries(cluster: MemoryCluster) -> int:
+    return int(cluster.status("j").get("retryCount", 0))
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+def test_a_group_that_turns_unknown_while_the_controller_is_down_is_answered_once(policy: dict[str, Any]) -> None:
+    async def scenario(cluster: MemoryCluster) -> list[int]:
+        await running(cluster, policy)
+        await cluster.replica.kill()
+        turn(cluster, "Unknown")
+        await cluster.start_controller()
+        seen = []
+        for _ in range(3):  # still Unknown after the restart of the Job, and after those of the controller
+            await asyncio.sleep(40)
+            await run(cluster)
+            seen.append(retries(cluster))
+            await restarted(cluster)
+        turn(cluster, "Running")
+        await asyncio.sleep(5)
+        await cluster.replica.kill()
+        turn(cluster, "Unknown")
+        await cluster.start_controller()
+        await asyncio.sleep(40)
+        await run(cluster)
+        return [*seen, retries(cluster)]
+
+    assert in_virtual_time(scenario) == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+def test_a_group_that_stays_unknown_is_answered_once_however_often_the_controller_restarts(policy: dict[str, Any]) -> None:
+    async def scenario(cluster: MemoryCluster) -> int:
+        await running(cluster, policy)
+        turn(cluster, "Unknown")
+        for _ in range(20):
+            await asyncio.sleep(7)
+            cluster.drain()
+            cluster.run_pods()
+            await restarted(cluster)
+        return retries(cluster)
+
+    assert in_virtual_time(scenario) == 1
+
+
+def test_each_time_that_a_group_turns_unknown_is_answered_while_the_controller_watches() -> None:
+    async def scenario(cluster: MemoryCluster) -> list[int]:
+        await running(cluster, POLICIES["at once"])
+        seen = []
+        for _ in range(3):
+            turn(cluster, "Unknown")
+            await run(cluster)
+            turn(cluster, "Running")
+            await asyncio.sleep(5)
+            seen.append(retries(cluster))
+        return seen
+
+    assert in_virtual_time(scenario) == [1, 2, 3]
+
+
+def test_another_group_that_is_unknown_is_another_occurrence() -> None:
+    async def scenario(cluster: MemoryCluster) -> list[int]:
+        await running(cluster, POLICIES["keeping the group"])
+        turn(cluster, "Unknown")
+        await run(cluster)
+        seen = [retries(cluster)]
+        await cluster.replica.kill()
+        replace(cluster)
+        await cluster.start_controller()
+        await run(cluster)
+        return [*seen, retries(cluster)]
+
+    assert in_virtual_time(scenario) == [1, 2]
+
+
+def test_a_job_whose_policies_do_not_name_it_keeps_no_note() -> None:
+    async def scenario(cluster: MemoryCluster) -> dict[str, Any]:
+        await running(cluster, {"event": "PodFailed", "action": "RestartJob"})
+        turn(cluster, "Unknown")
+        await asyncio.sleep(5)
+        await restarted(cluster)
+        await asyncio.sleep(5)
+        return cluster.status("j")
+
+    assert "unknownPodGroup" not in in_virtual_time(scenario)
+
+
+def test_the_note_goes_when_the_group_is_whole_again() -> None:
+    async def scenario(cluster: MemoryCluster) -> list[bool]:
+        await running(cluster, POLICIES["after a while"])
+        seen = []
+        for phase in ("Unknown", "Running"):
+            turn(cluster, phase)
+            await asyncio.sleep(5)
+            seen.append("unknownPodGroup" in cluster.status("j"))
+        return seen
+
+    assert in_virtual_time(scenario) == [True, False]
