@@ -108,8 +108,8 @@ class AdmissionService:
         injects = not settings.has_certificate_files or bool(settings.ca_cert_file)
         injector = BundleInjector(self._client, names)
         if injects:
-            for name, informer in injector.informers.items():
-                self._service.spawn(f"watch-{name}", informer.run())
+            for informer in injector.informers.values():
+                self._service.watch(informer, is_needed=False)
             self._service.add_ready("ca-bundle", injector.pending)
             self._service.spawn("ca-bundle", injector.run())
         if settings.has_certificate_files:

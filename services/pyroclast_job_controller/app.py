@@ -56,7 +56,7 @@ async def run(service: Service, settings: ControllerSettings) -> None:
     for informer in shared.caches.informers:
         service.watch(informer)
     for informer in shared.caches.optional:
-        service.spawn(f"watch-{informer.kind.plural}", informer.run())
+        service.watch(informer, is_needed=False)
     for controller in controllers:
         service.add_check(f"work-{controller.name}", partial(stuck, controller))
     await service.synced()

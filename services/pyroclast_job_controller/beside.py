@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Final, TypeAlias
 
 from pyroclast.api.types import Key
-from pyroclast.kube.informer import Informer
 from pyroclast.lifecycle.sharding.configuration import from_flags
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller import selection
@@ -46,11 +46,7 @@ def _hyper_nodes(service: Service, settings: ControllerSettings, shared: Shared)
 
 def _colocation(service: Service, _: ControllerSettings, shared: Shared) -> list[Controller]:
     queue = work_queue(service, shared, "colocation")
-
-    def start(informer: Informer[Any]) -> None:
-        service.spawn("watch-all-pods", informer.run())
-
-    colocation = ColocationController(shared, queue, start)
+    colocation = ColocationController(shared, queue, partial(service.watch, is_needed=False))
     return [Controller("colocation", queue, 1, colocation.reconcile, colocation.enqueue_all, colocation.about)]
 
 

@@ -142,7 +142,7 @@ class Decoder(Generic[T]):
                     return Bookmark(meta.resource_version, meta.annotations.get(INITIAL_EVENTS_END) == "true")
                 case "ERROR":
                     status = _ANY.decode(raw)
-                    raise ApiError.from_status(int(status.get("code") or 500), status, verb="watch")
+                    raise ApiError.from_status(_code(status.get("code")), status, verb="watch")
         except (KeyError, ValueError, *UNREADABLE) as error:
             raise ConnectionFailed(f"not a watch event: {error!r}") from error
         raise ConnectionFailed(f'a watch event of the unknown type "{type_}"')
@@ -156,6 +156,10 @@ class Decoder(Generic[T]):
         except UNREADABLE as error:
             return Undecodable(_meta(raw), str(error))
         return record
+
+
+def _code(given: object) -> int:
+    return given if isinstance(given, int) and 400 <= given < 600 else 500  # no error that HTTP has: the server's fault
 
 
 def _meta(raw: bytes) -> Meta:

@@ -94,20 +94,17 @@ class ApiError(KubeError):
     def from_status(
         status: int, body: Mapping[str, Any], *, retry_after: float | None = None, verb: str = "", path: str = ""
     ) -> ApiError:
-        """The error for HTTP `status` whose body is a `v1 Status` (or whatever a proxy sent, then without reason)."""
-        reason = str(body.get("reason") or "")
+        """The error for HTTP `status` whose body is a `v1 Status`, or whatever a proxy sent; other types are not taken."""
+        reason, details = _text(body.get("reason")), body.get("details")
+        if not isinstance(details, dict):
+            details = {}
         kind = AlreadyExists if reason == "AlreadyExists" else _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
-        details = body.get("details")
-        if retry_after is None and isinstance(details, dict) and isinstance(details.get("retryAfterSeconds"), int):
-            retry_after = float(details["retryAfterSeconds"])
-        if retry_after is not None:
-            retry_after = min(retry_after, LONGEST_RETRY_AFTER)
         return kind(
             status,
             reason,
-            str(body.get("message") or f"HTTP {status}"),
-            details=details if isinstance(details, dict) else None,
-            retry_after=retry_after,
+            _text(body.get("message")) or f"HTTP {status}",
+            details=details,
+            retry_after=_seconds(details.get("retryAfterSeconds") if retry_after is None else retry_after),
             verb=verb,
             path=path,
         )
@@ -178,4 +175,17 @@ def is_broken(error: KubeError) -> bool:
 def is_terminating_namespace(error: KubeError) -> bool:
     """Whether the namespace is being deleted, so that nothing can be created in it any more."""
     causes = error.details.get("causes") if isinstance(error, ApiError) else None
-    return any(isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes or ())
+    if not isinstance(causes, list):
+        return False
+    return any(isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+def _text(given: object) -> str:
+    return given if isinstance(given, str) else ""
+
+
+def _seconds(given: object) -> float | None:
+    """What the server asks for, within bounds; an integer of JSON may be larger than any float."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return None
+    return float(min(max(given, 0), LONGEST_RETRY_AFTER))

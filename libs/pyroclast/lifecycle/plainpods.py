@@ -20,6 +20,8 @@ __all__ = [
     "INHERITED_FROM",
     "Workload",
     "group_name",
+    "is_controlled",
+    "is_group_of",
     "is_in_own_group",
     "manifest",
     "merged",
@@ -53,8 +55,18 @@ def wants_group(pod: Pod, schedulers: Iterable[str]) -> bool:
 
 def group_name(pod: Pod) -> str:
     """The group of `pod`: that of its controller if it has one, so that siblings share it."""
-    owner = pod.metadata.controller
-    return f"podgroup-{owner.uid if owner else pod.metadata.uid}"
+    return f"podgroup-{_owner_uid(pod)}"
+
+
+def is_group_of(pod: Pod, group: PodGroup) -> bool:
+    """Whether `group`, which has the name of the group of `pod`, was made for it or its siblings, and not by somebody else."""
+    return is_controlled(group, _owner_uid(pod))
+
+
+def is_controlled(group: PodGroup, uid: str) -> bool:
+    """Whether `group` goes with the object of that uid."""
+    controller = group.metadata.controller
+    return controller is not None and controller.uid == uid
 
 
 def is_in_own_group(pod: Pod, schedulers: Iterable[str]) -> bool:
@@ -140,6 +152,11 @@ def patch(group: PodGroup, wanted: Mapping[str, Any]) -> dict[str, Any]:
         if (changed := {key: value for key, value in wanted["metadata"][field].items() if before.get(key) != value})
     }
     return {**({"metadata": marks} if marks else {}), **({"spec": spec} if spec else {})}
+
+
+def _owner_uid(pod: Pod) -> str:
+    owner = pod.metadata.controller
+    return owner.uid if owner else pod.metadata.uid
 
 
 def _count(text: str | None) -> int:

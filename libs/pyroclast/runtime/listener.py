@@ -1,32 +1,43 @@
-"""Accepting connections so that slow or many clients cost little: a ceiling, and a deadline for what each must send."""
+"""Accepting connections so that slow or many clients cost little: a ceiling, and deadlines for what each must send and take."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import io
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import structlog
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-__all__ = ["HEAD_SECONDS", "MOST_CONNECTIONS", "Listener"]
+__all__ = ["HEAD_SECONDS", "MOST_CONNECTIONS", "WRITE_SECONDS", "Listener"]
 
 log = structlog.get_logger()
 
 HEAD_SECONDS: Final = 5.0
 """How long a handshake may take, and then the head of a request."""
 
+WRITE_SECONDS: Final = 5.0
+"""How long a peer may take to read an answer, however small: a loaded client, a lost packet or two."""
+
+WRITE_BYTES_PER_SECOND: Final = 64 * 1024
+"""A large answer has a second more for so many bytes: a steady link that is slower than this is too slow to be scraped over."""
+
 MOST_CONNECTIONS: Final = 256
-"""Connections at the same time. Past it the oldest that has no request under way is closed for a new one."""
+"""Connections at the same time. Past it the oldest that has no answer to come, or does not read it, is closed for a new one."""
 
 BACKLOG: Final = 128
 NOT_ACCEPTING_SECONDS: Final = 1.0
 """Pause when there are no more files, or the like: to ask again at once would keep the loop from all else."""
+
+WHOLE_BYTES: Final = 256 * 1024
+"""A larger body is written in parts: TLS takes all of one write at once, and then nobody sees whether the peer does."""
 
 GONE: Final = frozenset({errno.ECONNABORTED, errno.ECONNRESET, errno.EPROTO, errno.EINTR})
 """How accepting fails when whoever came is gone again: the next one may be well."""
@@ -40,6 +51,9 @@ class Listener:
         tls: serve TLS with this.
         most: see `MOST_CONNECTIONS`.
         head_seconds: see `HEAD_SECONDS`.
+        write_seconds: see `WRITE_SECONDS`.
+        write_bytes_per_second: see `WRITE_BYTES_PER_SECOND`.
+        shutdown_timeout: how long `stop` waits for answers that are being worked out.
     """
 
     def __init__(
@@ -49,14 +63,17 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         most: int = MOST_CONNECTIONS,
         head_seconds: float = HEAD_SECONDS,
+        write_seconds: float = WRITE_SECONDS,
+        write_bytes_per_second: float = WRITE_BYTES_PER_SECOND,
         shutdown_timeout: float = 60.0,
         **options: Any,  # noqa: ANN401 - those of the server
     ) -> None:
-        self._server = _Server(handler, head_seconds, access_log=None, **options)
+        patience = _Patience(head_seconds, write_seconds, write_bytes_per_second)
+        self._server = _Server(handler, patience, access_log=None, **options)
         self.runner = web.ServerRunner(self._server, handle_signals=False, shutdown_timeout=shutdown_timeout)
         self._tls = tls
         self._most = most
-        self._head_seconds = head_seconds
+        self._patience = patience
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._connections: dict[asyncio.Task[None], _Connection | None] = {}
@@ -98,6 +115,10 @@ class Listener:
             if connection is None:
                 task.cancel()
         await self.runner.cleanup()
+        if self._connections:  # they are closed as soon as their peers have taken what was written
+            await asyncio.wait(self._connections, timeout=self._patience.write_seconds)
+        for task in list(self._connections):
+            task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     def abort(self) -> None:
@@ -131,7 +152,7 @@ class Listener:
             task.add_done_callback(partial(self._ended, accepted))
 
     async def _make_room(self) -> bool:
-        """Close the oldest connection that is not being answered; whether there was one."""
+        """Close the oldest connection that is not being answered, or does not take its answer; whether there was one."""
         for task, connection in self._connections.items():
             if connection is None or not connection.is_busy:
                 task.cancel()
@@ -147,10 +168,13 @@ class Listener:
     async def _serve(self, accepted: socket.socket) -> None:
         """Have a connection served, until it is closed, or by being cancelled."""
         loop = asyncio.get_running_loop()
-        timeout = self._head_seconds if self._tls is not None else None
+        limits: dict[str, Any] = {}
+        if self._tls is not None:
+            patience = self._patience
+            limits = {"ssl_handshake_timeout": patience.head_seconds, "ssl_shutdown_timeout": patience.write_seconds}
         connection = self._server()
         try:
-            await loop.connect_accepted_socket(lambda: connection, accepted, ssl=self._tls, ssl_handshake_timeout=timeout)
+            transport, _ = await loop.connect_accepted_socket(lambda: connection, accepted, ssl=self._tls, **limits)
         except (OSError, RuntimeError, asyncio.CancelledError):  # no handshake: nobody to tell, and the loop has closed it
             return
         task = asyncio.current_task()
@@ -159,8 +183,17 @@ class Listener:
         try:
             await connection.closed.wait()
         except asyncio.CancelledError:
-            if connection.transport is not None:
-                connection.transport.abort()  # a slow one would not agree to the end of TLS either
+            transport.abort()  # a slow one would not agree to the end of TLS either
+
+
+@dataclass(frozen=True, slots=True)
+class _Patience:
+    head_seconds: float
+    write_seconds: float
+    write_bytes_per_second: float
+
+    def for_answer(self, size: int) -> float:
+        return self.write_seconds + size / self.write_bytes_per_second
 
 
 class _Server(web.Server):
@@ -169,42 +202,49 @@ class _Server(web.Server):
     def __init__(
         self,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-        head_seconds: float,
+        patience: _Patience,
         **options: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(handler, **options)
-        self._head_seconds = head_seconds
+        self._patience = patience
 
     def __call__(self) -> _Connection:
         """A handler."""
-        return _Connection(self, self._head_seconds, loop=self._loop, **self._kwargs)
+        return _Connection(self, self._patience, loop=self._loop, **self._kwargs)
 
 
 class _Connection(RequestHandler):
-    """A connection whose heads must arrive in time."""
+    """A connection whose heads must arrive, and whose answers must be taken, in time."""
 
-    __slots__ = ("_deadline", "_head_seconds", "closed")
+    __slots__ = ("_deadline", "_patience", "closed")
 
-    def __init__(self, manager: web.Server, head_seconds: float, **options: Any) -> None:  # noqa: ANN401 - those of aiohttp
+    def __init__(self, manager: web.Server, patience: _Patience, **options: Any) -> None:  # noqa: ANN401 - those of aiohttp
         super().__init__(manager, **options)
-        self._head_seconds = head_seconds
+        self._patience = patience
         self._deadline: asyncio.TimerHandle | None = None
         self.closed = asyncio.Event()
 
     @property
     def is_busy(self) -> bool:
+        """Whether we are at work for it: it is asked for something, and takes what it is told."""
+        return self._is_asked and not self.writing_paused
+
+    @property
+    def _is_asked(self) -> bool:
         """Whether a request is being answered, or waits for that."""
         return self._request_in_progress or bool(self._messages)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It begins: a head is expected."""
         super().connection_made(transport)
+        # An answer is written, and a closed connection has gone, when the system has taken all; else nobody waits for the rest.
+        cast(asyncio.WriteTransport, transport).set_write_buffer_limits(high=1)
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
         """Part of a head, or of a body."""
         super().data_received(data)
-        if self.is_busy:
+        if self._is_asked:
             self._stop_waiting()
         elif self._deadline is None:
             self._expect_head()
@@ -215,8 +255,21 @@ class _Connection(RequestHandler):
         self._stop_waiting()
         self.closed.set()
 
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Write an answer; the time is for all of it, so that a peer that reads a little now and then does not win more."""
+        size = resp.content_length or 0
+        if isinstance(resp, web.Response) and isinstance(resp.body, bytes) and size > WHOLE_BYTES:
+            resp.body = io.BytesIO(resp.body)
+        deadline = self._loop.call_later(self._patience.for_answer(size), self._too_late)
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            deadline.cancel()
+
     def _expect_head(self) -> None:
-        self._deadline = self._loop.call_later(self._head_seconds, self._too_late)
+        self._deadline = self._loop.call_later(self._patience.head_seconds, self._too_late)
 
     def _too_late(self) -> None:
         if self.transport is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
@@ -66,7 +67,8 @@ class Service:
         self._started = asyncio.Event()
         self._ready.add("started", lambda: None if self._started.is_set() else "what it needs is not all there yet")
         self._ready.add("stopping", lambda: "the process is stopping" if self._stopping.is_set() else None)
-        self._informers: list[Informer[Any]] = []
+        self._needed: list[Informer[Any]] = []
+        self._watched: Counter[ResourceType] = Counter()
         self._recorder: EventRecorder | None = None
         self._client: Client | None = None
         self._resources = AsyncExitStack()
@@ -99,22 +101,27 @@ class Service:
         self.spawn("events", self._recorder.run())
         return self._recorder
 
-    def watch(self, informer: Informer[Any]) -> None:
-        """Run an informer; the process is ready when it has synced and alive while it makes progress."""
+    def watch(self, informer: Informer[Any], *, is_needed: bool = True) -> None:
+        """Run an informer; the process is alive while it makes progress, and ready when all that are needed have synced.
+
+        Not needed is what a cluster may lack, or what readiness has words of its own for.
+        """
         informer.on_fault(partial(self._left_out, informer.kind))
-        same = sum(other.kind == informer.kind for other in self._informers)
-        name = f"watch-{informer.kind.plural}" + (f"-{same + 1}" if same else "")
-        self._informers.append(informer)
-        self.add_ready(name, lambda: None if informer.has_synced else f"{informer.kind.plural} are not listed yet")
+        self._watched[informer.kind] += 1
+        number = self._watched[informer.kind]
+        name = f"watch-{informer.kind.plural}" + (f"-{number}" if number > 1 else "")
+        if is_needed:
+            self._needed.append(informer)
+            self.add_ready(name, lambda: None if informer.has_synced else f"{informer.kind.plural} are not listed yet")
         self.add_check(name, lambda: _overdue(informer))
         self.spawn(name, informer.run())
 
     async def synced(self) -> None:
-        """Wait until every informer given to `watch` has synced: all is set up, and the process is ready.
+        """Wait until every informer that is needed has synced: all is set up, and the process is ready.
 
         What they loaded is then exempt from garbage collection.
         """
-        for informer in self._informers:
+        for informer in self._needed:
             await informer.synced()
         memory.freeze_loaded()
         self._started.set()

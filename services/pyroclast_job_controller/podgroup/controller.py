@@ -8,14 +8,17 @@ from typing import Any
 import structlog
 
 from pyroclast.api import keys
+from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Pod, PodGroup
 from pyroclast.api.types import POD_GROUPS, PODS, Key
 from pyroclast.kube.answers import record_of
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.errors import AlreadyExists, NotFound
+from pyroclast.kube.events import Reference
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import plainpods
 from pyroclast.lifecycle.plainpods import Workload
+from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 from pyroclast_job_controller.caches import OWNER
 from pyroclast_job_controller.podgroup.workloads import Owners
 from pyroclast_job_controller.shared import Shared
@@ -40,6 +43,7 @@ class PlainPodController:
         self, shared: Shared, queue: ShardedQueue[Key], owners: Owners, schedulers: Sequence[str], *, inherit: bool
     ) -> None:
         self._client, self._pods, self._groups = shared.client, shared.caches.plain_pods, shared.caches.groups
+        self._recorder = shared.recorder
         self._shards, self._owners = shared.shards, owners
         self._queue, self._schedulers, self._inherit = queue, frozenset(schedulers), inherit
         self._pods.on_change(self._changed)
@@ -64,11 +68,18 @@ class PlainPodController:
         pod = self._pods.get(key)
         if pod is None:
             return
+        try:
+            await self._provide(pod)
+        except Blocked as blocked:
+            self._record(pod, blocked)
+            self._queue.add_rate_limited(key, after=pause_after(blocked.cause, self._queue.failures(key)))
+
+    async def _provide(self, pod: Pod) -> None:
         name = plainpods.group_name(pod)
-        group = self._groups.get(Key(key.namespace, name))
+        group = self._groups.get(Key(pod.metadata.namespace, name))
         if plainpods.wants_group(pod, self._schedulers):
             if group is not None:
-                await self._update(pod, group)
+                await self._update(pod, _own(pod, group))
             elif not self._is_scaled_to_nothing(pod):
                 await self._create(pod, name)
             await self._annotate(pod, name)
@@ -79,6 +90,7 @@ class PlainPodController:
         try:
             answer = await self._client.create(POD_GROUPS, await self._wanted(pod))
         except AlreadyExists:
+            _own(pod, record_of(await self._client.get(POD_GROUPS, Key(pod.metadata.namespace, name)), PodGroup))
             log.debug("podgroup.shared", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
             return
         self._groups.put(record_of(answer, PodGroup))
@@ -102,6 +114,14 @@ class PlainPodController:
         except NotFound:
             return
         log.info("podgroup.given", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
+
+    def _record(self, pod: Pod, blocked: Blocked) -> None:
+        """Tell the workload, once for all its pods, or a pod that is alone."""
+        owner, about = pod.metadata.controller, Reference.of(pod, PODS)
+        if owner is not None:
+            about = Reference(owner.api_version, owner.kind, pod.metadata.namespace, owner.name, owner.uid)
+        log.info("podgroup.name_taken", pod=str(pod.key), error=str(blocked))
+        self._recorder.event(about, "Warning", blocked.reason, str(blocked))
 
     async def _wanted(self, pod: Pod) -> dict[str, Any]:
         return plainpods.manifest(pod, await self._owners.annotations(pod.metadata) if self._inherit else {})
@@ -146,3 +166,16 @@ class PlainPodController:
     def _enqueue(self, pod: Pod) -> None:
         if self._shards.owns(pod.key):
             self._queue.add(pod.key)
+
+
+def _own(pod: Pod, group: PodGroup) -> PodGroup:
+    """`group` if it was made for `pod` or a sibling: the answer to its creation was lost, or the watch is late.
+
+    Raises:
+        Blocked: somebody else's has its name.
+    """
+    if plainpods.is_group_of(pod, group):
+        return group
+    whose = pod.metadata.controller.kind if pod.metadata.controller else PODS.kind
+    message = f"PodGroup {group.key} exists and does not belong to this {whose}"
+    raise Blocked(JobEventReason.POD_GROUP_ERROR, message, Cause.LEFTOVER)

@@ -104,7 +104,7 @@ class WorkloadController:
                 if group is None:
                     self._renew(workload.metadata.uid)
                 continue
-            if group is None or group.metadata.is_terminating:
+            if group is None or group.metadata.is_terminating or not plainpods.is_controlled(group, workload.metadata.uid):
                 continue
             try:
                 await self._client.delete(POD_GROUPS, group.key, uid=group.metadata.uid)

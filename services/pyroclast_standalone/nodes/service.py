@@ -13,7 +13,6 @@ from typing import Any
 
 from pyroclast.api.types import NODES, PODS, Key
 from pyroclast.kube.client import Client
-from pyroclast.kube.events import EventRecorder
 from pyroclast.kube.informer import Informer
 from pyroclast.kube.queue import WorkQueue
 from pyroclast.kube.workers import run_workers
@@ -45,7 +44,7 @@ async def run(service: Service) -> None:
     nodes = Informer(client, NODES, records.Node)
     pods = Informer(client, PODS, records.Pod, field_selector="spec.nodeName!=", indexers={"node": _node_of})
     queue: WorkQueue[Key] = WorkQueue("pods", observer=service.observer)
-    events = EventRecorder(client, "kubelet")
+    events = service.record_events(client, "kubelet")
     first = settings.restart_backoff / timedelta(seconds=1)
     async with _runtime(service, settings, client, nodes, queue) as runtime:
         keeper = PodKeeper(
@@ -64,7 +63,6 @@ async def run(service: Service) -> None:
             service.add_ready("nodes", lambda: f"{fleet.unregistered} are not registered" if fleet.unregistered else None)
             service.watch(nodes)
             service.watch(pods)
-            service.spawn("events", events.run())
             await service.synced()
             service.spawn("pods", run_workers(queue, keeper.reconcile, _WORKERS))
             service.spawn("nodes", fleet.keep())

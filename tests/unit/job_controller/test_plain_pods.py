@@ -99,3 +99,95 @@ def test_a_group_of_a_pod_alone_that_went_while_nobody_looked_is_made_again() ->
         await cluster.until(lambda: [key.name for key in cluster.server.of(POD_GROUPS)] == [group_of(cluster, "alone")])
 
     in_virtual_time(scenario, workloads=True)
+
+
+def foreign_group(cluster: MemoryCluster, name: str) -> Key:
+    body = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", "spec": {"minMember": 7}}
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "other", "controller": True}
+    cluster.server.create(POD_GROUPS, {**body, "metadata": {"name": name, "namespace": NS, "ownerReferences": [owner]}})
+    return Key(NS, name)
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["seen", "found"])
+def test_a_group_of_somebody_else_is_not_taken_for_the_own(is_seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(cluster: MemoryCluster) -> None:
+        told, tried = [], []
+        monkeypatch.setattr(cluster.replica.shared.recorder, "event", lambda *event: told.append(event))
+        owner = replica_set(cluster, 1)
+        name = f"podgroup-{owner['metadata']['uid']}"
+        create = cluster.replica.client.create
+
+        async def create_when_it_is_there(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+            if kind == POD_GROUPS and not tried and not is_seen:
+                foreign_group(cluster, name)
+            tried.append(kind)
+            return await create(kind, body, **more)
+
+        monkeypatch.setattr(cluster.replica.client, "create", create_when_it_is_there)
+        if is_seen:
+            foreign_group(cluster, name)
+            await asyncio.sleep(1)
+        pod(cluster, "w-0", owner)
+        await asyncio.sleep(60)
+        assert len(tried) == (0 if is_seen else 1)
+        assert cluster.server.of(POD_GROUPS)[Key(NS, name)]["spec"] == {"minMember": 7}
+        assert group_of(cluster, "w-0") == ""
+        assert 3 <= len(told) <= 7  # ever more rarely
+        about, *words = told[0]
+        assert (about.kind, about.name, about.uid) == ("ReplicaSet", "w", owner["metadata"]["uid"])
+        assert words == ["Warning", "PodGroupError", f"PodGroup {NS}/{name} exists and does not belong to this ReplicaSet"]
+        cluster.server.delete(POD_GROUPS, Key(NS, name))
+        await cluster.until(lambda: group_of(cluster, "w-0") == name)
+        assert cluster.server.of(POD_GROUPS)[Key(NS, name)]["metadata"]["ownerReferences"][0]["name"] == "w"
+
+    in_virtual_time(scenario, workloads=True)
+
+
+def test_a_pod_alone_is_told_itself_that_its_group_is_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(cluster: MemoryCluster) -> None:
+        told = []
+        monkeypatch.setattr(cluster.replica.shared.recorder, "event", lambda *event: told.append(event))
+        create = cluster.replica.client.create
+
+        async def create_late(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+            foreign_group(cluster, body["metadata"]["name"])
+            return await create(kind, body, **more)
+
+        monkeypatch.setattr(cluster.replica.client, "create", create_late)
+        spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
+        meta = {"name": "alone", "namespace": NS}
+        cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        await cluster.until(lambda: told)
+        assert (told[0][0].kind, told[0][0].name) == ("Pod", "alone")
+        assert told[0][3].endswith("does not belong to this Pod")
+        assert group_of(cluster, "alone") == ""
+
+    in_virtual_time(scenario, workloads=True)
+
+
+def test_a_group_that_a_lost_answer_made_is_the_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(cluster: MemoryCluster) -> None:
+        create = cluster.replica.client.create
+
+        async def create_twice(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+            await create(kind, body, **more)
+            return await create(kind, body, **more)
+
+        monkeypatch.setattr(cluster.replica.client, "create", create_twice)
+        owner = replica_set(cluster, 1)
+        pod(cluster, "w-0", owner)
+        await cluster.until(lambda: group_of(cluster, "w-0") == f"podgroup-{owner['metadata']['uid']}")
+
+    in_virtual_time(scenario, workloads=True)
+
+
+def test_a_group_of_somebody_else_stays_when_the_workload_is_scaled_to_nothing() -> None:
+    async def scenario(cluster: MemoryCluster) -> None:
+        owner = replica_set(cluster, 1)
+        key = foreign_group(cluster, f"podgroup-{owner['metadata']['uid']}")
+        await asyncio.sleep(1)
+        scale(cluster, 0)
+        await asyncio.sleep(60)
+        assert list(cluster.server.of(POD_GROUPS)) == [key]
+
+    in_virtual_time(scenario, workloads=True)

@@ -54,6 +54,12 @@ async def main(service: Service) -> None:
             service.watch(Informer(client, PODS, Pod))
             await service.synced()
             say("synced")
+        case "asks":
+            client = await service.client()
+            service.record_events(client, "program")
+            service.watch(Informer(client, PODS, Pod), is_needed=False)
+            await service.synced()
+            say("synced")
         case "prepares":
             await service.client()
             say("prepares")

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 import uvloop
@@ -25,6 +26,10 @@ from tests.bench.admission_server import policy
 MATERIAL = carry_out(Step.START_OVER, None, policy(), datetime.now(UTC))
 WRITERS: list[asyncio.StreamWriter] = []
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LARGE = 4 * 1024 * 1024
+"""Bytes: more than the buffers of both ends take."""
+FOR_LARGE = REQUEST.replace(b"GET /", b"GET /?size=%d" % LARGE)
+HASTY = {"write_seconds": 0.5, "write_bytes_per_second": 10.0 * LARGE}
 
 
 @pytest.mark.parametrize(
@@ -48,14 +53,16 @@ async def test_who_could_not_be_let_in_does_not_keep_others_out(fault: Exception
 
 
 @asynccontextmanager
-async def listening(*, secured: bool, **options: float) -> AsyncIterator[Listener]:
+async def listening(*, secured: bool, **options: Any) -> AsyncIterator[Listener]:
     async def answer(request: web.BaseRequest) -> web.Response:
         await asyncio.sleep(float(request.query.get("takes", "0")))
-        return web.Response(text="well")
+        if request.transport is not None:  # what the system takes is more than it would be over a network
+            request.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
+        return web.Response(body=bytes(int(request.query.get("size", "0"))) or b"well")
 
     tls = ServingTls()
     tls.use(MATERIAL.certificate, MATERIAL.key)
-    listener = Listener(answer, tls=tls.context if secured else None, shutdown_timeout=5.0, **options)
+    listener = Listener(answer, tls=tls.context if secured else None, **{"shutdown_timeout": 5.0, **options})
     await listener.start("127.0.0.1", 0)
     try:
         yield listener
@@ -93,6 +100,44 @@ async def ended(reader: asyncio.StreamReader) -> bool:
         return True
 
 
+@asynccontextmanager
+async def readers_of_nothing(listener: Listener, count: int, *, secured: bool) -> AsyncIterator[None]:
+    """Connections that ask and do not read: half of them for small things without end, half once for something large."""
+
+    async def ask_on(writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while True:
+                writer.write(REQUEST * 1000)
+                await writer.drain()
+
+    tasks = []
+    for number in range(count):
+        _, writer = await connected(listener, secured=secured)
+        if number % 2:
+            writer.write(FOR_LARGE)
+        else:
+            tasks.append(asyncio.ensure_future(ask_on(writer)))
+    stuck: set[web.RequestHandler] = set()
+
+    def are_stuck() -> bool:
+        assert listener.runner.server is not None
+        stuck.update(each for each in listener.runner.server.connections if each.writing_paused)
+        return len(stuck) == count
+
+    await until(are_stuck)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.01)
+
+
 async def slow_heads(secured: bool) -> None:
     """Nothing, part of a head, or part of the second head: all are closed in time; a slow answer is not."""
     async with listening(secured=secured, head_seconds=0.5) as listener, asyncio.timeout(20):
@@ -112,8 +157,7 @@ async def slow_handshakes(_: bool) -> None:
     async with listening(secured=True, head_seconds=0.5) as listener, asyncio.timeout(20):
         silent, _writer = await connected(listener, secured=False)
         assert await ended(silent)
-        while len(listener):
-            await asyncio.sleep(0.01)
+        await until(lambda: len(listener) == 0)
 
 
 async def many(secured: bool) -> None:
@@ -136,6 +180,84 @@ async def busy(secured: bool) -> None:
             await ask(listener, secured=secured)
         assert all(head.startswith(b"HTTP/1.1 200") for head in await asyncio.gather(*asked))
         assert (await ask(listener, secured=secured)).startswith(b"HTTP/1.1 200")
+
+
+async def unread(secured: bool) -> None:
+    """Who waits for a peer that does not read makes room for others, each of whom is answered at once."""
+    async with listening(secured=secured, most=8, write_seconds=600.0) as listener, asyncio.timeout(30):
+        async with readers_of_nothing(listener, 8, secured=secured):
+            for _ in range(8):
+                assert (await ask(listener, secured=secured)).startswith(b"HTTP/1.1 200")
+        assert len(listener) == 8
+
+
+async def unread_for_long(secured: bool) -> None:
+    """Who does not read is gone in time, also when nobody comes who needs the room."""
+    async with (
+        asyncio.timeout(30),
+        listening(secured=secured, **HASTY) as listener,
+        readers_of_nothing(listener, 4, secured=secured),
+    ):
+        await until(lambda: len(listener) == 0)
+
+
+async def unread_bit_by_bit(secured: bool) -> None:
+    """So is who does not read many small answers, as soon as the system does not take one of them."""
+
+    def is_full() -> bool:
+        assert listener.runner.server is not None
+        return any(each.transport and each.transport.get_write_buffer_size() for each in listener.runner.server.connections)
+
+    async with asyncio.timeout(30), listening(secured=secured, **HASTY) as listener:
+        _, writer = await connected(listener, secured=secured)
+        while not is_full():
+            writer.write(REQUEST.replace(b"GET /", b"GET /?size=16000"))
+            await asyncio.sleep(0.01)
+        await until(lambda: len(listener) == 0)
+
+
+async def dripping(secured: bool) -> None:
+    """Who reads a little now and then wins no time by it."""
+    async with asyncio.timeout(30), listening(secured=secured, **HASTY) as listener:
+        reader, writer = await connected(listener, secured=secured)
+        writer.write(FOR_LARGE)
+        taken = 0
+        with suppress(ConnectionError):
+            while part := await reader.read(64 * 1024):
+                taken += len(part)
+                await asyncio.sleep(0.1)
+        assert 0 < taken < LARGE
+
+
+async def steady(secured: bool) -> None:
+    """Who reads slowly but steadily gets all of what is large, and the connection stays."""
+    options = {"write_seconds": 0.2, "write_bytes_per_second": LARGE / 10}
+    async with asyncio.timeout(30), listening(secured=secured, **options) as listener:
+        reader, writer = await connected(listener, secured=secured)
+        writer.write(FOR_LARGE)
+        await reader.readuntil(b"\r\n\r\n")
+        for _ in range(16):
+            await asyncio.sleep(0.05)
+            await reader.readexactly(LARGE // 16)
+        writer.write(REQUEST)
+        assert (await reader.readuntil(b"well")).startswith(b"HTTP/1.1 200")
+
+
+async def stopping_unread(secured: bool) -> None:
+    """Stopping waits only so long for who does not read: neither for ever, nor as long as for what is being worked out."""
+    async with asyncio.timeout(30), listening(secured=secured, shutdown_timeout=600.0, **HASTY) as listener:
+        async with readers_of_nothing(listener, 4, secured=secured):
+            await listener.stop()
+        assert len(listener) == 0
+
+
+async def stopping_in_a_hurry(secured: bool) -> None:
+    """What is cut off, as there is no time for it, does not wait for its peer either."""
+    options = {"shutdown_timeout": 0.1, "write_seconds": 0.5, "write_bytes_per_second": 1.0}
+    async with asyncio.timeout(30), listening(secured=secured, **options) as listener:
+        async with readers_of_nothing(listener, 4, secured=secured):
+            await listener.stop()
+        assert len(listener) == 0
 
 
 async def stopping(secured: bool) -> None:
@@ -162,11 +284,28 @@ async def a_thousand(secured: bool) -> None:
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 * 1024  # KiB, the clients among them
 
 
+SCENARIOS = [
+    slow_heads,
+    slow_handshakes,
+    many,
+    busy,
+    unread,
+    unread_for_long,
+    unread_bit_by_bit,
+    dripping,
+    steady,
+    stopping,
+    stopping_unread,
+    stopping_in_a_hurry,
+    a_thousand,
+]
+
+
 # The loops leave a socket whose handshake is given up in its first moment to the garbage collection.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "TLS"])
-@pytest.mark.parametrize("scenario", [slow_heads, slow_handshakes, many, busy, stopping, a_thousand])
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_listener(
     scenario: Callable[[bool], Awaitable[None]], secured: bool, loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:

@@ -205,7 +205,19 @@ async def test_readiness_waits_for_what_is_made_at_the_start(start: Start) -> No
         assert (await get(f"http://{health}/livez"))[0] == 200
 
 
-async def test_an_object_that_cannot_be_decoded_is_told_by_an_event_and_stops_nothing(start: Start) -> None:
+async def test_what_is_not_needed_keeps_nothing_waiting_and_is_checked_as_the_rest_is(start: Start) -> None:
+    async with FaultServer() as server:
+        server.on("GET /version", answer(200, {}))
+        server.on("GET /api/v1/pods", answer(404, {"reason": "NotFound", "message": "not served"}))
+        health = f"127.0.0.1:{free_port()}"
+        process = await start("--mode=asks", f"--master={server.url}", "--enable-healthz", f"--healthz-address={health}")
+        assert await process.stdout.readline() == b"synced\n"
+        assert await get(f"http://{health}/readyz") == (200, "ok")
+        assert "[+]watch-pods ok" in (await get(f"http://{health}/livez?verbose"))[1].splitlines()
+
+
+@pytest.mark.parametrize("mode", ["watch", "asks"])
+async def test_an_object_that_cannot_be_decoded_is_told_by_an_event_and_stops_nothing(start: Start, mode: str) -> None:
     deep = b"[" * 3000 + b"]" * 3000
     bad = b'{"metadata":{"name":"bad","namespace":"ns","uid":"u","resourceVersion":"1"},"more":%s}' % deep
     async with FaultServer() as server:
@@ -213,7 +225,7 @@ async def test_an_object_that_cannot_be_decoded_is_told_by_an_event_and_stops_no
         server.on("GET /api/v1/pods", answer(200, b'{"metadata":{"resourceVersion":"1"},"items":[%s]}' % bad))
         server.on("WATCH /api/v1/pods", Watch())
         server.on("POST /api/v1/namespaces/ns/events", answer(201, {}))
-        process = await start("--mode=watch", f"--master={server.url}")
+        process = await start(f"--mode={mode}", f"--master={server.url}")
         async with asyncio.timeout(20):
             assert await process.stdout.readline() == b"synced\n"
             while not server.seen("POST /api/v1/namespaces/ns/events"):
