@@ -28,7 +28,7 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
-from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.points import Extensions, Rank
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.rules import Rules
 from pyroclast_scheduler.session.statement import Move, Statement, undo
@@ -104,7 +104,7 @@ class Session(Rules):
             facts.key: Job(facts, self.dimensions, self._rows) for facts in sorted(snapshot.jobs, key=lambda facts: facts.key)
         }
         self.others: dict[str, Job] = {}
-        self.waiting_by_queue: dict[str, list[Job]] | None = None
+        self.waiting_by_queue: dict[str, list[tuple[tuple[Rank, ...], Job]]] | None = None
         self.queue_changes: dict[str, Floats] = {}
         hyper_nodes = snapshot.objects.of(records.HyperNode)
         book = snapshot.features.hyper_nodes
