@@ -1,0 +1,69 @@
+"""When a job that a session could do nothing for is worth another look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.waits import Evicts, Rest
+from pyroclast_scheduler.session.domains import is_constrained
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["WAITING", "rest_of"]
+
+WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
+
+
+def rest_of(session: Session, job: Job, *, has_promises: bool) -> Rest | None:
+    """When the job is worth another look; None if in the next session already."""
+    tally = job.tally
+    if not any(tally[status] for status in WAITING) and not job.is_pending:
+        return Rest(job.facts)
+    if session.is_restless or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
+        return None
+    if job.is_pending:
+        return Rest(job.facts, is_wary=True, is_timed=session.is_timed)
+    waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
+    if any(task.uid in session.snapshot.held for task in waiting):
+        return None
+    if any(task.facts.is_behind_queue_gate and task.facts.uses_queue_gate for task in job.tasks):
+        return Rest(job.facts, is_wary=True, is_timed=session.is_timed)  # the queue may get room for it
+    if session.job_invalid(job) is not None or not waiting:
+        return Rest(job.facts)
+    evicts = session.evicts
+    return Rest(
+        job.facts,
+        frozenset(task.facts.shape for task in waiting),
+        _lacking(session, job, waiting),
+        is_wary=has_promises or evicts is None or _is_wary(session, job, waiting),
+        is_timed=session.is_timed,
+        evicts=evicts or Evicts.NOBODY,
+    )
+
+
+def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
+    """How many of `waiting` must get a place together, as any of them may be kept alone where no plugin asks for a minimum."""
+    if session.job_ready(job) or session.job_pipelined(job) or len({task.facts.shape for task in waiting}) > 1:
+        return 1
+    return max(1, job.tally.missing(job.facts.min_available, job.facts.role_minimum))
+
+
+def _is_wary(session: Session, job: Job, waiting: Sequence[Task]) -> bool:
+    """Whether more than the room of a node that could take one of `waiting` may help the job.
+
+    A part of the network is chosen by the sum of its room, which may grow on nodes that take none of them.
+    """
+    if job.is_limited or not job.fit_errors or is_constrained(session, job):
+        return True
+    if any(task.facts.shape.has_claims for task in waiting):
+        return True
+    return any(session.depends_on_others(task, session.plan(task.facts.shape)) for task in _unlike(waiting))
+
+
+def _unlike(tasks: Iterable[Task]) -> Iterable[Task]:
+    """One of `tasks` for each shape and set of labels: by these other pods tell them apart."""
+    found = {(task.facts.shape, frozenset(task.facts.pod.metadata.labels.items())): task for task in tasks}
+    return found.values()
