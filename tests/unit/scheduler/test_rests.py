@@ -6,8 +6,9 @@ import pytest
 from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
 from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.points import Extensions, Vote
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 
@@ -21,8 +22,14 @@ class World:
         text = f"actions: '{actions}'\ntiers:\n- plugins: [{', '.join(f'{{name: {name}}}' for name in plugins)}]\n"
         self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
         self.cache = Cache()
-        self.cache.queue_changed(None, objects.queue(["q"]))
+        self.known = {}
+        self.queue("q")
         self.nodes = {}
+
+    def queue(self, name, **options):
+        new = objects.queue([name, options])
+        self.cache.queue_changed(self.known.get(name), new)
+        self.known[name] = new
 
     def node(self, name, cpu, **options):
         new = objects.node(
@@ -37,7 +44,7 @@ class World:
             self.cache.pod_changed(None, objects.pod([f"{name}-{i}", name, where, cpu, "1Gi", options]))
 
     def session(self):
-        """What the next session binds, and its rests by name of the job."""
+        """What the next session binds, its rests by name of the job, and its outcome."""
         commits = []
         outcome = run_cycle(
             self.cache.snapshot(),
@@ -54,7 +61,11 @@ class World:
             self.cache.believe(key, status)
         for rest in outcome.rests:
             self.cache.rest(rest)
-        return binds, {rest.facts.name: rest for rest in outcome.rests}
+        return binds, {rest.facts.name: rest for rest in outcome.rests}, outcome
+
+    def looked_at(self):
+        """The jobs of the next session."""
+        return {key.removeprefix("t/") for key in self.session()[2].seen}
 
     def settled(self):
         """The last rest of each job, when nothing is left to be decided."""
@@ -79,7 +90,7 @@ def test_where_gang_does_it_takes_room_for_all_that_lack():
     world.job("j", 2, size=4)
     assert world.settled()["j"].lacking == 4
     world.node("n", 7)
-    assert world.session() == ({}, {})
+    assert world.looked_at() == set()
     world.node("n", 8)
     assert len(world.session()[0]) == 4
 
@@ -163,3 +174,120 @@ def test_a_limit_of_a_queue_on_a_group_of_nodes_gets_room_on_any_node_of_it():
     assert world.settled()["j"].is_wary
     world.cache.pod_changed(objects.pod(["runs-0", "runs", "tiny", 1, "1Gi", {}]), None)
     assert world.session()[0] == {"t-j-0": "large"}
+
+
+FILLING = ("priority", "gang", "predicates", "overcommit", "proportion", "nodeorder")
+
+
+def test_jobs_of_a_full_queue_are_looked_at_when_the_queue_may_take_more():
+    world = World(plugins=FILLING)
+    world.queue("q", capability={"cpu": 4})
+    world.node("n", 64)
+    world.job("runs", 3, where="n")
+    world.job("low", 2)
+    world.job("high", 2, group={"class": 1})
+    world.cache.priority_changed(None, objects.priority_class(1))
+    world.settled()
+    world.node("n", 32)
+    world.queue("other")
+    assert world.looked_at() == set()
+    world.cache.pod_changed(
+        objects.pod(["runs-0", "runs", "n", 3, "1Gi", {}]), objects.pod(["runs-0", "runs", "n", 2, "1Gi", {}])
+    )
+    assert world.session()[0] == {"t-high-0": "n"}
+    world.settled()
+    world.queue("q", capability={"cpu": 6})
+    assert world.session()[0] == {"t-low-0": "n"}
+
+
+def test_a_gang_of_a_full_queue_waits_until_all_of_it_is_within_the_limit():
+    world = World(plugins=FILLING)
+    world.queue("q", capability={"cpu": 6})
+    world.node("n", 64)
+    world.job("runs", 1, where="n")
+    world.job("j", 2, size=3)
+    assert world.settled()["j"].limit.count == 3
+    world.node("n", 32)
+    assert world.looked_at() == set()
+    world.cache.pod_changed(objects.pod(["runs-0", "runs", "n", 1, "1Gi", {}]), None)
+    assert len(world.session()[0]) == 3
+
+
+def pending(cpu):
+    return {"phase": "Pending", "minRes": {"cpu": cpu}}
+
+
+@pytest.mark.parametrize(("plugins", "actions", "want"), [
+    (FILLING, "enqueue, allocate, backfill", set()),
+    (FILLING, "enqueue, allocate, preempt, backfill", set()),
+    (FILLING, "allocate, enqueue", {"j"}),  # what went before might have made room
+    ((*FILLING, "sla"), "enqueue, allocate, backfill", {"j"}),  # one job may be overdue where others are not
+])  # fmt: skip
+def test_jobs_that_are_not_let_in_are_looked_at_when_some_are(plugins, actions, want):
+    world = World(plugins=plugins, actions=actions)
+    world.node("n", 8)
+    world.job("j", 1, group=pending(20))
+    world.settled()
+    world.node("m", 1)
+    assert world.looked_at() == want
+    world.node("m", 16)
+    assert world.session()[2].statuses["t/j"].phase == "Inqueue"
+
+
+def test_where_pods_may_go_for_others_a_full_queue_keeps_nobody_from_being_looked_at():
+    world = World(plugins=FILLING, actions="enqueue, allocate, preempt")
+    world.queue("q", capability={"cpu": 4})
+    world.node("n", 64)
+    world.job("j", 5)
+    world.settled()
+    world.node("n", 32)
+    assert world.looked_at() == {"j"}
+
+
+def test_a_job_says_so_when_its_full_queue_closes():
+    world = World(plugins=FILLING)
+    world.queue("q", capability={"cpu": 4})
+    world.node("n", 64)
+    world.job("j", 5)
+    world.settled()
+    world.queue("q", capability={"cpu": 4}, state="Closed")
+    assert "QueueClosed" in world.session()[2].statuses["t/j"].conditions[-1].message
+
+
+class Failing:
+    """A plugin that fails when it is asked about one job."""
+
+    lets_in_alike = True
+
+    def __init__(self, arguments):
+        del arguments
+
+    def open(self, session):
+        return Extensions(job_enqueueable=self.vote)
+
+    def vote(self, job):
+        if job.facts.min_resources.get("cpu") == 21_000:
+            raise RuntimeError
+        return Vote.REJECT
+
+
+def test_a_job_at_rest_about_which_a_plugin_fails_is_found():
+    world = World(plugins=FILLING)
+    world.node("n", 8)
+    for i in range(3):
+        world.job(f"j{i}", 1, group=pending(20 + i))
+    world.settled()
+    world.node("m", 1)
+    plugins = {**registry.plugins(), "overcommit": Failing}
+
+    def fails(snapshot):
+        try:
+            ports = Ports(objects.NOW)
+            run_cycle(snapshot, world.configuration, actions=registry.actions(), plugins=plugins, ports=ports, uid="u")
+        except RuntimeError:
+            return True
+        return False
+
+    snapshot = world.cache.snapshot()
+    assert fails(snapshot)
+    assert find_culprit(snapshot, fails) == Culprit("podgroup", "t/j1")
