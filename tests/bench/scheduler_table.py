@@ -86,9 +86,19 @@ def cluster(nodes: int, *, cpu: int = 32, taint: bool = False) -> Cache:
     return cache
 
 
-def running(cache: Cache, name: str, size: int, nodes: int, *, at: int = 0, millis: int = 1000, priority: str = "") -> None:
+def running(
+    cache: Cache,
+    name: str,
+    size: int,
+    nodes: int,
+    *,
+    at: int = 0,
+    millis: int = 1000,
+    priority: str = "",
+    queue_name: str = "default",
+) -> None:
     """A job that runs."""
-    body = msgspec.to_builtins(group(name, size))
+    body = msgspec.to_builtins(group(name, size, queue_name=queue_name))
     body["status"] = {"phase": "Running", "running": size, "conditions": [scheduled()]}
     body["spec"]["priorityClassName"] = priority
     cache.group_changed(None, msgspec.convert(body, records.PodGroup))
@@ -158,10 +168,14 @@ def idle(jobs: int) -> tuple[Callable[[], object], int]:
     return (lambda: cycle(cache, keep=True)), 0
 
 
-def hopeless(jobs: int, *, change: bool = False) -> tuple[Callable[[], object], int]:
+def hopeless(
+    jobs: int, *, change: bool = False, millis: int = 40_000, prepare: Callable[[Cache], None] = lambda _: None
+) -> tuple[Callable[[], object], int]:
+    """Jobs that do not fit: their pods ask for more than a node has, or `prepare` left them too little."""
     cache = cluster(5000)
+    prepare(cache)
     for j in range(jobs):
-        waiting(cache, f"job{j}", 4, millis=40_000 + j % 50)
+        waiting(cache, f"job{j}", 4, millis=millis + j % 50)
     steady(cache)
     turns = iter(range(1, 10**6))
 
@@ -196,6 +210,18 @@ def anti_affine(cache: Cache) -> None:
     body["spec"]["nodeName"] = "node-3"
     body["status"]["phase"] = "Running"
     cache.pod_changed(None, msgspec.convert(body, records.Pod))
+
+
+def full_nodes(cache: Cache) -> None:
+    """Each node has less left than a pod of the waiting jobs asks for; their queue is entitled to more."""
+    cache.queue_changed(None, queue("other"))
+    running(cache, "run", 5000, 5000, millis=31_000, queue_name="other")
+
+
+def full_queue(cache: Cache) -> None:
+    body = msgspec.to_builtins(queue("default"))
+    body["spec"]["capability"] = {"cpu": "1"}
+    cache.queue_changed(queue("default"), msgspec.convert(body, records.Queue))
 
 
 def elastic(size: int) -> tuple[Callable[[], object], int]:
@@ -340,10 +366,17 @@ NEAR = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecu
 SPREAD = {"topologySpreadConstraints": [{"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
     "labelSelector": {"matchLabels": {"app": "b"}}}]}  # fmt: skip
 
+SIZES = (1250, 2500, 5000)
+
 TABLE = {
     "idle": Work("nothing to do: N running Jobs of 10 pods on N/2 nodes", 10, (2500, 5000, 10000), idle),
-    "hopeless": Work("N Jobs that do not fit, nothing changed", 10, (1250, 2500, 5000), hopeless),
-    "changed": Work("N Jobs that do not fit, one node changed", 50, (1250, 2500, 5000), lambda n: hopeless(n, change=True)),
+    "hopeless": Work("N Jobs that do not fit, nothing changed", 10, SIZES, hopeless),
+    "changed": Work("N Jobs that do not fit, one node changed", 50, SIZES, partial(hopeless, change=True)),
+    "loner": Work("the same beside one anti-affine pod", 50, SIZES, partial(hopeless, change=True, prepare=anti_affine)),
+    "full": Work("N Jobs on full nodes, nothing changed", 10, SIZES, partial(hopeless, millis=2000, prepare=full_nodes)),
+    "nodes": Work("the same, one node changed", 50, SIZES, partial(hopeless, change=True, millis=2000, prepare=full_nodes)),
+    "quota": Work("N Jobs of a full queue, nothing changed", 10, SIZES, partial(hopeless, millis=2000, prepare=full_queue)),
+    "queue": Work("the same, one node changed", 50, SIZES, partial(hopeless, change=True, millis=2000, prepare=full_queue)),
     "gang": Work("gang of N on 5,000 nodes, whole cycle", 8, (250, 500, 1000), placing),
     "anti": Work("the same beside one anti-affine pod", 10, (250, 500, 1000), lambda n: placing(n, prepare=anti_affine)),
     "taint": Work("the same with one PreferNoSchedule taint", 10, (250, 500, 1000), lambda n: placing(n, taint=True)),

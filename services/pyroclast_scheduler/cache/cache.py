@@ -6,7 +6,8 @@ Belongs to one thread; a session gets a snapshot. An object that makes no sense 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
@@ -27,7 +28,7 @@ from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, task_of
-from pyroclast_scheduler.model.waits import Rest
+from pyroclast_scheduler.model.waits import Limit, Rest
 
 __all__ = ["Cache"]
 
@@ -392,6 +393,7 @@ class Cache:
         self._refresh()
         self._rouse(self._waiting.all() if self._is_all_stale else ())
         roomier, self.nodes.roomier = self.nodes.roomier, set()
+        limited: Mapping[str, Limit] = {}
         if self._is_changed:
             self.nodes.fit()
             columns = self.nodes.columns
@@ -399,8 +401,11 @@ class Cache:
             if self._waiting.has_evicting:
                 self._rouse(self._waiting.helped(self._victims(roomier)))
             self._shifts.clear()
+            limited = self._waiting.limited
         self._is_changed = self._is_all_stale = False
-        return self.view()
+        kept = (facts for key in limited if (facts := self._jobs.facts(key)) is not None)
+        snapshot = self.view()
+        return replace(snapshot, jobs=[*snapshot.jobs, *kept], limited=limited)
 
     def view(self) -> Snapshot:
         """The same for those who only look on: nothing counts as seen by it."""

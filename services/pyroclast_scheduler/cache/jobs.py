@@ -155,9 +155,9 @@ class JobTable:
 
     def rest(self, facts: JobFacts) -> bool:
         """A session that saw `facts` has nothing more to do for the job, nor to say of it; False if it changed meanwhile."""
-        if self._awake.get(facts.key) is not facts or facts.key in self._stale:
+        if self._facts.get(facts.key) is not facts or facts.key in self._stale:
             return False
-        del self._awake[facts.key]
+        self._awake.pop(facts.key, None)
         return True
 
     def wake(self, keys: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from pyroclast_scheduler.cache.shifts import Victims
 from pyroclast_scheduler.model.columns import Columns, Rows
 from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.shapes import Shape
-from pyroclast_scheduler.model.waits import Evicts, Rest
+from pyroclast_scheduler.model.waits import Evicts, Limit, Rest
 
 __all__ = ["Waiting"]
 
@@ -20,19 +20,22 @@ class Waiting:
 
     def __init__(self) -> None:
         self._wary: dict[str, None] = {}
+        self._limited: dict[str, Limit] = {}
         self._timed: dict[str, None] = {}
         self._by_shape: dict[Shape, dict[str, int]] = {}
         self._shapes_of: dict[str, frozenset[Shape]] = {}
         self._evicting: dict[str, Rest] = {}
 
     def __len__(self) -> int:
-        return len(self._wary.keys() | self._shapes_of.keys())
+        return len(self._wary) + len(self._limited) + len(self._shapes_of)
 
     def add(self, rest: Rest) -> None:
         """Remember a job that waits for something."""
         key = rest.facts.key
         self.discard(key)
-        if rest.is_wary:
+        if rest.is_wary and rest.limit is not None:
+            self._limited[key] = rest.limit
+        elif rest.is_wary:
             self._wary[key] = None
         elif rest.shapes:
             self._shapes_of[key] = rest.shapes
@@ -46,6 +49,7 @@ class Waiting:
     def discard(self, key: str) -> None:
         """The job is no longer at rest."""
         self._wary.pop(key, None)
+        self._limited.pop(key, None)
         self._timed.pop(key, None)
         self._evicting.pop(key, None)
         for shape in self._shapes_of.pop(key, ()):
@@ -61,14 +65,19 @@ class Waiting:
 
     def oldest(self, parts: int) -> list[str]:
         """Those that have waited longest, one of so many, at least one where there are any. They are not taken out."""
-        listed = [*self._wary, *self._shapes_of]
+        listed = [*self._wary, *self._limited, *self._shapes_of]
         return listed[: -(-len(listed) // parts)]
 
     def all(self) -> set[str]:
         """Take out all of them."""
-        found = self._wary.keys() | self._shapes_of.keys()
-        self._wary, self._timed, self._by_shape, self._shapes_of, self._evicting = {}, {}, {}, {}, {}
+        found = self._wary.keys() | self._limited.keys() | self._shapes_of.keys()
+        self._wary, self._limited, self._timed, self._by_shape, self._shapes_of, self._evicting = {}, {}, {}, {}, {}, {}
         return found
+
+    @property
+    def limited(self) -> dict[str, Limit]:
+        """Those that the next session must look at only if what they are kept from is open to them. They are not taken out."""
+        return self._limited.copy()
 
     @property
     def has_evicting(self) -> bool:

@@ -21,6 +21,8 @@ _FACTOR: Final = 1.2
 class Overcommit:
     """`overcommit-factor`: how much of the cluster may be promised; below 1 the default stands."""
 
+    lets_in_alike = True
+
     def __init__(self, arguments: Arguments) -> None:
         self._factor = arguments.number("overcommit-factor", _FACTOR, least=1)
 

@@ -25,6 +25,8 @@ __all__ = ["Proportion", "water_fill"]
 class Proportion:
     """No arguments."""
 
+    lets_in_alike = True
+
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 

@@ -16,15 +16,14 @@ from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.reservations import read
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.model.waits import Evicts, Rest
 from pyroclast_scheduler.session.causes import cause_of
 from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
+from pyroclast_scheduler.session.resting import WAITING, rest_of
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["close", "left_out_status"]
 
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
-_WAITING = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 _ROOT = "root"
 _OURS = frozenset(pending.PendingReason)
 _RENEW_PERIODS = 60
@@ -68,7 +67,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
         if is_incomplete:
             outcome.incomplete.append(job.facts.key)
         if not differs and not is_incomplete and not job.is_changed:
-            rest = _rest(session, job, has_promises=has_promises)
+            rest = rest_of(session, job, has_promises=has_promises)
             if rest is not None:
                 outcome.rests.append(rest)
     outcome.unready = unready
@@ -106,7 +105,7 @@ def left_out_status(old: records.PodGroupStatus, message: str, timestamp: str) -
 
 
 def _may_wait(job: Job) -> bool:
-    return job.is_pending or any(job.tally[status] for status in _WAITING)
+    return job.is_pending or any(job.tally[status] for status in WAITING)
 
 
 def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> records.PodGroupStatus:
@@ -204,11 +203,11 @@ def _explain(session: Session, job: Job, status: records.PodGroupStatus, cause: 
 
 def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *, summary: str) -> None:
     tally = job.tally
-    if not any(tally[status] for status in _WAITING):
+    if not any(tally[status] for status in WAITING):
         return
     members = tally.valid if session.job_invalid(job) is not None else None
     for task in job.tasks:
-        if task.status not in _WAITING or task.facts.gates:
+        if task.status not in WAITING or task.facts.gates:
             continue
         reason, message = job.scheduling_reason(task, session.names)
         if not message:
@@ -239,37 +238,6 @@ def _is_incomplete(session: Session, job: Job, *, has_placeholders: bool) -> boo
 
 def _is_stranded(session: Session, task: Task) -> bool:
     return not task.facts.has_started and not session.snapshot.is_ready[task.row]
-
-
-def _rest(session: Session, job: Job, *, has_promises: bool) -> Rest | None:
-    """When the job is worth another look; None if in the next session already."""
-    tally = job.tally
-    if not any(tally[status] for status in _WAITING) and not job.is_pending:
-        return Rest(job.facts)
-    if session.is_restless or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
-        return None
-    if job.is_pending:
-        return Rest(job.facts, is_wary=True, is_timed=session.is_timed)
-    waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
-    if any(task.uid in session.snapshot.held for task in waiting):
-        return None
-    if any(task.facts.is_behind_queue_gate and task.facts.uses_queue_gate for task in job.tasks):
-        return Rest(job.facts, is_wary=True, is_timed=session.is_timed)  # the queue may get room for it
-    if session.job_invalid(job) is not None or not waiting:
-        return Rest(job.facts)
-    shapes = frozenset(task.facts.shape for task in waiting)
-    is_wary = has_promises or job.is_limited or not job.fit_errors or session.snapshot.is_coupled
-    is_wary = is_wary or any(shape.has_claims for shape in shapes)
-    lacking = tally.missing(job.facts.min_available, job.facts.role_minimum) if len(shapes) == 1 else 1
-    evicts = session.evicts
-    return Rest(
-        job.facts,
-        shapes,
-        max(1, lacking),
-        is_wary=is_wary or evicts is None,
-        is_timed=session.is_timed,
-        evicts=evicts or Evicts.NOBODY,
-    )
 
 
 def _queues(session: Session) -> dict[str, dict[str, int]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.wording import listed, number, spelled
+from pyroclast_scheduler.session.points import Rank
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["before", "by_cluster", "by_queue", "closed"]
@@ -86,17 +89,20 @@ def closed(session: Session, queue: str) -> Cause:
 
 def before(session: Session, job: Job) -> str:
     """Who of its queue waits before `job`, as the end of a text; empty if nobody does."""
-    own = session.job_key(job)
-    ahead = [each for each in _waiting(session, job.facts.queue) if each is not job and session.job_key(each) < own]
+    line = _waiting(session, job.facts.queue)
+    ahead = bisect_left(line, session.job_key(job), key=itemgetter(0))
     if not ahead:
         return ""
-    first = min(ahead, key=session.job_key)
-    more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+    _, first = line[0]
+    more = f" and {ahead - 1} more" if ahead > 1 else ""
     return f"; before it in the queue: {first.facts.key} (priority {first.facts.priority}){more}"
 
 
-def _waiting(session: Session, queue: str) -> list[Job]:
-    """Jobs of `queue` that wait, worked out once: whoever has its minimum waits no more."""
+def _waiting(session: Session, queue: str) -> list[tuple[tuple[Rank, ...], Job]]:
+    """Jobs of `queue` that wait, in order, each with its key: whoever has its minimum waits no more.
+
+    Worked out once: texts are asked for at the end of a session, when keys change no more.
+    """
     found = session.waiting_by_queue
     if found is None:
         found = session.waiting_by_queue = {}
@@ -104,7 +110,9 @@ def _waiting(session: Session, queue: str) -> list[Job]:
             is_waiting = facts.phase in {PodGroupPhase.PENDING, PodGroupPhase.INQUEUE} and facts.tally.ready < facts.min_available
             job = session.job(key) if is_waiting else None
             if job is not None:
-                found.setdefault(facts.queue, []).append(job)
+                found.setdefault(facts.queue, []).append((session.job_key(job), job))
+        for line in found.values():
+            line.sort(key=itemgetter(0))
     return found.get(queue, [])
 
 

@@ -51,6 +51,7 @@ class Rules:
         self._preemptive = self.all_of(lambda each: each.preemptive)
         self._pre_predicate = self.all_of(lambda each: each.pre_predicate)
         self._coupled_predicate = self.all_of(lambda each: each.coupled_predicate)
+        self._coupled_elsewhere = self.all_of(lambda each: None if each.is_coupled_by_node else each.coupled_predicate)
         self._relative_node_order = self.all_of(lambda each: each.relative_node_order)
         self._batch_node_order = self.all_of(lambda each: each.batch_node_order)
         self._best_node = self.all_of(lambda each: each.best_node)
@@ -211,6 +212,10 @@ class Rules:
             if refusals is not None:
                 found = [*(found or ()), *(refusals or (Refusal(np.zeros_like(plan.mask), ""),))]
         return found
+
+    def depends_on_others(self, task: Task, plan: Plan) -> bool:
+        """Whether nodes may take `task` because of what changes on other nodes."""
+        return any(ask(task, plan) is not None for ask in self._coupled_elsewhere)
 
     def batch_scores(self, job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
         """The scores that depend on which nodes are candidates; None if they say nothing."""

@@ -28,7 +28,7 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
-from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.points import Extensions, Rank
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.rules import Rules
 from pyroclast_scheduler.session.statement import Move, Statement, undo
@@ -100,11 +100,10 @@ class Session(Rules):
         self.features.update(snapshot.nodes, snapshot.stamps)
         self._rows = dict(snapshot.rows)
         self.queues = {name: Queue(facts) for name, facts in snapshot.queues.items()}
-        self.jobs = {
-            facts.key: Job(facts, self.dimensions, self._rows) for facts in sorted(snapshot.jobs, key=lambda facts: facts.key)
-        }
+        awake = [facts for facts in snapshot.jobs if facts.key not in snapshot.limited]
+        self.jobs = {facts.key: Job(facts, self.dimensions, self._rows) for facts in sorted(awake, key=lambda facts: facts.key)}
         self.others: dict[str, Job] = {}
-        self.waiting_by_queue: dict[str, list[Job]] | None = None
+        self.waiting_by_queue: dict[str, list[tuple[tuple[Rank, ...], Job]]] | None = None
         self.queue_changes: dict[str, Floats] = {}
         hyper_nodes = snapshot.objects.of(records.HyperNode)
         book = snapshot.features.hyper_nodes
@@ -115,6 +114,7 @@ class Session(Rules):
         self._uncounted: list[tuple[Move, int]] = []  # what happened before anybody asked who is where
         self._is_timed = False
         self._is_restless = False
+        self._lets_in_alike = False
         self._closers: list[tuple[str, Callable[[], None]]] = []
         super().__init__(self._opened(plugins))
         self._moved = self.all_of(lambda each: each.moved)
@@ -137,6 +137,10 @@ class Session(Rules):
         self._closers = [(name, each.close) for name, each in offered.items() if each.close is not None]
         self._is_timed = any(getattr(plugins[name], "is_timed", False) for name in offered)
         self._is_restless = any(getattr(plugins[name], "is_restless", False) for name in offered)
+        self._lets_in_alike = all(
+            each.closed_to is None and (each.job_enqueueable is None or getattr(plugins[name], "lets_in_alike", False))
+            for name, each in offered.items()
+        )
         return [
             [offered[entry.name].only(entry.enabled) for entry in tier if entry.name in offered]
             for tier in self.configuration.tiers
@@ -172,6 +176,11 @@ class Session(Rules):
     def is_restless(self) -> bool:
         """Whether plugins must see each waiting job in each session."""
         return self._is_restless
+
+    @property
+    def lets_in_alike(self) -> bool:
+        """Whether of the jobs of one queue and namespace with the same minimum either all may enter or none."""
+        return self._lets_in_alike
 
     @property
     def evicts(self) -> Evicts | None:

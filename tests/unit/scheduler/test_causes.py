@@ -9,6 +9,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.session.rules import Rules
 from tests.scenarios.runner import feed
 
 DEFAULT = """
@@ -195,6 +196,27 @@ def test_what_was_said_before_a_gang_was_let_in_goes_when_it_is():
     )
     assert after.statuses["t/j"].phase == "Inqueue"
     assert after.statuses["t/j"].conditions == ()
+
+
+@pytest.mark.parametrize(("queue", "reason"), [({}, "NodesFull"), ({"capability": {"cpu": 1}}, "QueueFull")])
+def test_who_waits_before_costs_a_job_no_more_the_more_wait(monkeypatch, queue, reason):
+    asked, counts = [], []
+    job_key = Rules.job_key
+    monkeypatch.setattr(Rules, "job_key", lambda self, job: asked.append(job) or job_key(self, job))
+    for size in (200, 400):
+        asked.clear()
+        groups = [[f"j{i:03}", "q", 1, {"class": i % 3, "created": i}] for i in range(size)]
+        waiting = [pod for i in range(size) for pod in pods(f"j{i:03}", 1, 2)]
+        full = [] if queue else pods("one", 1, 16, "n1") + pods("two", 1, 16, "n2")
+        nodes = [["n1", 16, "64Gi"], ["n2", 16, "64Gi"]]
+        outcome, _ = decide({"nodes": nodes, "queues": [["q", queue]], "podgroups": groups, "pods": waiting + full})
+        last = size - 1
+        ahead = sum((i % 3, -i) > (last % 3, -last) for i in range(size))
+        message = outcome.statuses[f"t/j{last:03}"].conditions[-1].message
+        assert message.endswith(f"; before it in the queue: t/j002 (priority 2) and {ahead - 1} more")
+        assert pending.reason_of(message) == reason
+        counts.append(len(asked))
+    assert counts[1] <= 2.1 * counts[0]
 
 
 def test_every_reason_is_found_again_in_its_message():

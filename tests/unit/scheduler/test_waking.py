@@ -114,6 +114,7 @@ class World:
             jobs=list(snapshot.all_jobs.values()),
             columns=snapshot.columns.copy(),
             is_ready=snapshot.is_ready.copy(),
+            limited={},
         )
         _, *want = self.decided(everybody)
         outcome, *found = self.decided(snapshot)

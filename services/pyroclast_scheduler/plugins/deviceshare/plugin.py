@@ -107,6 +107,7 @@ class DeviceShare:
 
         return Extensions(
             coupled_predicate=refusals,
+            is_coupled_by_node=True,
             batch_node_order=scores if self._weight > 0 else None,
             pre_bind=preparation,
             moved=moved,

@@ -35,6 +35,7 @@ class NumaAware:
 
         return Extensions(
             coupled_predicate=nodes.refusals,
+            is_coupled_by_node=True,
             batch_node_order=scores if self._weight else None,
             pre_bind=nodes.preparation,
             moved=nodes.moved,

@@ -1,0 +1,293 @@
+"""What a session says of jobs that it could do nothing for: which changes are worth another look, and that none is missed."""
+
+import msgspec
+import pytest
+
+from pyroclast.api import keys, records
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.points import Extensions, Vote
+from pyroclast_scheduler.session.ports import Ports
+from tests.scenarios import objects
+
+PLUGINS = ("priority", "gang", "predicates", "nodeorder")
+
+
+class World:
+    """Jobs of one queue in a small cluster, under some plugins."""
+
+    def __init__(self, plugins=PLUGINS, actions="enqueue, allocate, backfill"):
+        text = f"actions: '{actions}'\ntiers:\n- plugins: [{', '.join(f'{{name: {name}}}' for name in plugins)}]\n"
+        self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
+        self.cache = Cache()
+        self.known = {}
+        self.queue("q")
+        self.nodes = {}
+
+    def queue(self, name, **options):
+        new = objects.queue([name, options])
+        self.cache.queue_changed(self.known.get(name), new)
+        self.known[name] = new
+
+    def node(self, name, cpu, **options):
+        new = objects.node(
+            [name, cpu, "64Gi", {**options, "labels": {"kubernetes.io/hostname": name, **options.get("labels", {})}}]
+        )
+        self.cache.node_changed(self.nodes.get(name), new)
+        self.nodes[name] = new
+
+    def job(self, name, cpu, *, size=1, minimum=None, where="-", group=None, **options):
+        self.cache.group_changed(None, objects.pod_group([name, "q", size if minimum is None else minimum, group or {}]))
+        for i in range(size):
+            self.cache.pod_changed(None, objects.pod([f"{name}-{i}", name, where, cpu, "1Gi", options]))
+
+    def session(self):
+        """What the next session binds, its rests by name of the job, and its outcome."""
+        commits = []
+        outcome = run_cycle(
+            self.cache.snapshot(),
+            self.configuration,
+            actions=registry.actions(),
+            plugins=registry.plugins(),
+            ports=Ports(objects.NOW, commits.append),
+            uid="u",
+        )
+        binds = {uid: node for commit in commits for each in commit.binds for uid, node in each.placed}
+        for uid, node in binds.items():
+            assert self.cache.assume(uid, node) is None
+        for key, status in outcome.statuses.items():
+            self.cache.believe(key, status)
+        for rest in outcome.rests:
+            self.cache.rest(rest)
+        return binds, {rest.facts.name: rest for rest in outcome.rests}, outcome
+
+    def looked_at(self):
+        """The jobs of the next session."""
+        return {key.removeprefix("t/") for key in self.session()[2].seen}
+
+    def settled(self):
+        """The last rest of each job, when nothing is left to be decided."""
+        found = {}
+        for _ in range(4):
+            found |= self.session()[1]
+        return found
+
+
+def test_where_no_plugin_asks_for_the_minimum_room_for_one_pod_wakes():
+    world = World(plugins=("predicates",))
+    world.node("n", 1)
+    world.job("j", 2, size=4)
+    assert world.settled()["j"].lacking == 1
+    world.node("n", 2)
+    assert world.session()[0] == {"t-j-0": "n"}
+
+
+def test_where_gang_does_it_takes_room_for_all_that_lack():
+    world = World()
+    world.node("n", 1)
+    world.job("j", 2, size=4)
+    assert world.settled()["j"].lacking == 4
+    world.node("n", 7)
+    assert world.looked_at() == set()
+    world.node("n", 8)
+    assert len(world.session()[0]) == 4
+
+
+def test_a_part_of_the_network_may_take_a_gang_when_a_node_gets_room_that_takes_no_pod_of_it():
+    world = World(plugins=("priority", "gang", "predicates", "network-topology-aware"))
+    world.node("a", 4)
+    world.node("b", 2)
+    world.cache.object_changed(None, objects.hyper_node("h", 1, ["a", "b"], {}))
+    world.job("other", 1, where="b")
+    world.job("j", 3, group={"topo": ["hard", 1], "minRes": {"cpu": 6}})
+    assert world.settled()["j"].is_wary
+    world.cache.pod_changed(objects.pod(["other-0", "other", "b", 1, "1Gi", {}]), None)
+    assert world.session()[0] == {"t-j-0": "a"}
+
+
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": {
+    "labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}}]}  # fmt: skip
+
+
+def coupled(pod, affinity):
+    body = msgspec.to_builtins(pod)
+    body["spec"]["affinity"] = affinity
+    return msgspec.convert(body, records.Pod)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "resident", "want"),
+    [
+        ({}, {}, False),
+        ({}, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, False),
+        ({"labels": {"app": "x"}}, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, True),
+        ({"affine": {"key": "kubernetes.io/hostname", "app": "x"}}, {}, True),
+        ({"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, {}, True),
+        ({"spread": {"key": "kubernetes.io/hostname", "maxSkew": 1, "when": "DoNotSchedule", "match": {"app": "x"}}}, {}, True),
+        ({"spread": {"key": "kubernetes.io/hostname", "maxSkew": 1, "when": "ScheduleAnyway", "match": {"app": "x"}}}, {}, False),
+        ({"pvc": ["c"]}, {}, True),
+    ],
+)
+def test_a_job_is_looked_at_at_every_change_only_if_it_depends_on_where_others_are(waiting, resident, want):
+    world = World()
+    world.node("n", 4)
+    world.job("loner", 1, where="n", **resident)
+    world.job("j", 9, **waiting)
+    assert world.settled()["j"].is_wary is want
+
+
+def test_preferences_of_pods_make_nobody_look_again():
+    world = World()
+    world.node("n", 4)
+    stranger = coupled(objects.pod(["dns", "", "n", 1, "1Gi", {}]), {"podAntiAffinity": PREFERRED})
+    world.cache.pod_changed(None, stranger)
+    world.job("j", 9, labels={"app": "x"})
+    world.cache.group_changed(None, objects.pod_group(["own", "q", 1]))
+    world.cache.pod_changed(None, coupled(objects.pod(["own-0", "own", "-", 9, "1Gi", {}]), {"podAffinity": PREFERRED}))
+    rests = world.settled()
+    assert [rests[name].is_wary for name in ("j", "own")] == [False, False]
+
+
+def test_a_pod_that_minds_others_goes_and_those_whom_it_minded_wake():
+    world = World()
+    world.node("n", 4)
+    loner = objects.pod(["loner", "", "n", 0, 0, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}])
+    world.cache.pod_changed(None, loner)
+    world.job("j", 1, labels={"app": "x"})
+    assert world.settled()["j"].is_wary
+    world.cache.pod_changed(loner, None)
+    assert world.session()[0] == {"t-j-0": "n"}
+
+
+def test_a_limit_of_a_queue_on_a_group_of_nodes_gets_room_on_any_node_of_it():
+    world = World(plugins=("gang", "predicates", "nodegroup"))
+    body = msgspec.to_builtins(objects.queue(["q"]))
+    body["spec"]["affinity"] = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["g"]}}
+    body["metadata"]["annotations"] = {keys.NODE_GROUP_RESOURCE_LIMITS: '{"g": {"cpu": "4"}}'}
+    world.cache.queue_changed(objects.queue(["q"]), msgspec.convert(body, records.Queue))
+    for name, cpu in (("large", 16), ("tiny", 1)):
+        world.node(name, cpu, labels={keys.NODE_GROUP_NAME: "g"})
+    world.job("runs", 1, where="tiny")
+    world.job("j", 4)
+    assert world.settled()["j"].is_wary
+    world.cache.pod_changed(objects.pod(["runs-0", "runs", "tiny", 1, "1Gi", {}]), None)
+    assert world.session()[0] == {"t-j-0": "large"}
+
+
+FILLING = ("priority", "gang", "predicates", "overcommit", "proportion", "nodeorder")
+
+
+def test_jobs_of_a_full_queue_are_looked_at_when_the_queue_may_take_more():
+    world = World(plugins=FILLING)
+    world.queue("q", capability={"cpu": 4})
+    world.node("n", 64)
+    world.job("runs", 3, where="n")
+    world.job("low", 2)
+    world.job("high", 2, group={"class": 1})
+    world.cache.priority_changed(None, objects.priority_class(1))
+    world.settled()
+    world.node("n", 32)
+    world.queue("other")
+    assert world.looked_at() == set()
+    world.cache.pod_changed(
+        objects.pod(["runs-0", "runs", "n", 3, "1Gi", {}]), objects.pod(["runs-0", "runs", "n", 2, "1Gi", {}])
+    )
+    assert world.session()[0] == {"t-high-0": "n"}
+    world.settled()
+    world.queue("q", capability={"cpu": 6})
+    assert world.session()[0] == {"t-low-0": "n"}
+
+
+def test_a_gang_of_a_full_queue_waits_until_all_of_it_is_within_the_limit():
+    world = World(plugins=FILLING)
+    world.queue("q", capability={"cpu": 6})
+    world.node("n", 64)
+    world.job("runs", 1, where="n")
+    world.job("j", 2, size=3)
+    assert world.settled()["j"].limit.count == 3
+    world.node("n", 32)
+    assert world.looked_at() == set()
+    world.cache.pod_changed(objects.pod(["runs-0", "runs", "n", 1, "1Gi", {}]), None)
+    assert len(world.session()[0]) == 3
+
+
+def pending(cpu):
+    return {"phase": "Pending", "minRes": {"cpu": cpu}}
+
+
+@pytest.mark.parametrize(("plugins", "actions", "want"), [
+    (FILLING, "enqueue, allocate, backfill", set()),
+    (FILLING, "enqueue, allocate, preempt, backfill", set()),
+    (FILLING, "allocate, enqueue", {"j"}),  # what went before might have made room
+    ((*FILLING, "sla"), "enqueue, allocate, backfill", {"j"}),  # one job may be overdue where others are not
+])  # fmt: skip
+def test_jobs_that_are_not_let_in_are_looked_at_when_some_are(plugins, actions, want):
+    world = World(plugins=plugins, actions=actions)
+    world.node("n", 8)
+    world.job("j", 1, group=pending(20))
+    world.settled()
+    world.node("m", 1)
+    assert world.looked_at() == want
+    world.node("m", 16)
+    assert world.session()[2].statuses["t/j"].phase == "Inqueue"
+
+
+def test_where_pods_may_go_for_others_a_full_queue_keeps_nobody_from_being_looked_at():
+    world = World(plugins=FILLING, actions="enqueue, allocate, preempt")
+    world.queue("q", capability={"cpu": 4})
+    world.node("n", 64)
+    world.job("j", 5)
+    world.settled()
+    world.node("n", 32)
+    assert world.looked_at() == {"j"}
+
+
+def test_a_job_says_so_when_its_full_queue_closes():
+    world = World(plugins=FILLING)
+    world.queue("q", capability={"cpu": 4})
+    world.node("n", 64)
+    world.job("j", 5)
+    world.settled()
+    world.queue("q", capability={"cpu": 4}, state="Closed")
+    assert "QueueClosed" in world.session()[2].statuses["t/j"].conditions[-1].message
+
+
+class Failing:
+    """A plugin that fails when it is asked about one job."""
+
+    lets_in_alike = True
+
+    def __init__(self, arguments):
+        del arguments
+
+    def open(self, session):
+        return Extensions(job_enqueueable=self.vote)
+
+    def vote(self, job):
+        if job.facts.min_resources.get("cpu") == 21_000:
+            raise RuntimeError
+        return Vote.REJECT
+
+
+def test_a_job_at_rest_about_which_a_plugin_fails_is_found():
+    world = World(plugins=FILLING)
+    world.node("n", 8)
+    for i in range(3):
+        world.job(f"j{i}", 1, group=pending(20 + i))
+    world.settled()
+    world.node("m", 1)
+    plugins = {**registry.plugins(), "overcommit": Failing}
+
+    def fails(snapshot):
+        try:
+            ports = Ports(objects.NOW)
+            run_cycle(snapshot, world.configuration, actions=registry.actions(), plugins=plugins, ports=ports, uid="u")
+        except RuntimeError:
+            return True
+        return False
+
+    snapshot = world.cache.snapshot()
+    assert fails(snapshot)
+    assert find_culprit(snapshot, fails) == Culprit("podgroup", "t/j1")

@@ -1,0 +1,149 @@
+"""Nothing is missed: once a cache has settled, no session over all jobs, or over a cache made anew, decides more."""
+
+import random
+from collections import defaultdict
+from dataclasses import replace
+from itertools import chain, count
+
+import msgspec
+import pytest
+
+from pyroclast.api import records
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.waiting import Waiting
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.ports import Ports
+from tests.counts import ONE_IN
+from tests.scenarios import objects
+
+ACTIONS, PLUGINS = registry.actions(), registry.plugins()
+FILLING = "enqueue, allocate, backfill"
+CONFIGURATIONS = {
+    "default": (FILLING, "priority gang conformance overcommit drf predicates proportion nodeorder binpack"),
+    "no gang": ("allocate, backfill", "priority predicates nodeorder"),
+    "capacity": (FILLING, "priority gang predicates capacity nodeorder"),
+    "network": (FILLING, "priority gang predicates network-topology-aware nodeorder"),
+    "taking": ("enqueue, allocate, preempt, reclaim, backfill", "priority gang conformance drf predicates proportion nodeorder"),
+}
+HANDLERS = {records.Queue: "queue", records.Node: "node", records.Pod: "pod", records.PodGroup: "group"}
+
+
+class World:
+    """A small cluster in which things come, change and go; `shown` is what its API server shows, by kind and key."""
+
+    def __init__(self, seed, name):
+        self.random, self.numbers, self.cache, self.shown = random.Random(seed), count(1), Cache(), defaultdict(dict)
+        actions, plugins = CONFIGURATIONS[name]
+        text = f"actions: '{actions}'\ntiers: [plugins: [{', '.join(f'{{name: {each}}}' for each in plugins.split())}]]"
+        self.configuration = parse(text, actions=ACTIONS, plugins=PLUGINS)
+        self.has_couples = self.random.random() < 0.1  # beside them more is looked at, which would hide what is missed
+        self.show(objects.queue(["root"]))
+        for event in [self.queue] * 5 + [self.node] * 3 + [self.job] * 4:
+            event()
+
+    def show(self, new, old=None):
+        known, key = self.shown[type(new or old)], str((new or old).key)
+        self.tell(self.cache, known.pop(key, None), new)
+        if new is not None:
+            known[key] = new
+
+    def tell(self, cache, old, new):
+        getattr(cache, f"{HANDLERS.get(type(old or new), 'object')}_changed")(old, new)
+
+    def edit(self, old, **parts):
+        body = msgspec.to_builtins(old)
+        for part, values in {"metadata": {"resourceVersion": str(next(self.numbers))}, **parts}.items():
+            body[part] |= values
+        self.show(msgspec.convert(body, type(old)))
+
+    def any(self, kind):
+        return self.random.choice([*self.shown[kind].values()])
+
+    def job(self):
+        pick, name, size = self.random.choice, f"j{next(self.numbers)}", self.random.randint(1, 3)
+        cpu, group = pick((0, 1, 2, 3, 5)), {"phase": pick(("Pending", "Inqueue")), "topo": pick((None, ["hard", 1]))}
+        group["minRes"] = pick((None, {"cpu": self.random.randint(1, 6)}))
+        self.show(objects.pod_group([name, pick("ab"), self.random.randint(1, size), group]))
+        options = {"labels": {"app": pick("pq")}, "prio": self.random.randint(0, 2)}
+        options |= pick(({}, {}, {"sel": {"disk": "ssd"}}, {"hostPort": 80}, {"tolerate": "k=v:NoSchedule"}))
+        if self.has_couples:
+            options |= pick(({}, {"anti": {"key": "zone", "app": "p"}}, {"affine": {"key": "zone", "app": "q"}}))
+        for i in range(size):
+            self.show(objects.pod([f"{name}-{i}", name, "-", cpu, "1Gi" if cpu else 0, options]))
+
+    def stranger(self):
+        node = self.any(records.Node).metadata.name
+        self.show(objects.pod([f"s{next(self.numbers)}", "", node, self.random.randint(1, 3), "1Gi"]))
+
+    def pod_goes(self):
+        self.show(None, old=self.any(records.Pod))
+
+    def node(self):
+        name, pick = f"n{self.random.randrange(5)}", self.random.choice
+        labels, taints = {"zone": pick("xy")} | pick(({}, {"disk": "ssd"})), pick(([], [], ["k=v:NoSchedule"]))
+        self.show(objects.node([name, pick((1, 2, 4, 8)), "64Gi", {"labels": labels, "taints": taints}]))
+
+    def queue(self):
+        options = {"weight": self.random.randint(1, 3), "state": self.random.choice(("Open", "Open", "Closed"))}
+        options["capability"] = self.random.choice((None, {"cpu": self.random.randint(1, 12)}))
+        self.show(objects.queue([self.random.choice("ab"), options]))
+
+    def group(self):
+        self.edit(self.any(records.PodGroup), spec={"minMember": self.random.randint(1, 3), "queue": self.random.choice("ab")})
+
+    def part_of_network(self):
+        nodes = [node.metadata.name for node in self.shown[records.Node].values()]
+        self.show(objects.hyper_node("h", 1, self.random.sample(nodes, min(len(nodes), 2)), {}))
+
+    def decided(self, snapshot):
+        ports = Ports(objects.NOW, (commits := []).append)
+        outcome = run_cycle(snapshot, self.configuration, actions=ACTIONS, plugins=PLUGINS, ports=ports, uid="u")
+        binds = {uid: node for commit in commits for each in commit.binds for uid, node in each.placed}
+        return binds, {each.task.uid for commit in commits for each in commit.evictions}, outcome
+
+    def session(self):
+        binds, evicted, outcome = self.decided(self.cache.snapshot())
+        for uid, node in binds.items():
+            assert self.cache.assume(uid, node) is None
+        for key, status in outcome.statuses.items():
+            self.edit(self.shown[records.PodGroup][key], status=msgspec.to_builtins(status))
+        for rest in outcome.rests:
+            self.cache.rest(rest)
+        for pod in [*self.shown[records.Pod].values()]:
+            if pod.metadata.uid in evicted:
+                self.show(None, old=pod)
+            elif pod.metadata.uid in binds:
+                self.edit(pod, spec={"nodeName": binds[pod.metadata.uid]}, status={"phase": "Running"})
+        return bool(binds or evicted or outcome.statuses)
+
+    def missed(self):
+        """What a session over all jobs, and one over a cache made anew, decide when nothing more is decided."""
+        assert any(not self.session() and not self.session() for _ in range(20))
+        own, anew = self.cache.snapshot(), Cache()
+        for each in chain.from_iterable(known.values() for known in self.shown.values()):
+            self.tell(anew, None, each)
+        whole = replace(own, jobs=list(own.all_jobs.values()), limited={}, columns=own.columns.copy())
+        return [found[:2] for found in map(self.decided, (whole, anew.snapshot())) if found[0] or found[1]]
+
+
+def missed(seed, name):
+    world = World(seed, name)
+    events = (world.job, world.stranger, world.pod_goes, world.node, world.node, world.queue, world.group, world.part_of_network)
+    for event in world.random.choices(events, k=12):
+        event()
+        if found := world.missed():
+            return event.__name__, found
+    return None
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("seed", range(16 // ONE_IN))
+def test_nothing_is_missed(name, seed):
+    assert missed(seed, name) is None
+
+
+def test_a_change_that_wakes_nobody_is_seen(monkeypatch):
+    monkeypatch.setattr(Waiting, "woken", lambda self, **_: set())
+    assert any(missed(seed, "no gang") for seed in range(10))
