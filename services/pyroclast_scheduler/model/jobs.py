@@ -33,8 +33,8 @@ class Job:
 
     `fit_errors`: by UID of the task, why it fits nowhere; `failed_roles`: the roles of those tasks. `conditions`: by type, what
     this session says of the job. `cause`: why it was not let in, if it was not. `is_limited`: a quota kept tasks from being
-    tried. `objection`: why a plugin had a place of it taken back, empty if none had. `allocated_hyper_node`: the part of the
-    network that holds all of it, empty if none is known.
+    tried. `is_coupled`: a node refused a task for what is not on the node alone. `objection`: why a plugin had a place of it
+    taken back, empty if none had. `allocated_hyper_node`: the part of the network that holds all of it, empty if none is known.
     """
 
     __slots__ = (
@@ -52,6 +52,7 @@ class Job:
         "facts",
         "failed_roles",
         "fit_errors",
+        "is_coupled",
         "is_limited",
         "objection",
         "phase",
@@ -73,6 +74,7 @@ class Job:
         self._sub_job_of: dict[str, SubJob] = {}
         self._made: dict[str, Task] = {}
         self.allocated_hyper_node = ""
+        self.is_coupled = False
         self.is_limited = False
         self.objection = ""
         self.cause: Cause | None = None
@@ -133,6 +135,7 @@ class Job:
         """Note why `task` fits nowhere."""
         self.fit_errors[task.uid] = errors
         self.failed_roles.add(task.facts.role)
+        self.is_coupled |= errors.is_coupled
 
     @property
     def was_touched(self) -> bool:

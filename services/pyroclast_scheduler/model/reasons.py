@@ -44,7 +44,8 @@ class DomainLimit:
 class Refusal:
     """`nodes`: which nodes are refused for `reason`. `is_last`: what comes after this is not asked of a node already refused.
 
-    `is_steady`: it stays as it is while more equal pods are placed where it lets them, as far as `limit` goes.
+    `is_steady`: it stays as it is while more equal pods are placed where it lets them, as far as `limit` goes. `is_of_node`, of
+    coupled predicates: no change but one of the node and of the pods on it ends it.
     """
 
     nodes: Bools
@@ -52,17 +53,22 @@ class Refusal:
     code: Code = Code.UNSCHEDULABLE
     is_last: bool = False
     is_steady: bool = False
+    is_of_node: bool = False
     limit: DomainLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FitErrors:
-    """Why a task fits nowhere. `text` replaces the count of nodes; `reasons`: number of nodes by reason."""
+    """Why a task fits nowhere. `text` replaces the count of nodes; `reasons`: number of nodes by reason.
+
+    `is_coupled`: some node refuses it for what is not on the node alone.
+    """
 
     text: str = ""
     nodes: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     hyper_node: str = ""
+    is_coupled: bool = False
 
     def inside(self, hyper_node: str) -> FitErrors:
         """The same, as said of the nodes of `hyper_node` alone; an empty name stands for all nodes."""

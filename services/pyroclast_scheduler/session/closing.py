@@ -258,7 +258,7 @@ def _rest(session: Session, job: Job, *, has_promises: bool) -> Rest | None:
     if session.job_invalid(job) is not None or not waiting:
         return Rest(job.facts)
     shapes = frozenset(task.facts.shape for task in waiting)
-    is_wary = has_promises or job.is_limited or not job.fit_errors or session.snapshot.is_coupled
+    is_wary = has_promises or job.is_limited or job.is_coupled or not job.fit_errors or session.snapshot.is_coupled
     is_wary = is_wary or any(shape.has_claims for shape in shapes)
     lacking = tally.missing(job.facts.min_available, job.facts.role_minimum) if len(shapes) == 1 else 1
     evicts = session.evicts

@@ -134,7 +134,8 @@ class Extensions:
         of the running candidates that should go without anybody asking for their place.
     Nodes, all arrays over the rows of the node table:
         pre_predicate (task, plan): why the task fits no node whatever they have, or None. predicate: see `plans.Predicate`.
-        coupled_predicate (task, plan): refusals that depend on where other pods are, or None if that does not matter here.
+        coupled_predicate (task, plan): refusals that depend on where other pods are, or None if that does not matter here. Jobs
+        that are refused so wait for any change, except where a refusal says `is_of_node`.
         node_order (plan, load): scores of nodes from their own load, see `plans.NodeScore`.
         relative_node_order (plan, candidates): scores that depend on the shape, the node objects and which nodes are candidates,
         and on nothing else, or None, which then holds for any part of these candidates too. batch_node_order (job, task, plan,

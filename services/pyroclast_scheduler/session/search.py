@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -65,12 +66,12 @@ def alike(session: Session, tasks: Sequence[Task]) -> int:
 
 def explain(session: Session, job: Job, task: Task, plan: Plan, *, within: Bools | None = None) -> FitErrors:
     """Why `task` fits on none of the session's nodes, or of those `within`."""
-    refusals = session.job_refusals(job)
-    refusals += plan.refusals()
-    refusals += session.coupled_refusals(task, plan) or ()
-    return count_refusals(session.usable if within is None else session.usable & within, refusals).beside(
+    coupled = session.coupled_refusals(task, plan) or ()
+    refusals = [*session.job_refusals(job), *plan.refusals(), *coupled]
+    errors = count_refusals(session.usable if within is None else session.usable & within, refusals).beside(
         0 if session.foreign is None else int((session.foreign if within is None else session.foreign & within).sum())
     )
+    return replace(errors, is_coupled=any(not each.is_of_node and each.nodes.any() for each in coupled))
 
 
 def ranked(session: Session, job: Job, task: Task, plan: Plan, nodes: Bools) -> list[int]:

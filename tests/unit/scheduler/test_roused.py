@@ -128,6 +128,41 @@ def test_a_limit_of_a_group_of_nodes_that_is_raised_wakes_the_loop_and_the_jobs_
     assert world.settled() == {"g-0": "n"}
 
 
+def test_a_limit_of_a_group_of_nodes_that_gets_free_on_a_node_too_small_for_the_job_wakes_it():
+    world = World(*PLUGINS, "nodegroup", queues=[queue("q", "one", limits='{"one": {"cpu": "4"}}')])
+    world.node("large", 16, **of_group("one"))
+    world.node("small", 1, **of_group("one"))
+    world.job("runs", 1, node="small", phase="Running")
+    world.job("waits", 4)
+    assert world.settled() == {}
+    world.cache.pod_changed(world.cache.tasks["t-runs-0"].pod, None)
+    assert world.settled() == {"waits-0": "large"}
+
+
+def test_what_refuses_a_pod_on_its_own_node_alone_does_not_have_every_change_wake_the_job():
+    sharing = "{name: deviceshare, arguments: {deviceshare.GPUSharingEnable: true}}"
+    world = World("gang", "predicates", "nodeorder", sharing)
+    world.node("n", 16, **cards(4))
+    world.job("g", 1)
+    wants_cards(world, "g-0", 8)
+    assert world.settled() == {}
+    world.changed("g-0")  # and again by the same cause
+    assert world.settled() == {}
+    world.job("other", 32)
+    assert [facts.name for facts in world.cache.snapshot().jobs] == ["other"]
+
+
+def cards(memory):
+    return {keys.GPU_MEMORY: memory, keys.GPU_NUMBER: 1}
+
+
+def wants_cards(world, pod, memory):
+    body = msgspec.to_builtins(world.cache.tasks[f"t-{pod}"].pod)
+    for kind in ("requests", "limits"):
+        body["spec"]["containers"][0]["resources"][kind][keys.GPU_MEMORY] = str(memory)
+    world.cache.pod_changed(world.cache.tasks[f"t-{pod}"].pod, msgspec.convert(body, records.Pod))
+
+
 def test_a_configuration_without_gang_has_gangs_without_their_members_tried():
     world = World(*PLUGINS)
     world.node("n", 8)

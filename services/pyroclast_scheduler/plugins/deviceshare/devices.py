@@ -62,7 +62,7 @@ class Devices:
             except Refused as refused:
                 code = Code.UNRESOLVABLE if refused.is_final else Code.UNSCHEDULABLE
                 masks.setdefault((str(refused), code), np.zeros(len(nodes), dtype=np.bool_))[row] = True
-        return [Refusal(mask, reason, code) for (reason, code), mask in masks.items()]
+        return [Refusal(mask, reason, code, is_of_node=True) for (reason, code), mask in masks.items()]
 
     def scores(self, task: Task, candidates: Bools) -> Floats:
         """How good the cards are that the pod would get on each of the candidates."""

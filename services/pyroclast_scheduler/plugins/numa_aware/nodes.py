@@ -72,11 +72,11 @@ class Nodes:
         if concerned is None:
             return [*closed] if want.policy else None
         answers = self._answered(want, concerned & plan.mask)
-        found = [Refusal(concerned & answers.is_empty, NO_CPUS, Code.ERROR)] if want.policy else []
+        found = [Refusal(concerned & answers.is_empty, NO_CPUS, Code.ERROR, is_of_node=True)] if want.policy else []
         for at in np.unique(answers.failed[concerned]).tolist():
             if at != _ADMITTED:
                 reason = f"container {want.names[at]} cannot be assigned by numa"
-                found.append(Refusal(concerned & (answers.failed == at), reason, Code.UNRESOLVABLE))
+                found.append(Refusal(concerned & (answers.failed == at), reason, Code.UNRESOLVABLE, is_of_node=True))
         # never empty: a node that takes one such pod may not take two, so they are placed one at a time
         return [*closed, *found, Refusal(np.zeros_like(concerned), "")]
 

@@ -69,7 +69,7 @@ class Table:
             why = why_not(profile, policy)
             if why is not None:
                 masks[why] = masks[why] | mask if why in masks else mask
-        return [Refusal(mask, why, Code.ERROR, is_steady=True) for why, mask in masks.items()]
+        return [Refusal(mask, why, Code.ERROR, is_steady=True, is_of_node=True) for why, mask in masks.items()]
 
     def concerned(self, policy: str) -> Bools | None:
         """The nodes that must be looked into for pods of a NUMA policy, or of none; None if there is not one."""
