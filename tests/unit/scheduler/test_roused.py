@@ -139,6 +139,37 @@ def test_a_limit_of_a_group_of_nodes_that_gets_free_on_a_node_too_small_for_the_
     assert world.settled() == {"waits-0": "large"}
 
 
+@pytest.mark.parametrize("was_there", [True, False])
+def test_pods_on_a_node_that_is_gone_take_nothing_of_a_group_of_nodes(was_there):
+    world = World(*PLUGINS, "nodegroup", queues=[queue("q", "one", limits='{"one": {"cpu": "4"}}')])
+    world.node("large", 16, **of_group("one"))
+    if was_there:
+        world.node("gone", 4, **of_group("one"))
+    world.job("runs", 1, node="gone", phase="Running")
+    world.job("waits", 4)
+    if was_there:
+        assert world.settled() == {}
+        world.cache.node_changed(objects.node(["gone", 4, "64Gi", of_group("one")]), None)
+    assert world.settled() == {"waits-0": "large"}
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+def test_pods_on_a_node_that_is_gone_are_in_no_topology_domain(was_there):
+    world = World(*PLUGINS)
+    labels = {"labels": {"zone": "x"}}
+    world.node("n", 8, **labels)
+    if was_there:
+        world.node("gone", 8, **labels)
+    world.cache.group_changed(None, objects.pod_group(["runs", "q", 1, {"phase": "Running"}]))
+    world.cache.pod_changed(None, objects.pod(["runs-0", "runs", "gone", 1, "1Gi", {"labels": {"app": "a"}}]))
+    world.cache.group_changed(None, objects.pod_group(["waits", "q", 1]))
+    world.cache.pod_changed(None, objects.pod(["waits-0", "waits", "-", 1, "1Gi", {"anti": {"key": "zone", "app": "a"}}]))
+    if was_there:
+        assert world.settled() == {}
+        world.cache.node_changed(objects.node(["gone", 8, "64Gi", labels]), None)
+    assert world.settled() == {"waits-0": "n"}
+
+
 def test_what_refuses_a_pod_on_its_own_node_alone_does_not_have_every_change_wake_the_job():
     sharing = "{name: deviceshare, arguments: {deviceshare.GPUSharingEnable: true}}"
     world = World("gang", "predicates", "nodeorder", sharing)
