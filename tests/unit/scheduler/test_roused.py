@@ -194,6 +194,24 @@ def wants_cards(world, pod, memory):
     world.cache.pod_changed(world.cache.tasks[f"t-{pod}"].pod, msgspec.convert(body, records.Pod))
 
 
+def test_the_cards_that_a_node_says_it_has_are_seen_when_nothing_else_of_it_changes():
+    world = World("gang", "predicates", "nodeorder", "{name: deviceshare, arguments: {deviceshare.GPUSharingEnable: true}}")
+    node = sharing_node(cards=2)
+    world.cache.node_changed(None, node)
+    world.job("g", 1)
+    wants_cards(world, "g-0", 8)
+    assert world.settled() == {}  # two cards of four
+    world.cache.node_changed(node, sharing_node(cards=1))
+    assert world.settled() == {"g-0": "n"}
+
+
+def sharing_node(*, cards):
+    body = msgspec.to_builtins(objects.node(["n", 16, "64Gi"]))
+    body["status"]["allocatable"][keys.GPU_MEMORY] = "8"
+    body["status"]["capacity"] = body["status"]["allocatable"] | {keys.GPU_NUMBER: str(cards)}
+    return msgspec.convert(body, records.Node)
+
+
 def test_a_configuration_without_gang_has_gangs_without_their_members_tried():
     world = World(*PLUGINS)
     world.node("n", 8)
