@@ -6,21 +6,21 @@ Belongs to one thread; a session gets a snapshot. An object that makes no sense 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
-from pyroclast_scheduler.cache.changes import alike, same_but_status
+from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
 from pyroclast_scheduler.cache.faults import LEFT_OUT, Fault, Faults, reason_of
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable, oversubscription
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
-from pyroclast_scheduler.cache.shifts import Shifts, Victims
+from pyroclast_scheduler.cache.shifts import Shifts
 from pyroclast_scheduler.cache.tasks import TaskTable
-from pyroclast_scheduler.cache.waiting import Waiting
+from pyroclast_scheduler.cache.wakes import Wakes
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.queues import QueueFacts
@@ -28,12 +28,11 @@ from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, task_of
-from pyroclast_scheduler.model.waits import Limit, Rest
+from pyroclast_scheduler.model.waits import Rest
 
 __all__ = ["Cache"]
 
-_PART = 50  # jobs whose facts are worked out in one go, some milliseconds
-_ROUND = 300  # schedule periods until every waiting job was looked at again, whatever changed
+_PART = 250  # jobs whose facts are worked out, or that are roused, in one go: 2 ms
 
 
 class Cache:
@@ -61,7 +60,7 @@ class Cache:
         self._shifts = Shifts()
         self._tasks = TaskTable(self.nodes, self._jobs, self.dimensions, self._shifts)
         self.tasks = self._tasks.by_uid
-        self._waiting = Waiting()
+        self._wakes = Wakes(self._jobs, self.nodes, self._shifts)
         self._gone: set[str] = set()
         self._held: dict[str, str] = {}
         self._refused: dict[str, str] = {}
@@ -70,8 +69,6 @@ class Cache:
         self._features = NodeFeatures()
         self._now = now
         self._wake: Callable[[], None] = lambda: None
-        self._is_changed = True
-        self._is_all_stale = False
 
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake` after each change that may alter what a session decides."""
@@ -111,7 +108,7 @@ class Cache:
         """A node came, changed, or went."""
         if new is None:
             if old is not None:
-                self._rouse({task.job for task in self.nodes.remove_node(old.metadata.name) if task.status is TaskStatus.BOUND})
+                self._lose_node(old.metadata.name)
                 self._faults.clear(NODES, old)
         else:
             name = new.metadata.name
@@ -120,7 +117,7 @@ class Cache:
                 faults = oversubscription(new)[1]
                 self._faults.set(NODES, new, "; ".join(faults))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one node, it must not stop the others
-                self.nodes.remove_node(name)
+                self._lose_node(name)
                 self._faults.leave_out(NODES, new, reason_of(error))
                 changed = True
             if not changed:
@@ -171,9 +168,11 @@ class Cache:
                 self._faults.leave_out(QUEUES, new, reason_of(error))
         for name in known ^ self.queues.keys():
             self._jobs.queue_changed(name)
-        if new is not None and old is not None and old.spec == new.spec and old.status.state == new.status.state:
+        if new is not None and old is not None and same_queue(old, new):
             return
-        self._shifts.is_any = True
+        for each in (old, new):
+            if each is not None:
+                self._wakes.note_queue(each.metadata.name)
         self._changed()
 
     def priority_changed(self, old: records.PriorityClass | None, new: records.PriorityClass | None) -> None:
@@ -216,11 +215,17 @@ class Cache:
         return None
 
     def assuming(self, binds: Sequence[tuple[str, str]]) -> Iterator[str | None]:
-        """Assume the (pod UID, node) pairs, None for each; where one cannot be, all are taken back, and the reason comes last."""
+        """Assume the (pod UID, node) pairs, None for each; where one cannot be, all are taken back, None for each again.
+
+        The reason comes last.
+        """
         for done, (uid, node) in enumerate(binds):
             problem = self.assume(uid, node)
             if problem is not None:
-                self.take_back([earlier for earlier, _ in binds[:done]])
+                for earlier, _ in binds[:done]:
+                    self.forget(earlier)
+                    yield None
+                self.stale()  # as `take_back`
                 yield problem
                 return
             yield None
@@ -252,7 +257,7 @@ class Cache:
         """Let sessions place pod `uid` again."""
         job = self._held.pop(uid, None)
         if job is not None:
-            self._rouse([job])
+            self._jobs.wake([job])
             self._changed()
 
     def releasing(self, uid: str) -> None:
@@ -336,7 +341,7 @@ class Cache:
     def leave_out(self, kind: str, key: str, reason: str) -> None:
         """Keep an object that no session can deal with out of them, until it changes. `kind`: podgroup, queue or node."""
         if kind == "podgroup":
-            self._waiting.discard(key)
+            self._wakes.discard([key])
             self._jobs.leave_out(key, reason)
         elif kind == "queue":
             queue = self.queues.pop(key, None)
@@ -347,7 +352,7 @@ class Cache:
             row = self.nodes.rows.get(key)
             node = None if row is None else self.nodes.records[row]
             if node is not None:
-                self.nodes.remove_node(key)
+                self._lose_node(key)
                 self._faults.leave_out(NODES, node, reason)
         self.stale()
 
@@ -358,51 +363,39 @@ class Cache:
 
     def rest(self, rest: Rest) -> None:
         """The last session can do nothing more for this job until it, or what it waits for, changes."""
-        if self._jobs.rest(rest.facts):
-            self._waiting.add(rest)
+        self._wakes.rest(rest)
 
     def recheck(self) -> None:
-        """A schedule period began: let the next session look at what time alone may change, and at a few others, oldest first.
-
-        Whether a job is worth another look is worked out from what changed; should that ever be wrong, it waits minutes, not for
-        ever.
-        """
-        self._rouse([*self._waiting.timed, *self._waiting.oldest(_ROUND)])
+        """A schedule period began: let the next session look at what time alone may change, and at a few others, oldest first."""
+        self._wakes.recheck()
 
     def wake(self, job: str) -> None:
         """Let the next session look at a job although nothing changed: what was found out about it could not be written."""
-        self._rouse([job])
+        self._jobs.wake([job])
 
     def stale(self) -> None:
         """Something changed on which anything may depend: no job rests."""
-        self._is_all_stale = True
+        self._wakes.note_all()
         self._changed()
 
     # -- snapshot ----------------------------------------------------------------------------------------------------
 
     def prepare(self) -> int:
-        """Do a small part of what the next snapshot has to do; how many jobs are left of that."""
-        self._refresh(at_most=_PART)
-        return self._jobs.stale
+        """Do a small part of what the next snapshot has to do; how much is left of that, in jobs."""
+        if self._jobs.stale:
+            self._refresh(at_most=_PART)
+        else:
+            self._wakes.rouse(self.queues, at_most=_PART)
+        return self._jobs.stale + self._wakes.left
 
     def snapshot(self) -> Snapshot:
         """A copy for one session, with the jobs that it must look at.
 
-        Its cost grows with the nodes (array copies), and with the jobs that changed since the last.
+        Its cost grows with the nodes (array copies), and with the jobs that changed since the last and were not prepared.
         """
         self._refresh()
-        self._rouse(self._waiting.all() if self._is_all_stale else ())
-        roomier, self.nodes.roomier = self.nodes.roomier, set()
-        limited: Mapping[str, Limit] = {}
-        if self._is_changed:
-            self.nodes.fit()
-            columns = self.nodes.columns
-            self._rouse(self._waiting.woken(roomier=roomier, columns=columns, dimensions=self.dimensions))
-            if self._waiting.has_evicting:
-                self._rouse(self._waiting.helped(self._victims(roomier)))
-            self._shifts.clear()
-            limited = self._waiting.limited
-        self._is_changed = self._is_all_stale = False
+        self._wakes.rouse(self.queues)
+        limited = self._wakes.limited()
         kept = (facts for key in limited if (facts := self._jobs.facts(key)) is not None)
         snapshot = self.view()
         return replace(snapshot, jobs=[*snapshot.jobs, *kept], limited=limited)
@@ -437,30 +430,15 @@ class Cache:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _refresh(self, *, at_most: int | None = None) -> None:
-        for job in self._jobs.refresh(self.queues, self._priority, at_most=at_most):
-            self._waiting.discard(job)
-
-    def _victims(self, roomier: Collection[int]) -> Victims:
-        table = self.nodes
-        return Victims(
-            self._shifts,
-            roomier=roomier,
-            jobs=self._jobs.all_facts(),
-            placed={queue for queue, amounts in self._jobs.placed().items() if amounts},
-            rows=table.rows,
-            residents=table.residents,
-            columns=table.columns,
-            dimensions=self.dimensions,
-        )
+        self._wakes.discard(self._jobs.refresh(self.queues, self._priority, at_most=at_most))
 
     def _changed(self) -> None:
-        self._is_changed = True
+        self._wakes.note()
         self._wake()
 
-    def _rouse(self, jobs: Collection[str]) -> None:
-        for job in jobs:
-            self._waiting.discard(job)
-        self._jobs.wake(jobs)
+    def _lose_node(self, name: str) -> None:
+        """Take a node out; gangs of which it did not take up a member may be incomplete now."""
+        self._jobs.wake({task.job for task in self.nodes.remove_node(name) if task.status is TaskStatus.BOUND})
 
     def _set_pod(self, pod: records.Pod) -> bool:
         """Take up a pod; whether anything changed that a session looks at."""

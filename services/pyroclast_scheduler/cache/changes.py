@@ -1,4 +1,4 @@
-"""What counts as a change: which differences of pods and PodGroups a session looks at."""
+"""What counts as a change: which differences of pods, PodGroups and queues a session looks at."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyroclast.api import records
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["alike", "count_alike", "same_but_status", "same_but_version"]
+__all__ = ["alike", "count_alike", "same_but_status", "same_but_version", "same_queue"]
 
 _COUNTED_APART: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.RELEASING})
 
@@ -56,4 +56,17 @@ def same_but_version(old: records.PodGroup, new: records.PodGroup) -> bool:
         old.status == new.status
         and old.spec == new.spec
         and msgspec.structs.replace(old.metadata, resource_version=version) == new.metadata
+    )
+
+
+def same_queue(old: records.Queue, new: records.Queue) -> bool:
+    """Whether two queues differ in nothing but what their status counts; plugins read annotations too."""
+    a, b = old.metadata, new.metadata
+    return (
+        a.name == b.name
+        and a.uid == b.uid
+        and old.spec == new.spec
+        and a.annotations == b.annotations
+        and a.labels == b.labels
+        and old.status.state == new.status.state
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 
 from pyroclast.api import pending, records
 from pyroclast.api.enums import PodGroupPhase
@@ -69,6 +68,7 @@ class JobTable:
         self._awake: dict[str, JobFacts] = {}
         self._totals: dict[str, QueueTotals] = {}
         self._stale: dict[str, None] = {}
+        self._woken: dict[str, None] = {}
         self._shared: dict[str, JobFacts] | None = None
 
     # -- events ------------------------------------------------------------------------------------------------------
@@ -135,14 +135,17 @@ class JobTable:
 
     def all_changed(self) -> None:
         """Work out all facts anew."""
-        self._stale.update(dict.fromkeys(self.entries))
+        self._stale = dict.fromkeys(self.entries)
 
     def queue_changed(self, name: str) -> None:
         """Work out anew the facts of the jobs of a queue that came or went."""
-        of_it = (
-            key for key, entry in self.entries.items() if entry.group and (entry.group.spec.queue or self._default_queue) == name
-        )
-        self._stale.update(dict.fromkeys(of_it))
+        for key, facts in self._facts.items():
+            if facts.queue == name:
+                self._stale[key] = None
+        for key in self.problems:
+            entry = self.entries.get(key)
+            if entry is not None and entry.group is not None and self._queue_of(entry.group) == name:
+                self._stale[key] = None
 
     def leave_out(self, key: str, reason: str) -> None:
         """Keep a job out of sessions until it changes."""
@@ -154,18 +157,15 @@ class JobTable:
         self.problems[key] = reason
 
     def rest(self, facts: JobFacts) -> bool:
-        """A session that saw `facts` has nothing more to do for the job, nor to say of it; False if it changed meanwhile."""
-        if self._facts.get(facts.key) is not facts or facts.key in self._stale:
+        """A session that saw `facts` has nothing more to do for the job, nor to say of it; False if anything came up since."""
+        if self._facts.get(facts.key) is not facts or facts.key in self._stale or facts.key in self._woken:
             return False
         self._awake.pop(facts.key, None)
         return True
 
     def wake(self, keys: Iterable[str]) -> None:
-        """Let the next session look at these jobs again."""
-        for key in keys:
-            facts = self._facts.get(key)
-            if facts is not None and self._is_ours(self.entries[key]):
-                self._awake[key] = facts
+        """Let the next session look at these jobs, also if one is looking at them now."""
+        self._woken.update(dict.fromkeys(keys))
 
     # -- snapshot ----------------------------------------------------------------------------------------------------
 
@@ -174,18 +174,18 @@ class JobTable:
         """How many jobs changed since their facts were worked out."""
         return len(self._stale)
 
+    @property
+    def woken(self) -> int:
+        """How many jobs are to be looked at again and were not taken up."""
+        return len(self._woken)
+
     def refresh(
         self, queues: Mapping[str, object], priority: Callable[[str], int], *, at_most: int | None = None
     ) -> Iterable[str]:
         """Work out the facts of jobs that changed, and say which. `queues`: those that exist; `priority`: of a class by name."""
         if not self._stale:
             return ()
-        if at_most is None or len(self._stale) <= at_most:
-            stale, self._stale = self._stale, {}
-        else:
-            stale = dict.fromkeys(islice(self._stale, at_most))
-            for key in stale:
-                del self._stale[key]
+        stale = _taken(self._stale, at_most)
         self._shared = None
         for key in stale:
             entry = self.entries.get(key)
@@ -205,6 +205,15 @@ class JobTable:
             elif entry.group is None and not entry.tasks and not entry.strangers:
                 del self.entries[key]
         return stale
+
+    def rouse(self, *, at_most: int | None = None) -> Iterable[str]:
+        """Have the next session look at jobs that were woken, and say which."""
+        woken = _taken(self._woken, at_most)
+        for key in woken:
+            facts = self._facts.get(key)
+            if facts is not None and self._is_ours(self.entries[key]):
+                self._awake[key] = facts
+        return woken
 
     def left_out(self) -> dict[str, str]:
         """Why jobs that wait are in no snapshot, by key."""
@@ -241,11 +250,14 @@ class JobTable:
             return True
         return any(task.pod.spec.scheduler_name in self._names for task in entry.tasks.values())
 
+    def _queue_of(self, group: records.PodGroup) -> str:
+        return group.spec.queue or self._default_queue
+
     def _made(self, entry: Entry, queues: Mapping[str, object], priority: Callable[[str], int]) -> JobFacts | None:
         group = entry.current
         if group is None:
             return None
-        queue = group.spec.queue or self._default_queue
+        queue = self._queue_of(group)
         if queue not in queues:
             raise ValueError(pending.missing_queue(queue))
         rank = priority(group.spec.priority_class_name)
@@ -275,3 +287,12 @@ class JobTable:
                 del self._totals[before.queue]
         if contribution is not None:
             self._totals.setdefault(contribution.queue, QueueTotals()).add(contribution)
+
+
+def _taken(keys: dict[str, None], at_most: int | None) -> list[str]:
+    """Take out all of them, or so many of the last ones: whoever takes the first ones walks past all that were taken before."""
+    if at_most is None or len(keys) <= at_most:
+        taken = list(keys)
+        keys.clear()
+        return taken
+    return [keys.popitem()[0] for _ in range(at_most)]

@@ -226,6 +226,7 @@ def _same(old: records.Node, new: records.Node) -> bool:
     a, b = old.metadata, new.metadata
     return (
         old.status.allocatable == new.status.allocatable
+        and old.status.capacity == new.status.capacity
         and a.labels == b.labels
         and a.annotations == b.annotations
         and old.spec == new.spec

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 import numpy as np
 
 from pyroclast_scheduler.cache.changes import alike
-from pyroclast_scheduler.model.columns import Columns, Rows
-from pyroclast_scheduler.model.dimensions import Dimensions, Ints
+from pyroclast_scheduler.cache.nodes import NodeTable
+from pyroclast_scheduler.model.columns import Rows
+from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.tasks import TaskFacts
@@ -65,14 +66,11 @@ class Victims:
     """Rooms that pods could make if they went: on nodes of which something changed.
 
     Args:
-        shifts: what changed.
+        shifts: what changed, as far as it has been collected now.
         roomier: rows that may hold more than before.
         jobs: all jobs.
         placed: the queues that have anything.
-        rows: of nodes by name.
-        residents: the pods on each row.
-        columns: of all nodes, as they are now.
-        dimensions: of the columns.
+        nodes: as they are when they are asked about.
     """
 
     def __init__(
@@ -82,23 +80,19 @@ class Victims:
         roomier: Collection[int],
         jobs: Mapping[str, JobFacts],
         placed: AbstractSet[str],
-        rows: Mapping[str, int],
-        residents: Sequence[tuple[TaskFacts, ...]],
-        columns: Columns,
-        dimensions: Dimensions,
+        nodes: NodeTable,
     ) -> None:
-        self._shifts = shifts
+        self._is_any = shifts.is_any
+        self._is_demand = shifts.is_demand
         self._jobs = jobs
-        self._residents = residents
-        self._columns = columns
-        self._dimensions = dimensions
+        self._nodes = nodes
         self._rooms: dict[str, tuple[Rows, Ints]] = {}
         self._placed = placed
         changed = [facts for key in shifts.jobs if (facts := jobs.get(key)) is not None]
         self._touched: dict[str, set[int]] = {"": set(roomier)}
         self._is_everywhere = sum(len(each.tasks) for each in changed) > _MANY_PODS
         for each in changed if not self._is_everywhere else ():
-            at = {rows[task.node] for task in each.tasks if task.node in rows}
+            at = {nodes.rows[task.node] for task in each.tasks if task.node in nodes.rows}
             self._touched.setdefault(each.queue, set()).update(at)
 
     def may_help(self, queue: str, shapes: Collection[Shape], *, only_own: bool) -> bool:
@@ -106,7 +100,7 @@ class Victims:
 
         `queue`: of its job; `only_own`: only pods of that queue may go for it, those of others may not.
         """
-        if self._shifts.is_any or (self._shifts.is_demand and not only_own and self._placed - {queue}):
+        if self._is_any or (self._is_demand and not only_own and self._placed - {queue}):
             return True
         where = queue if only_own else ""
         if where not in self._rooms:
@@ -117,12 +111,12 @@ class Victims:
     def _takes(self, shape: Shape, room: Ints) -> bool:
         fits = np.ones(room.shape[1], dtype=np.bool_)
         for name, amount in shape.request.items():
-            fits &= room[self._dimensions.row(name)] >= amount
+            fits &= room[self._nodes.dimensions.row(name)] >= amount
         return bool(fits.any())
 
     def _worked_out(self, queue: str, *, only_own: bool) -> tuple[Rows, Ints]:
         """Rows of which something changed, and what would be free there without those that might go."""
-        columns = self._columns
+        columns, residents = self._nodes.columns, self._nodes.residents
         if self._is_everywhere:
             return np.arange(columns.nodes), columns.allocatable
         touched = self._touched[""] | self._touched.get(queue, set()) if only_own else set().union(*self._touched.values())
@@ -131,9 +125,9 @@ class Victims:
             return rows, columns.allocatable[:, rows]
         room = columns.future_idle(rows)
         for at, row in enumerate(rows.tolist()):
-            for task in self._residents[row] if row < len(self._residents) else ():
+            for task in residents[row] if row < len(residents) else ():
                 owner = self._jobs.get(task.job)
                 if owner is not None and task.is_preemptable and (owner.queue == queue or not only_own):
                     for name, amount in task.shape.request.items():
-                        room[self._dimensions.row(name), at] += amount
+                        room[self._nodes.dimensions.row(name), at] += amount
         return rows, room

@@ -9,7 +9,7 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of
-from pyroclast_scheduler.model.statuses import ALLOCATED
+from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.sums import Contribution, TaskSums
 from pyroclast_scheduler.model.tallies import Tally
 from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
@@ -17,6 +17,7 @@ from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
 __all__ = ["JobFacts"]
 
 _NOTHING: Amounts = {}
+_WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 
 
 class JobFacts:
@@ -87,6 +88,11 @@ class JobFacts:
     def phase(self) -> PodGroupPhase:
         """The PodGroup's phase."""
         return self.group.status.phase
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for anything: to be let in, for members, or for places of some."""
+        return self.phase in _WAITING_PHASES or bool(self.tally[TaskStatus.PENDING])
 
     @property
     def running_estimate(self) -> str:

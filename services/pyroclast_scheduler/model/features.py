@@ -31,17 +31,16 @@ _NAME = "metadata.name"
 
 @dataclass(slots=True)
 class _Column(Generic[V]):
-    """One feature: the code of each node's value, and the values by code."""
+    """One feature: the code of each node's value, and the values by code. `absent`: that of rows without a node."""
 
     read: Callable[[records.Node], V]
+    absent: V
     codes: npt.NDArray[np.int32]
     values: list[V] = field(default_factory=list)
     _index: dict[V, int] = field(default_factory=dict)
 
     def write(self, row: int, node: records.Node | None) -> None:
-        if node is None:
-            return
-        value = self.read(node)
+        value = self.absent if node is None else self.read(node)
         code = self._index.get(value)
         if code is None:
             code = self._index[value] = len(self.values)
@@ -88,8 +87,8 @@ class NodeFeatures:
         self._names: _Column[str] | None = None
         self._images: list[Mapping[str, int]] | None = None
         self._image_sizes: dict[str, Ints] = {}
-        self._taints: _Column[tuple[records.Taint, ...]] = _Column(lambda node: node.spec.taints, np.zeros(0, dtype=np.int32))
-        self._closed: _Column[bool] = _Column(lambda node: node.spec.unschedulable, np.zeros(0, dtype=np.int32))
+        self._taints: _Column[tuple[records.Taint, ...]] = _Column(lambda node: node.spec.taints, (), np.zeros(0, dtype=np.int32))
+        self._closed: _Column[bool] = _Column(lambda node: node.spec.unschedulable, False, np.zeros(0, dtype=np.int32))
 
     def update(self, nodes: Sequence[records.Node | None], stamps: Ints) -> None:
         """Read again the nodes whose stamp differs from the last time."""
@@ -114,7 +113,7 @@ class NodeFeatures:
         """The column of label `key`; None where a node lacks it."""
         column = self._labels.get(key)
         if column is None:
-            column = self._labels[key] = self._made(lambda node: node.metadata.labels.get(key))
+            column = self._labels[key] = self._made(lambda node: node.metadata.labels.get(key), None)
         return column
 
     def domains(self, key: str) -> Domains:
@@ -176,11 +175,11 @@ class NodeFeatures:
 
     def _name(self) -> _Column[str]:
         if self._names is None:
-            self._names = self._made(lambda node: node.metadata.name)
+            self._names = self._made(lambda node: node.metadata.name, "")
         return self._names
 
-    def _made(self, read: Callable[[records.Node], V]) -> _Column[V]:
-        column = _Column(read, np.zeros(len(self._nodes), dtype=np.int32))
+    def _made(self, read: Callable[[records.Node], V], absent: V) -> _Column[V]:
+        column = _Column(read, absent, np.zeros(len(self._nodes), dtype=np.int32))
         for row, node in enumerate(self._nodes):
             column.write(row, node)
         return column

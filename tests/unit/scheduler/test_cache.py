@@ -77,6 +77,15 @@ def test_all_or_nothing_is_assumed(cache, node, why):
     assert all(task.status is TaskStatus.PENDING for task in cache.tasks.values())
 
 
+def test_what_cannot_be_as_a_whole_is_taken_back_pod_by_pod(cache):
+    for name in ("a", "b", "big"):
+        cache.pod_changed(None, objects.pod([name, "g", "-", 3 if name == "big" else 1, "1Gi"]))
+    binds = [("t-a", "n1"), ("t-b", "n1"), ("t-big", "n1")]
+    steps = [(used(cache, "n1"), problem is not None) for problem in cache.assuming(binds)]
+    assert steps == [(1000, False), (2000, False), (1000, False), (0, False), (0, True)]
+    assert len(cache.snapshot().jobs) == len(cache.snapshot().all_jobs)
+
+
 def test_a_pod_on_an_unknown_node_waits_for_it(cache):
     cache.pod_changed(None, objects.pod(["p", "g", "n3", 1, "1Gi"]))
     snapshot = cache.snapshot()

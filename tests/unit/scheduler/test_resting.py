@@ -86,12 +86,54 @@ def test_any_other_object_wakes_everybody():
 def test_many_jobs_that_changed_are_worked_out_in_parts():
     cache = Cache()
     cache.queue_changed(None, objects.queue(["q"]))
-    for i in range(120):
+    for i in range(600):
         cache.group_changed(None, objects.pod_group([f"g{i}", "q", 1]))
-    assert [cache.prepare(), cache.prepare()] == [70, 20]
+    assert [cache.prepare(), cache.prepare()] == [351, 101]  # it is not known yet whom that wakes
     cache.group_changed(None, objects.pod_group(["late", "q", 1]))
-    assert len(cache.snapshot().jobs) == 121
+    assert len(cache.snapshot().jobs) == 601
     assert cache.prepare() == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "want"),
+    [
+        ({}, False),
+        ({"status": {"state": "Open", "running": 3, "allocated": {"cpu": "2"}}}, False),
+        ({"status": {"state": "Closed"}}, True),
+        ({"spec": {"weight": 2}}, True),
+        ({"metadata": {"name": "q", "annotations": {"volcano.sh/hierarchy-weights": "100/2"}}}, True),
+    ],
+)
+def test_a_queue_of_which_more_than_the_counts_changes_wakes_the_loop(changes, want):
+    cache, woken = Cache(), []
+    old = msgspec.convert({"metadata": {"name": "q"}, "spec": {"weight": 1}, "status": {"state": "Open"}}, records.Queue)
+    cache.queue_changed(None, old)
+    cache.on_change(lambda: woken.append(True))
+    cache.queue_changed(old, msgspec.convert(msgspec.to_builtins(old) | changes, records.Queue))
+    assert bool(woken) is want
+
+
+WAKES = {
+    "anything may be another matter": Cache.stale,
+    "a queue changes": lambda cache: cache.queue_changed(objects.queue(["q"]), objects.queue(["q", {"weight": 7}])),
+    "a node comes": lambda cache: cache.node_changed(None, objects.node(["n", 4, "8Gi"])),
+}
+
+
+@pytest.mark.parametrize("is_wary", [True, False])
+@pytest.mark.parametrize("wake", WAKES.values(), ids=WAKES.keys())
+def test_many_jobs_that_are_worth_another_look_are_roused_in_parts(wake, is_wary):
+    cache = Cache()
+    cache.queue_changed(None, objects.queue(["q"]))
+    for i in range(600):
+        cache.group_changed(None, objects.pod_group([f"g{i}", "q", 1]))
+        cache.pod_changed(None, objects.pod([f"p{i}", f"g{i}", "-", 1, "1Gi"]))
+    for facts in cache.snapshot().jobs:
+        cache.rest(Rest(facts, frozenset(task.shape for task in facts.tasks), is_wary=is_wary))
+    assert cache.prepare() == 0
+    wake(cache)
+    assert [cache.prepare(), cache.prepare(), cache.prepare()] == [350, 100, 0]
+    assert len(cache.snapshot().jobs) == 600
 
 
 class Full:
@@ -154,7 +196,7 @@ CHANGES = {
 )
 def test_a_job_that_others_may_go_for_wakes_when_that_may_help_it(change, want_own, want_anybody):
     for evicts, want in (
-        (Evicts.NOBODY, change == "a pod of another queue goes"),
+        (Evicts.NOBODY, change in {"a pod of another queue goes", "a queue changes"}),
         (Evicts.OWN_QUEUE, want_own),
         (Evicts.ANYBODY, want_anybody),
     ):

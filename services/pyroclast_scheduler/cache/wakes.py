@@ -1,0 +1,149 @@
+"""Which jobs at rest the next session looks at again: noted as events come, worked out in small parts before its snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from pyroclast_scheduler.cache.jobs import JobTable
+from pyroclast_scheduler.cache.nodes import NodeTable
+from pyroclast_scheduler.cache.shifts import Shifts, Victims
+from pyroclast_scheduler.cache.waiting import Waiting
+from pyroclast_scheduler.model.queues import QueueFacts
+from pyroclast_scheduler.model.waits import Limit, Rest
+
+__all__ = ["Wakes"]
+
+_ROUND: Final = 300  # schedule periods until every waiting job was looked at again, whatever changed
+_STEPS: Final = 50  # in which those are found whom a change concerns, in one go: 3 ms, as each may look at all nodes for a shape
+_PIECE: Final = 250  # jobs that are woken in such a step
+_ROOT: Final = "root"
+
+
+class Wakes:
+    """Keeps jobs at rest. What is noted while a session decides holds also for those that it leaves at rest."""
+
+    def __init__(self, jobs: JobTable, nodes: NodeTable, shifts: Shifts) -> None:
+        self._jobs = jobs
+        self._nodes = nodes
+        self._shifts = shifts
+        self._waiting = Waiting()
+        self._search: Iterator[list[str]] | None = None
+        self._queues: set[str] = set()
+        self._is_any = True
+        self._is_all = False
+        self._may_be_freed = False
+
+    def note(self) -> None:
+        """Something changed that may alter what a session decides."""
+        self._is_any = True
+
+    def note_queue(self, name: str) -> None:
+        """A queue came, changed, or went: all may be another matter for its jobs, and for those of the queues below it."""
+        self._queues.add(name)
+        self._shifts.is_any = self._is_any = True
+
+    def note_all(self) -> None:
+        """Something changed on which anything may depend."""
+        self._is_all = self._is_any = True
+
+    def rest(self, rest: Rest) -> None:
+        """The last session can do nothing more for this job until it, or what it waits for, changes."""
+        if self._jobs.rest(rest.facts) and rest.facts.is_waiting:
+            self._waiting.add(rest)
+
+    def recheck(self) -> None:
+        """A schedule period began: wake those that time alone may help, and a few others, oldest first.
+
+        Whether a job is worth another look is worked out from what changed; should that ever be wrong, it waits minutes, not for
+        ever.
+        """
+        self._jobs.wake([*self._waiting.timed, *self._waiting.oldest(_ROUND)])
+
+    def limited(self) -> dict[str, Limit]:
+        """Those at rest of which the next session has to find out whether what they are kept from is open to them now.
+
+        They stay at rest. None where nothing changed since they were asked for last.
+        """
+        found = dict(self._waiting.limited) if self._may_be_freed else {}
+        self._may_be_freed = False
+        return found
+
+    def discard(self, jobs: Iterable[str]) -> None:
+        """These jobs are no longer at rest."""
+        for job in jobs:
+            self._waiting.discard(job)
+
+    @property
+    def left(self) -> int:
+        """How many jobs are still to be roused; one more while it is not known yet which."""
+        return self._jobs.woken + (self._is_any or self._search is not None)
+
+    def rouse(self, queues: Mapping[str, QueueFacts], *, at_most: int | None = None) -> None:
+        """Find out whom the changes concern, and rouse those that were woken; `at_most`: a part of that, with so many jobs.
+
+        The facts of jobs must be up to date. `queues`: those that exist.
+        """
+        steps = None if at_most is None else _STEPS
+        while self._search is not None or self._is_any:
+            self._search = self._search or _pieces(self._concerned(queues))
+            found = list(islice(self._search, steps))
+            for keys in found:
+                self._jobs.wake(keys)
+            if len(found) == steps:
+                break
+            self._search = None
+        self.discard(self._jobs.rouse(at_most=at_most))
+
+    def _concerned(self, queues: Mapping[str, QueueFacts]) -> Iterator[Iterable[str]]:
+        """Those at rest whom the changes until now concern, in steps between which more may change."""
+        waiting, nodes = self._waiting, self._nodes
+        nodes.fit()
+        roomier, nodes.roomier = nodes.roomier, set()
+        branches = _branches(self._queues, queues)
+        is_all = self._is_all
+        victims = self._victims(roomier) if waiting.has_evicting and not is_all else None
+        self._shifts.clear()
+        self._queues.clear()
+        self._is_any = self._is_all = False
+        self._may_be_freed = True
+        if is_all:
+            yield waiting.all
+            return
+        if branches:
+            yield waiting.of_queues(branches)
+        yield from waiting.woken(roomier, nodes)
+        if victims is not None:
+            yield from waiting.helped(victims)
+
+    def _victims(self, roomier: Collection[int]) -> Victims:
+        return Victims(
+            self._shifts,
+            roomier=roomier,
+            jobs=self._jobs.all_facts(),
+            placed={queue for queue, amounts in self._jobs.placed().items() if amounts},
+            nodes=self._nodes,
+        )
+
+
+def _pieces(groups: Iterable[Iterable[str]]) -> Iterator[list[str]]:
+    """Each group in pieces that are not too long, at least one."""
+    for group in groups:
+        keys = list(group)
+        for at in range(0, max(1, len(keys)), _PIECE):
+            yield keys[at : at + _PIECE]
+
+
+def _branches(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
+    """These queues, and all below them; a queue that names no parent is below the root."""
+    found = set(names)
+    for queue in queues if names else ():
+        path: list[str] = []
+        name = queue
+        while name in queues and name not in found and name not in path:
+            path.append(name)
+            name = queues[name].parent or _ROOT
+        if name in found:
+            found.update(path)
+    return found

@@ -1,0 +1,307 @@
+"""A job at rest is tried again when a queue, a node or a limit that it waits for changes, also while a session decides."""
+
+import msgspec
+import pytest
+
+from pyroclast.api import keys, records
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.ports import Ports
+from tests.scenarios import objects
+
+PLUGINS = ("gang", "predicates", "proportion", "nodeorder")
+
+
+def configured(*plugins):
+    entries = ", ".join(each if each.startswith("{") else f"{{name: {each}}}" for each in plugins)
+    text = f'actions: "enqueue, allocate, backfill"\ntiers:\n- plugins: [{entries}]\n'
+    return parse(text, actions=registry.actions(), plugins=registry.plugins())
+
+
+class World:
+    """A cluster that sessions look at until nothing more is to be done."""
+
+    def __init__(self, *plugins, queues=()):
+        self.configuration = configured(*plugins)
+        self.cache = Cache()
+        for each in queues or (objects.queue(["q"]),):
+            self.cache.queue_changed(None, each)
+
+    def node(self, name, cpu, **options):
+        self.cache.node_changed(None, objects.node([name, cpu, "64Gi", options]))
+
+    def job(self, name, cpu, *, queue="q", node="-", count=1, minimum=1, phase="Pending"):
+        self.cache.group_changed(None, objects.pod_group([name, queue, minimum, {"phase": phase}]))
+        for i in range(count):
+            self.cache.pod_changed(None, objects.pod([f"{name}-{i}", name, node, cpu, "1Gi"]))
+
+    def changed(self, pod, **labels):
+        body = msgspec.to_builtins(self.cache.tasks[f"t-{pod}"].pod)
+        body["metadata"]["labels"] = labels
+        self.cache.pod_changed(self.cache.tasks[f"t-{pod}"].pod, msgspec.convert(body, records.Pod))
+
+    def decided(self):
+        commits = []
+        outcome = run_cycle(
+            self.cache.snapshot(),
+            self.configuration,
+            actions=registry.actions(),
+            plugins=registry.plugins(),
+            ports=Ports(objects.NOW, commits.append),
+            uid="u",
+        )
+        return outcome, [pair for commit in commits for each in commit.binds for pair in each.placed]
+
+    def taken(self, outcome):
+        for key, status in outcome.statuses.items():
+            self.cache.believe(key, status)
+        for rest in outcome.rests:
+            self.cache.rest(rest)
+
+    def settled(self):
+        """What is bound until all jobs rest."""
+        bound = {}
+        for _ in range(4):
+            outcome, binds = self.decided()
+            for uid, node in binds:
+                assert self.cache.assume(uid, node) is None
+            bound |= {uid.removeprefix("t-"): node for uid, node in binds}
+            self.taken(outcome)
+        assert self.cache.snapshot().jobs == []
+        return bound
+
+
+def queue(name, *groups, limits="", parent=""):
+    """A queue for these groups of nodes, none if it says nothing of them."""
+    options = {"parent": parent, "annotations": {keys.NODE_GROUP_RESOURCE_LIMITS: limits} if limits else {}}
+    if groups:
+        options["affinity"] = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": groups}}
+    return objects.queue([name, options])
+
+
+def of_group(name):
+    return {"labels": {keys.NODE_GROUP_NAME: name}}
+
+
+def test_a_queue_that_may_use_other_nodes_has_its_jobs_tried_on_them():
+    world = World(*PLUGINS, "nodegroup", queues=[queue("q", "one")])
+    world.node("n", 8, **of_group("two"))
+    world.job("g", 2)
+    assert world.settled() == {}
+    world.cache.queue_changed(queue("q", "one"), queue("q", "two"))
+    assert world.settled() == {"g-0": "n"}
+
+
+@pytest.mark.parametrize("change", ["changed", "gone"])
+def test_what_queues_inherit_wakes_the_jobs_below(change):
+    above, other = queue("above", "one"), queue("other", "one")
+    below = queue("q", parent="middle")
+    world = World(
+        *PLUGINS, "{name: nodegroup, enableHierarchy: true}", queues=[above, queue("middle", parent="above"), below, other]
+    )
+    world.node("n", 8, **of_group("two"))
+    world.job("g", 2)
+    world.job("h", 2, queue="other")
+    assert world.settled() == {}
+    if change == "gone":  # and with it what its descendants could not use
+        world.cache.queue_changed(above, None)
+        assert [facts.name for facts in world.cache.snapshot().jobs] == ["g"]
+    else:
+        world.cache.queue_changed(above, queue("above", "two"))
+        assert world.settled() == {"g-0": "n"}
+
+
+def test_a_limit_of_a_group_of_nodes_that_is_raised_wakes_the_loop_and_the_jobs_of_the_queue():
+    before, after = (queue("q", "one", limits=f'{{"one": {{"cpu": "{cpu}"}}}}') for cpu in (4, 40))
+    world = World(*PLUGINS, "nodegroup", queues=[before])
+    world.node("n", 16, **of_group("one"))
+    world.job("g", 6)
+    assert world.settled() == {}
+    woken = []
+    world.cache.on_change(lambda: woken.append(True))
+    world.cache.queue_changed(before, before)
+    assert not woken
+    world.cache.queue_changed(before, after)
+    assert woken
+    assert world.settled() == {"g-0": "n"}
+
+
+def test_a_limit_of_a_group_of_nodes_that_gets_free_on_a_node_too_small_for_the_job_wakes_it():
+    world = World(*PLUGINS, "nodegroup", queues=[queue("q", "one", limits='{"one": {"cpu": "4"}}')])
+    world.node("large", 16, **of_group("one"))
+    world.node("small", 1, **of_group("one"))
+    world.job("runs", 1, node="small", phase="Running")
+    world.job("waits", 4)
+    assert world.settled() == {}
+    world.cache.pod_changed(world.cache.tasks["t-runs-0"].pod, None)
+    assert world.settled() == {"waits-0": "large"}
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+def test_pods_on_a_node_that_is_gone_take_nothing_of_a_group_of_nodes(was_there):
+    world = World(*PLUGINS, "nodegroup", queues=[queue("q", "one", limits='{"one": {"cpu": "4"}}')])
+    world.node("large", 16, **of_group("one"))
+    if was_there:
+        world.node("gone", 4, **of_group("one"))
+    world.job("runs", 1, node="gone", phase="Running")
+    world.job("waits", 4)
+    if was_there:
+        assert world.settled() == {}
+        world.cache.node_changed(objects.node(["gone", 4, "64Gi", of_group("one")]), None)
+    assert world.settled() == {"waits-0": "large"}
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+def test_pods_on_a_node_that_is_gone_are_in_no_topology_domain(was_there):
+    world = World(*PLUGINS)
+    labels = {"labels": {"zone": "x"}}
+    world.node("n", 8, **labels)
+    if was_there:
+        world.node("gone", 8, **labels)
+    world.cache.group_changed(None, objects.pod_group(["runs", "q", 1, {"phase": "Running"}]))
+    world.cache.pod_changed(None, objects.pod(["runs-0", "runs", "gone", 1, "1Gi", {"labels": {"app": "a"}}]))
+    world.cache.group_changed(None, objects.pod_group(["waits", "q", 1]))
+    world.cache.pod_changed(None, objects.pod(["waits-0", "waits", "-", 1, "1Gi", {"anti": {"key": "zone", "app": "a"}}]))
+    if was_there:
+        assert world.settled() == {}
+        world.cache.node_changed(objects.node(["gone", 8, "64Gi", labels]), None)
+    assert world.settled() == {"waits-0": "n"}
+
+
+def test_what_refuses_a_pod_on_its_own_node_alone_does_not_have_every_change_wake_the_job():
+    sharing = "{name: deviceshare, arguments: {deviceshare.GPUSharingEnable: true}}"
+    world = World("gang", "predicates", "nodeorder", sharing)
+    world.node("n", 16, **cards(4))
+    world.job("g", 1)
+    wants_cards(world, "g-0", 8)
+    assert world.settled() == {}
+    world.changed("g-0")  # and again by the same cause
+    assert world.settled() == {}
+    world.job("other", 32)
+    assert [facts.name for facts in world.cache.snapshot().jobs] == ["other"]
+
+
+def cards(memory):
+    return {keys.GPU_MEMORY: memory, keys.GPU_NUMBER: 1}
+
+
+def wants_cards(world, pod, memory):
+    body = msgspec.to_builtins(world.cache.tasks[f"t-{pod}"].pod)
+    for kind in ("requests", "limits"):
+        body["spec"]["containers"][0]["resources"][kind][keys.GPU_MEMORY] = str(memory)
+    world.cache.pod_changed(world.cache.tasks[f"t-{pod}"].pod, msgspec.convert(body, records.Pod))
+
+
+def test_the_cards_that_a_node_says_it_has_are_seen_when_nothing_else_of_it_changes():
+    world = World("gang", "predicates", "nodeorder", "{name: deviceshare, arguments: {deviceshare.GPUSharingEnable: true}}")
+    node = sharing_node(cards=2)
+    world.cache.node_changed(None, node)
+    world.job("g", 1)
+    wants_cards(world, "g-0", 8)
+    assert world.settled() == {}  # two cards of four
+    world.cache.node_changed(node, sharing_node(cards=1))
+    assert world.settled() == {"g-0": "n"}
+
+
+def sharing_node(*, cards):
+    body = msgspec.to_builtins(objects.node(["n", 16, "64Gi"]))
+    body["status"]["allocatable"][keys.GPU_MEMORY] = "8"
+    body["status"]["capacity"] = body["status"]["allocatable"] | {keys.GPU_NUMBER: str(cards)}
+    return msgspec.convert(body, records.Node)
+
+
+def test_a_configuration_without_gang_has_gangs_without_their_members_tried():
+    world = World(*PLUGINS)
+    world.node("n", 8)
+    world.job("g", 1, minimum=3)
+    assert world.settled() == {}
+    world.configuration = configured(*PLUGINS[1:])
+    world.cache.stale()
+    assert world.settled() == {"g-0": "n"}
+
+
+def test_a_gang_without_its_members_is_looked_at_now_and_then():
+    world = World(*PLUGINS)
+    world.node("n", 8)
+    world.job("g", 1, minimum=3)
+    world.job("runs", 1, node="n", phase="Running")
+    world.settled()
+    world.cache.recheck()
+    assert [facts.name for facts in world.cache.snapshot().jobs] == ["g"]
+
+
+def test_jobs_that_wait_for_nothing_rest_whatever_changes():
+    world = World(*PLUGINS)
+    world.node("n", 8)
+    world.job("runs", 1, node="n", phase="Running")
+    world.settled()
+    world.cache.stale()
+    assert world.cache.snapshot().jobs == []
+
+
+class Halfway:
+    """Half of a gang has started, and something small about it changed, so that the next session looks at it."""
+
+    def __init__(self):
+        self.world = World(*PLUGINS)
+        self.nodes = [objects.node([f"n{i}", 8, "64Gi"]) for i in range(2)]
+        for node in self.nodes:
+            self.world.cache.node_changed(None, node)
+        self.world.cache.group_changed(None, objects.pod_group(["g", "q", 2, {"phase": "Running"}]))
+        for i in range(2):
+            body = msgspec.to_builtins(objects.pod([f"g-{i}", "g", f"n{i}", 1, "1Gi"]))
+            body["status"] = {"phase": "Pending"}
+            self.world.cache.pod_changed(None, msgspec.convert(body, records.Pod))
+        self.world.settled()
+        self.world.changed("g-0", a="b")
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [None, {"status": {"allocatable": {"cpu": "nonsense"}}}],
+    ids=["a node goes", "a node makes no sense any more"],
+)
+@pytest.mark.parametrize("is_deciding", [True, False], ids=["while a session decides", "while the gang rests"])
+def test_a_gang_of_which_a_member_lost_its_node_before_it_started_is_said_to_be_incomplete(spoiled, is_deciding):
+    halfway = Halfway()
+    world, node = halfway.world, halfway.nodes[1]
+    new = None if spoiled is None else msgspec.convert(msgspec.to_builtins(node) | spoiled, records.Node)
+    if is_deciding:
+        outcome, _ = world.decided()
+        assert outcome.rests
+    else:
+        world.settled()
+    world.cache.node_changed(node, new)
+    if is_deciding:
+        world.taken(outcome)
+    outcome, _ = world.decided()
+    assert outcome.incomplete == ["t/g"]
+
+
+def test_a_gang_of_which_a_member_lost_its_node_with_the_node_left_out_is_said_to_be_incomplete():
+    world = Halfway().world
+    outcome, _ = world.decided()
+    world.cache.leave_out("node", "n1", "a session failed because of it")
+    world.taken(outcome)
+    outcome, _ = world.decided()
+    assert outcome.incomplete == ["t/g"]
+
+
+@pytest.mark.parametrize("is_looked_on", [False, True], ids=["alone", "while somebody looks on"])
+def test_a_status_that_could_not_be_written_while_a_session_decides_has_the_next_one_look_at_the_job(is_looked_on):
+    world = World(*PLUGINS)
+    world.node("n", 1)
+    world.job("g", 4)
+    assert world.settled() == {}
+    world.changed("g-0", a="b")
+    outcome, _ = world.decided()
+    world.cache.wake("t/g")
+    if is_looked_on:
+        world.cache.view()
+    world.taken(outcome)
+    assert [facts.name for facts in world.cache.snapshot().jobs] == ["g"]
+    outcome, _ = world.decided()
+    world.taken(outcome)
+    assert world.cache.snapshot().jobs == []
