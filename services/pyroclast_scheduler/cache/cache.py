@@ -13,7 +13,7 @@ from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
 from pyroclast_scheduler.cache.changes import alike, same_but_status
-from pyroclast_scheduler.cache.faults import LEFT_OUT, Fault, Faults, reason_of
+from pyroclast_scheduler.cache.faults import LEFT_OUT, Faults, reason_of
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable, oversubscription
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
@@ -21,6 +21,7 @@ from pyroclast_scheduler.cache.shifts import Shifts, Victims
 from pyroclast_scheduler.cache.tasks import TaskTable
 from pyroclast_scheduler.cache.waiting import Waiting
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
+from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
@@ -87,8 +88,8 @@ class Cache:
         return self._jobs, self._held, self._refused
 
     def faults(self) -> frozenset[Fault]:
-        """What is wrong with which pods, nodes and queues; of PodGroups `left_out` tells."""
-        return self._faults.all()
+        """What is wrong with which objects; not with PodGroups that are over."""
+        return self._faults.all() | self._jobs.faults()
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -186,13 +187,13 @@ class Cache:
 
     def object_changed(self, old: Record | None, new: Record | None) -> None:
         """An object of a kind that some plugin asked for came, changed, or went."""
-        if self.objects.changed(old, new):
+        if self._set_object(old, new):
             self.stale()
 
     def node_object_changed(self, old: Record | None, new: Record | None) -> None:
         """As `object_changed`, of a kind whose objects say more of the node of the same name: no other node is concerned."""
         record = new or old
-        if record is not None and self.objects.changed(old, new):
+        if record is not None and self._set_object(old, new):
             self.nodes.may_be_roomier(record.metadata.name)
             self._changed()
 
@@ -350,6 +351,14 @@ class Cache:
                 self._faults.leave_out(NODES, node, reason)
         self.stale()
 
+    def leave_out_object(self, record: type[Record], key: str, reason: str) -> None:
+        """The same of an object of a kind that some plugin asked for."""
+        found = self.objects.drop(record, key)
+        kind = self.objects.kinds.get(record)
+        if found is not None and kind is not None:
+            self._faults.leave_out(kind, found, reason)
+        self.stale()
+
     def gone(self) -> set[str]:
         """The keys of PodGroups that went, or came again under the same name, since this was last asked."""
         found, self._gone = self._gone, set()
@@ -429,6 +438,10 @@ class Cache:
             objects=self.objects.view(),
         )
 
+    def read_anew(self) -> None:
+        """A session failed: what sessions share of nodes may be half done, and is worked out anew."""
+        self._features = NodeFeatures()
+
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _refresh(self, *, at_most: int | None = None) -> None:
@@ -456,6 +469,14 @@ class Cache:
         for job in jobs:
             self._waiting.discard(job)
         self._jobs.wake(jobs)
+
+    def _set_object(self, old: Record | None, new: Record | None) -> bool:
+        """Take up an object that some plugin asked for; whether that was news."""
+        is_news = self.objects.changed(old, new)
+        record = new or old
+        if is_news and record is not None and (kind := self.objects.kinds.get(type(record))) is not None:
+            self._faults.clear(kind, record)
+        return is_news
 
     def _set_pod(self, pod: records.Pod) -> bool:
         """Take up a pod; whether anything changed that a session looks at."""

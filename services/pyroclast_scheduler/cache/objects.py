@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from pyroclast.api.records.meta import Record
+from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.model.objects import Objects
 
 __all__ = ["ObjectTable", "is_older"]
@@ -16,12 +17,13 @@ _Slot = tuple[type[Record], str]
 
 
 class ObjectTable:
-    """Records by type and namespace/name. `moved` is called after each change of one."""
+    """Records by type and namespace/name. `moved` is called after each change of one. `kinds`: as what the types are served."""
 
     def __init__(self) -> None:
         self._found: dict[type[Record], dict[str, Any]] = {}
         self._promised: dict[_Slot, list[Mapping[str, Any]]] = {}
         self.moved: Callable[[], None] = lambda: None
+        self.kinds: dict[type[Record], ResourceType] = {}
 
     def changed(self, old: Record | None, new: Record | None) -> bool:
         """An object came, changed, or went; whether that was news."""
@@ -38,6 +40,11 @@ class ObjectTable:
                 found[str(record.key)] = record
         self.moved()
         return True
+
+    def drop(self, record: type[Record], key: str) -> Record | None:
+        """Take an object for one that is not there, until it changes. The object."""
+        found: Record | None = self._found.get(record, {}).pop(key, None)
+        return found
 
     def get(self, record: type[Record], key: str) -> Any | None:  # noqa: ANN401 - a record of that type
         """The object as the server last showed it."""

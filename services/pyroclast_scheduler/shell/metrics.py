@@ -66,7 +66,7 @@ class SchedulerMetrics:
         )
         self.failures = Counter("pyroclast_cycle_failures_total", "Cycles that ended with an error", registry=registry)
         self.problems = Gauge(
-            "pyroclast_objects_left_out", "Objects of which all or a part makes no sense and is left out", ("kind",), registry=registry
+            "pyroclast_objects_left_out", "Objects that make no sense, wholly or in part", ("kind",), registry=registry
         )
         self.reserved_nodes = Gauge("pyroclast_reservation_nodes", "Nodes kept for a job", ("job",), registry=registry)
         self.reserved_seconds = Gauge(

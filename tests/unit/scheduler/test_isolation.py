@@ -163,6 +163,10 @@ def test_a_failure_of_a_plugin_itself_is_no_object_s_fault():
     assert Culprit("node", "n") == Culprit("node", "n")
 
 
+def test_a_failure_that_does_not_come_again_has_no_culprit():
+    assert find_culprit(filled().snapshot(), lambda _: False) is None
+
+
 AMOUNTS = st.sampled_from(["0", "1", "1Ei", "7Ei", "9E", "-1", "1e30", "1e-30", "", "x", "0.0001", "1152921504606846976", 3])
 NAMES = st.sampled_from(["cpu", "memory", "pods", "ephemeral-storage", "x/gpu", "hugepages-2Mi", "storage", "", "count/pods"])
 RESOURCES = st.dictionaries(NAMES, AMOUNTS, max_size=4)
