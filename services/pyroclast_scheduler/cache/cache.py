@@ -65,7 +65,7 @@ class Cache:
         self._gone: set[str] = set()
         self._held: dict[str, str] = {}
         self._refused: dict[str, str] = {}
-        self.objects = ObjectTable()
+        self.objects = ObjectTable(self._faults)
         self._shapes = ShapeBook()
         self._features = NodeFeatures()
         self._now = now
@@ -187,13 +187,13 @@ class Cache:
 
     def object_changed(self, old: Record | None, new: Record | None) -> None:
         """An object of a kind that some plugin asked for came, changed, or went."""
-        if self._set_object(old, new):
+        if self.objects.changed(old, new):
             self.stale()
 
     def node_object_changed(self, old: Record | None, new: Record | None) -> None:
         """As `object_changed`, of a kind whose objects say more of the node of the same name: no other node is concerned."""
         record = new or old
-        if record is not None and self._set_object(old, new):
+        if record is not None and self.objects.changed(old, new):
             self.nodes.may_be_roomier(record.metadata.name)
             self._changed()
 
@@ -353,10 +353,7 @@ class Cache:
 
     def leave_out_object(self, record: type[Record], key: str, reason: str) -> None:
         """The same of an object of a kind that some plugin asked for."""
-        found = self.objects.drop(record, key)
-        kind = self.objects.kinds.get(record)
-        if found is not None and kind is not None:
-            self._faults.leave_out(kind, found, reason)
+        self.objects.leave_out(record, key, reason)
         self.stale()
 
     def gone(self) -> set[str]:
@@ -469,14 +466,6 @@ class Cache:
         for job in jobs:
             self._waiting.discard(job)
         self._jobs.wake(jobs)
-
-    def _set_object(self, old: Record | None, new: Record | None) -> bool:
-        """Take up an object that some plugin asked for; whether that was news."""
-        is_news = self.objects.changed(old, new)
-        record = new or old
-        if is_news and record is not None and (kind := self.objects.kinds.get(type(record))) is not None:
-            self._faults.clear(kind, record)
-        return is_news
 
     def _set_pod(self, pod: records.Pod) -> bool:
         """Take up a pod; whether anything changed that a session looks at."""

@@ -9,6 +9,7 @@ import msgspec
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
+from pyroclast_scheduler.cache.faults import Faults
 from pyroclast_scheduler.model.objects import Objects
 
 __all__ = ["ObjectTable", "is_older"]
@@ -19,7 +20,8 @@ _Slot = tuple[type[Record], str]
 class ObjectTable:
     """Records by type and namespace/name. `moved` is called after each change of one. `kinds`: as what the types are served."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
         self._found: dict[type[Record], dict[str, Any]] = {}
         self._promised: dict[_Slot, list[Mapping[str, Any]]] = {}
         self.moved: Callable[[], None] = lambda: None
@@ -38,13 +40,16 @@ class ObjectTable:
             found.pop(str(record.key), None)
             if is_there:
                 found[str(record.key)] = record
+            if type(record) in self.kinds:
+                self._faults.clear(self.kinds[type(record)], record)
         self.moved()
         return True
 
-    def drop(self, record: type[Record], key: str) -> Record | None:
-        """Take an object for one that is not there, until it changes. The object."""
-        found: Record | None = self._found.get(record, {}).pop(key, None)
-        return found
+    def leave_out(self, record: type[Record], key: str, reason: str) -> None:
+        """Take an object for one that is not there, until it changes."""
+        found = self._found.get(record, {}).pop(key, None)
+        if found is not None and record in self.kinds:
+            self._faults.leave_out(self.kinds[record], found, reason)
 
     def get(self, record: type[Record], key: str) -> Any | None:  # noqa: ANN401 - a record of that type
         """The object as the server last showed it."""
