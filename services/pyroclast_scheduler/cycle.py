@@ -1,14 +1,19 @@
-"""One scheduling cycle: open a session over a snapshot, run the actions, close it. Pure: what it needs from outside are ports."""
+"""One scheduling cycle: open a session over a snapshot, run the actions, close it; and who is to blame if that fails.
+
+Pure: what it needs from outside are ports.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Final
 
+from pyroclast.api.records.meta import Record
 from pyroclast.lifecycle.times import format_time
-from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.parts import Part, Sort, Thing
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.closing import close
 from pyroclast_scheduler.session.configuration import Configuration
@@ -17,18 +22,20 @@ from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.resting import freed
 from pyroclast_scheduler.session.session import Action, PluginFactory, Session
 
-__all__ = ["Culprit", "find_culprit", "run_cycle"]
+__all__ = ["Culprit", "find_culprit", "find_failing_plugin", "run_cycle"]
 
 # what tunes a cache and a pool of workers of the original's
 _WITHOUT_EFFECT: Final = frozenset({"predicateErrorCacheEnable", "topologyAwarePreemptWorkerNum"})
+_CULPRITS: Final = {Sort.JOB: "podgroup", Sort.QUEUE: "queue", Sort.NODE: "node", Sort.OBJECT: "object"}
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """The object that makes a cycle fail: `kind` is podgroup, queue or node."""
+    """What makes a cycle fail: `kind` is podgroup, queue, node, object (of the type `record`) or plugin."""
 
     kind: str
     key: str
+    record: type[Record] | None = None
 
 
 def run_cycle(
@@ -48,6 +55,7 @@ def run_cycle(
         unknown = [f"argument {key} is unknown" for key in arguments.unknown() if key not in _WITHOUT_EFFECT]
         session.warnings += [f"action {name}: {text}" for text in (*arguments.warnings, *unknown)]
     outcome = close(session, timestamp=format_time(ports.now))
+    outcome.faults = frozenset(session.faults)
     session.end()
     return outcome
 
@@ -65,20 +73,66 @@ def _opened(snapshot: Snapshot, session_of: Callable[[Snapshot], Session]) -> Se
 def find_culprit(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Culprit | None:
     """The object because of which `fails` is true of `snapshot`: without it, and those behind it, it is not.
 
-    None where it fails for another reason. `fails` is asked about as many parts of the snapshot as halving takes, and must not
-    keep what it is given.
+    None where it fails for another reason, or does not fail again. `fails` is asked about as many parts of the snapshot as
+    halving takes, and must not keep what it is given.
+
+    Sorts of things are taken away one after another until it does not fail any more. That does not prove that one of the last
+    sort is to blame: a node that cannot be dealt with fails with each job that is tried on it. So whose removal alone mends it is
+    to blame, jobs first; where none does, there are several of them.
     """
-    if not fails(_part(snapshot, jobs=())):
-        jobs = list(snapshot.jobs)
-        found = jobs[_first(len(jobs), lambda count: fails(_part(snapshot, jobs=jobs[:count])))]
-        return Culprit("podgroup", found.key)
-    if not fails(_part(snapshot, jobs=(), queues=())):
-        queues = sorted(snapshot.queues)
-        return Culprit("queue", queues[_first(len(queues), lambda count: fails(_part(snapshot, jobs=(), queues=queues[:count])))])
-    if not fails(_part(snapshot, jobs=(), rows=0)):
-        row = _first(len(snapshot.names), lambda count: fails(_part(snapshot, jobs=(), rows=count)))
-        return Culprit("node", snapshot.names[row])
+
+    def still(part: Part) -> bool:
+        return fails(part.made())
+
+    part = Part(snapshot)
+    if not still(part):
+        return None
+    sorts = list(Sort)
+    for at, sort in enumerate(sorts):
+        things = part.things(sort)
+        rest = part.without(things)
+        if not things or still(rest):
+            part = rest
+            continue
+        suspects = _suspects(part, sorts[at:], still)
+        first = next(suspects)
+        proven = next((each for each in chain([first], suspects) if not still(part.without([each]))), first)
+        # what passed by itself meanwhile looks as if the last thing that was taken away had mended it
+        return Culprit(_CULPRITS[proven.sort], proven.key, proven.record) if still(part) else None
     return None
+
+
+def find_failing_plugin(
+    snapshot: Snapshot, configuration: Configuration, fails: Callable[[Snapshot, Configuration], bool]
+) -> Culprit | None:
+    """The plugin because of which deciding fails although there is nothing to decide about; None if there is none."""
+    part = Part(snapshot)
+    nothing = part.without([thing for sort in Sort for thing in part.things(sort)])
+    names = list(dict.fromkeys(entry.name for tier in configuration.tiers for entry in tier))
+
+    def still(count: int) -> bool:
+        return fails(nothing.made(), configuration.without(names[count:]))
+
+    if still(0) or not still(len(names)):
+        return None
+    found = names[_first(len(names), still)]
+    return Culprit("plugin", found) if still(len(names)) else None
+
+
+def _suspects(part: Part, sorts: Sequence[Sort], fails: Callable[[Part], bool]) -> Iterator[Thing]:
+    """The first thing of the first of `sorts` with which it fails, then those of others.
+
+    What is the only one of its sort, and a queue whose jobs were not taken away, proves nothing: without it nothing is decided.
+    """
+    for at, sort in enumerate(sorts):
+        things = part.things(sort)
+        if at and (sort is Sort.QUEUE or len(things) < 2 or fails(part.without(things))):
+            continue
+        yield _first_thing(part, things, fails)
+
+
+def _first_thing(part: Part, things: Sequence[Thing], fails: Callable[[Part], bool]) -> Thing:
+    return things[_first(len(things), lambda count: fails(part.without(things[count:])))]
 
 
 def _first(count: int, fails: Callable[[int], bool]) -> int:
@@ -88,15 +142,3 @@ def _first(count: int, fails: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if fails(middle) else (middle, high)
     return low
-
-
-def _part(
-    snapshot: Snapshot, *, jobs: Sequence[JobFacts], queues: Sequence[str] | None = None, rows: int | None = None
-) -> Snapshot:
-    """A snapshot of its own with these jobs only, these queues (None: all), and that many of the first nodes (None: all)."""
-    is_ready = snapshot.is_ready.copy()
-    if rows is not None:
-        is_ready[rows:] = False
-    kept = snapshot.queues if queues is None else {name: snapshot.queues[name] for name in queues}
-    sums = {name: each for name, each in snapshot.queue_sums.items() if name in kept}
-    return replace(snapshot, jobs=jobs, queues=kept, queue_sums=sums, is_ready=is_ready, columns=snapshot.columns.copy())

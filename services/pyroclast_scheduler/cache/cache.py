@@ -14,7 +14,7 @@ from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
 from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
-from pyroclast_scheduler.cache.faults import LEFT_OUT, Fault, Faults, reason_of
+from pyroclast_scheduler.cache.faults import LEFT_OUT, Faults, reason_of
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable, oversubscription
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
@@ -22,6 +22,7 @@ from pyroclast_scheduler.cache.shifts import Shifts
 from pyroclast_scheduler.cache.tasks import TaskTable
 from pyroclast_scheduler.cache.wakes import Wakes
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
+from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
@@ -64,7 +65,7 @@ class Cache:
         self._gone: set[str] = set()
         self._held: dict[str, str] = {}
         self._refused: dict[str, str] = {}
-        self.objects = ObjectTable()
+        self.objects = ObjectTable(self._faults)
         self._shapes = ShapeBook()
         self._features = NodeFeatures()
         self._now = now
@@ -85,8 +86,8 @@ class Cache:
         return self._jobs, self._held, self._refused
 
     def faults(self) -> frozenset[Fault]:
-        """What is wrong with which pods, nodes and queues; of PodGroups `left_out` tells."""
-        return self._faults.all()
+        """What is wrong with which objects; not with PodGroups that are over."""
+        return self._faults.all() | self._jobs.faults()
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -356,6 +357,11 @@ class Cache:
                 self._faults.leave_out(NODES, node, reason)
         self.stale()
 
+    def leave_out_object(self, record: type[Record], key: str, reason: str) -> None:
+        """The same of an object of a kind that some plugin asked for."""
+        self.objects.leave_out(record, key, reason)
+        self.stale()
+
     def gone(self) -> set[str]:
         """The keys of PodGroups that went, or came again under the same name, since this was last asked."""
         found, self._gone = self._gone, set()
@@ -426,6 +432,10 @@ class Cache:
             refused=frozenset(self._refused),
             objects=self.objects.view(),
         )
+
+    def read_anew(self) -> None:
+        """A session failed: what sessions share of nodes may be half done, and is worked out anew."""
+        self._features = NodeFeatures()
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
+from pyroclast_scheduler.model.faults import Fault
 
-__all__ = ["LEFT_OUT", "Fault", "Faults", "reason_of"]
+__all__ = ["LEFT_OUT", "Faults", "reason_of"]
 
 LEFT_OUT: Final = "left out: "
 """Before the reason why no session sees an object."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong with one object."""
-
-    kind: ResourceType
-    namespace: str
-    name: str
-    uid: str
-    reason: str
 
 
 class Faults:
@@ -34,8 +23,7 @@ class Faults:
     def set(self, kind: ResourceType, record: Record, reason: str) -> None:
         """Note what is wrong with an object; nothing if `reason` is empty."""
         if reason:
-            meta = record.metadata
-            self._by_object[_name(kind, record)] = Fault(kind, meta.namespace, meta.name, meta.uid, reason)
+            self._by_object[_name(kind, record)] = Fault.of(kind, record, reason)
         else:
             self.clear(kind, record)
 

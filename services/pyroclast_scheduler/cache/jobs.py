@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 
 from pyroclast.api import pending, records
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.types import POD_GROUPS
 from pyroclast_scheduler.cache.changes import same_but_version
-from pyroclast_scheduler.cache.faults import reason_of
+from pyroclast_scheduler.cache.faults import LEFT_OUT, reason_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.sums import Contribution, QueueSums, QueueTotals, TaskSums
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
@@ -149,11 +151,12 @@ class JobTable:
 
     def leave_out(self, key: str, reason: str) -> None:
         """Keep a job out of sessions until it changes."""
+        entry = self.entries.get(key)
+        if entry is None or entry.group is None:
+            return  # it went meanwhile
         self._stale.pop(key, None)
         self._forget(key)
-        entry = self.entries.get(key)
-        if entry is not None:
-            self._count(entry, None)
+        self._count(entry, None)
         self.problems[key] = reason
 
     def rest(self, facts: JobFacts) -> bool:
@@ -220,6 +223,15 @@ class JobTable:
         groups = {key: self.entries[key].current for key in self.problems if key in self.entries}
         waiting = {key for key, group in groups.items() if group is not None and group.status.phase in _WAITING_PHASES}
         return {key: reason for key, reason in self.problems.items() if key in waiting}
+
+    def faults(self) -> frozenset[Fault]:
+        """What is wrong with jobs in no snapshot that are not over."""
+        groups = ((self.entries[key].current, why) for key, why in self.problems.items() if key in self.entries)
+        return frozenset(
+            Fault.of(POD_GROUPS, group, f"{LEFT_OUT}{why}")
+            for group, why in groups
+            if group is not None and group.status.phase is not PodGroupPhase.COMPLETED
+        )
 
     @property
     def awake(self) -> list[JobFacts]:

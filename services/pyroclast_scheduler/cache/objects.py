@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from pyroclast.api.records.meta import Record
+from pyroclast.api.types import ResourceType
+from pyroclast_scheduler.cache.faults import Faults
 from pyroclast_scheduler.model.objects import Objects
 
 __all__ = ["ObjectTable", "is_older"]
@@ -16,12 +18,14 @@ _Slot = tuple[type[Record], str]
 
 
 class ObjectTable:
-    """Records by type and namespace/name. `moved` is called after each change of one."""
+    """Records by type and namespace/name. `moved` is called after each change of one. `kinds`: as what the types are served."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
         self._found: dict[type[Record], dict[str, Any]] = {}
         self._promised: dict[_Slot, list[Mapping[str, Any]]] = {}
         self.moved: Callable[[], None] = lambda: None
+        self.kinds: dict[type[Record], ResourceType] = {}
 
     def changed(self, old: Record | None, new: Record | None) -> bool:
         """An object came, changed, or went; whether that was news."""
@@ -36,8 +40,16 @@ class ObjectTable:
             found.pop(str(record.key), None)
             if is_there:
                 found[str(record.key)] = record
+            if type(record) in self.kinds:
+                self._faults.clear(self.kinds[type(record)], record)
         self.moved()
         return True
+
+    def leave_out(self, record: type[Record], key: str, reason: str) -> None:
+        """Take an object for one that is not there, until it changes."""
+        found = self._found.get(record, {}).pop(key, None)
+        if found is not None and record in self.kinds:
+            self._faults.leave_out(self.kinds[record], found, reason)
 
     def get(self, record: type[Record], key: str) -> Any | None:  # noqa: ANN401 - a record of that type
         """The object as the server last showed it."""

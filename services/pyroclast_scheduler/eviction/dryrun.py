@@ -13,7 +13,7 @@ import numpy as np
 from pyroclast_scheduler.eviction.victims import first_to_go, has_enough
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.reasons import Refusal
-from pyroclast_scheduler.model.tasks import Task, seconds_of
+from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Candidate
@@ -37,7 +37,7 @@ class Loss:
         """Smaller is better: priorities, their sum, how many, how long the most important ones have run, the row."""
         priorities = [task.facts.pod.spec.priority or 0 for _, task in self.victims]
         highest = [task for (_, task), each in zip(self.victims, priorities, strict=True) if each == max(priorities)]
-        started = [seconds_of(task.facts.pod.status.start_time) or now for task in highest]
+        started = [task.facts.started or now for task in highest]
         return (priorities[0], sum(each + _SHIFT for each in priorities), len(priorities), -min(started), self.row)
 
 

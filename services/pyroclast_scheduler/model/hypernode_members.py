@@ -18,9 +18,13 @@ __all__ = ["Book", "resolve"]
 
 
 class Book:
-    """Remembers what was resolved last, since hypernodes and nodes rarely change between sessions."""
+    """Remembers what was resolved last, since hypernodes and nodes rarely change between sessions.
+
+    `faults`: hypernodes with members that make no sense, and why.
+    """
 
     def __init__(self) -> None:
+        self.faults: list[tuple[records.HyperNode, str]] = []
         self._objects: list[records.HyperNode] = []
         self._stamps = b""
         self._found: HyperNodes | None = None
@@ -31,6 +35,7 @@ class Book:
         is_same = len(listed) == len(self._objects) and all(map(is_, listed, self._objects))
         if self._found is None or not is_same or stamps != self._stamps:
             self._found = resolve(listed, nodes)
+            self.faults = [(each, why) for each in listed if (why := _fault(each))]
             self._objects, self._stamps = listed, stamps
         return self._found
 
@@ -89,6 +94,19 @@ def _own_nodes(hyper_node: records.HyperNode, nodes: Sequence[records.Node | Non
             labels = ((row, node.metadata.labels) for row, node in enumerate(nodes) if node is not None)
             mask[[row for row, found in labels if matches(selector.label_match, found)]] = True
     return mask
+
+
+def _fault(hyper_node: records.HyperNode) -> str:
+    """What is wrong with its members, empty if nothing is."""
+    found = []
+    for at, member in enumerate(hyper_node.spec.members):
+        regex = None if member.selector is None else member.selector.regex_match
+        if member.type is MemberType.NODE and regex is not None:
+            try:
+                compile_pattern(regex.pattern)
+            except BadPattern as error:
+                found.append(f"spec.members[{at}].selector.regexMatch.pattern: {error}; the member takes no node")
+    return "; ".join(found)
 
 
 def _compiled(pattern: str) -> Pattern | None:

@@ -14,7 +14,7 @@ from pyroclast_scheduler.model.requests import as_allocated
 from pyroclast_scheduler.model.shapes import Shape, ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus, status_of
 
-__all__ = ["Task", "TaskFacts", "group_of", "seconds_of", "task_of"]
+__all__ = ["Task", "TaskFacts", "group_of", "readable_seconds", "seconds_of", "task_of"]
 
 _NO_INDEX: Final = -1
 
@@ -52,6 +52,11 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
     def has_started(self) -> bool:
         """Whether a node has taken the pod up."""
         return self.pod.status.start_time is not None or self.status not in {TaskStatus.BOUND, TaskStatus.BINDING}
+
+    @property
+    def started(self) -> float | None:
+        """When a node took the pod up, in seconds since the epoch; None if none has, or it does not say so readably."""
+        return readable_seconds(self.pod.status.start_time)
 
     @property
     def is_behind_queue_gate(self) -> bool:
@@ -129,8 +134,20 @@ def task_of(pod: records.Pod, book: ShapeBook) -> TaskFacts:
 
 @functools.lru_cache(4096)  # what is made together has one time
 def seconds_of(timestamp: str | None) -> float:
-    """Seconds since the epoch of an RFC 3339 time, 0 without one."""
+    """Seconds since the epoch of an RFC 3339 time, 0 without one.
+
+    Raises:
+        ValueError: it is no such time.
+    """
     return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
+
+
+def readable_seconds(timestamp: str | None) -> float | None:
+    """The same, None without a time or if it is none."""
+    try:
+        return seconds_of(timestamp) if timestamp else None
+    except ValueError:
+        return None
 
 
 def _priority(spec: records.PodSpec, annotation: str) -> int:

@@ -40,7 +40,11 @@ class ResourceQuota:
         """Register."""
         quotas: dict[str, list[tuple[_Amounts, _Amounts]]] = defaultdict(list)
         for quota in session.objects(records.ResourceQuota).values():
-            quotas[quota.metadata.namespace].append((_amounts(quota.status.hard), _amounts(quota.status.used)))
+            status = quota.status
+            quotas[quota.metadata.namespace].append((_amounts(status.hard), _amounts(status.used)))
+            wrong = [*_unreadable("hard", status.hard), *_unreadable("used", status.used)]
+            if wrong:
+                session.fault(RESOURCE_QUOTAS, quota, "; ".join(wrong))
         entering: dict[str, dict[str, Quantity]] = defaultdict(dict)
 
         def vote(job: Job) -> Vote:
@@ -80,6 +84,12 @@ def _amounts(resources: Mapping[str, str | int]) -> _Amounts:
         except QuantityError:
             continue
     return found
+
+
+def _unreadable(where: str, resources: Mapping[str, str | int]) -> list[str]:
+    """What is wrong with those that cannot be read."""
+    names = resources.keys() - _amounts(resources).keys()
+    return [f"status.{where}.{name}: {str(resources[name])[:40]!r} is no quantity, and is passed over" for name in sorted(names)]
 
 
 def _shown(amounts: _Amounts) -> str:

@@ -7,7 +7,7 @@ is a warning.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyroclast_scheduler.session import points
@@ -62,6 +62,11 @@ class Configuration:
     action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     metrics: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def without(self, plugins: Collection[str]) -> Configuration:
+        """The same without some plugins."""
+        tiers = tuple(tuple(entry for entry in tier if entry.name not in plugins) for tier in self.tiers)
+        return replace(self, tiers=tiers)
 
 
 def parse(text: str, *, actions: Collection[str], plugins: Collection[str]) -> Configuration:

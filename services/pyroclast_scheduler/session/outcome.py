@@ -10,6 +10,7 @@ from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import Key, ResourceType
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.waits import Rest
@@ -123,6 +124,7 @@ class Outcome:
     `promised`: by UID, the node that a pod gets once what goes there is gone. `incomplete`: PodGroups that hold places without
     being ready, with tasks that wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None
     before the session ended. `released`: jobs that had one when the session began. `queues`: what each queue has allocated.
+    `faults`: objects that make no sense to plugins.
     """
 
     seen: set[str] = field(default_factory=set)
@@ -135,6 +137,7 @@ class Outcome:
     queues: Mapping[str, Amounts] = field(default_factory=dict)
     unready: Mapping[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    faults: frozenset[Fault] = frozenset()
     reservations: Mapping[str, Reservation] | None = None
     released: frozenset[str] = frozenset()
     measures: Measures = field(default_factory=Measures)

@@ -10,7 +10,7 @@ from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.outcome import Commit
 
-__all__ = ["Extender", "NodeUsage", "Ports", "Shard", "UsageSource"]
+__all__ = ["Extender", "NodeUsage", "Ports", "Shard", "UsageSource", "remembered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,11 @@ class _NoExtender:
         raise ConnectionError(f"{url}: this scheduler reaches no HTTP extender")
 
 
+class _SilentExtender:
+    def post(self, url: str, body: bytes, *, timeout: float) -> bytes:  # noqa: ARG002 - the port's signature
+        return b"{}"
+
+
 class _NoUsage:
     def usage(self) -> Mapping[str, NodeUsage]:
         return {}
@@ -64,10 +69,10 @@ class Ports:
 
     `now`: seconds since the epoch. `period`: how many schedule periods have passed since the start; rules that the specifications
     count per cycle count these, since a session starts whenever something changed. `commit` takes decisions as soon as they are
-    final. `memory`: what plugins keep from session to session, such as when they last did something; may be lost. `scheduler`:
-    the name that pods ask for. `reservations`: as the last session left them; None: there was none yet. `observe` runs and
-    measures the opening and closing of a plugin, or an action. `elsewhere`: by queue, what other members of a ring of schedulers
-    have placed.
+    final. `memory`: what plugins keep from session to session, such as when they last did something; may be lost. What has the
+    attribute `is_derived` can be worked out again, and is after a session that failed. `scheduler`: the name that pods ask for.
+    `reservations`: as the last session left them; None: there was none yet. `observe` runs and measures the opening and closing
+    of a plugin, or an action. `elsewhere`: by queue, what other members of a ring of schedulers have placed.
     """
 
     now: float = 0.0
@@ -81,3 +86,26 @@ class Ports:
     scheduler: str = "volcano"
     reservations: Mapping[str, Reservation] | None = None
     elsewhere: Mapping[str, Amounts] = field(default_factory=dict)
+
+    def rehearsing(self) -> Ports:
+        """The same for a session of which nothing may come: nobody hears of it, and what it remembers is forgotten with it."""
+        return Ports(
+            self.now,
+            shard=self.shard,
+            period=self.period,
+            extender=_SilentExtender(),
+            usage=self.usage,
+            memory=remembered(self.memory),
+            scheduler=self.scheduler,
+            reservations=self.reservations,
+            elsewhere=self.elsewhere,
+        )
+
+
+def remembered(memory: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of what plugins keep from session to session, without what they can work out again."""
+    return {
+        name: value.copy() if isinstance(value, dict) else value
+        for name, value in memory.items()
+        if not getattr(value, "is_derived", False)
+    }

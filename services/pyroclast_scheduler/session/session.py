@@ -10,8 +10,10 @@ import numpy as np
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
+from pyroclast.api.types import HYPER_NODES, ResourceType
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.columns import Bools, Columns, Floats, Rows
+from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
@@ -82,6 +84,7 @@ class Session(Rules):
         self.total: Floats = snapshot.total
         self.notes: list[Note] = []
         self.warnings: list[str] = []
+        self.faults: set[Fault] = set()
         self.measures = Measures()
         self.log: list[Rows] = []
         self.reservations: Mapping[str, Reservation] | None = None
@@ -109,12 +112,12 @@ class Session(Rules):
         book = snapshot.features.hyper_nodes
         stamps = snapshot.stamps.tobytes()
         self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, stamps) if hyper_nodes else HyperNodes(len(self.names))
+        for hyper_node, reason in book.faults if hyper_nodes else ():
+            self.fault(HYPER_NODES, hyper_node, reason)
         self._plans: dict[int, Plan] = {}
         self._term_counts: TermCounts | None = None
         self._uncounted: list[tuple[Move, int]] = []  # what happened before anybody asked who is where
-        self._is_timed = False
-        self._is_restless = False
-        self._lets_in_alike = False
+        self._is_timed = self._is_restless = self._lets_in_alike = False
         self._closers: list[tuple[str, Callable[[], None]]] = []
         super().__init__(self._opened(plugins))
         self._moved = self.all_of(lambda each: each.moved)
@@ -294,6 +297,13 @@ class Session(Rules):
     def note(self, job: Job, kind: str, reason: str, message: str) -> None:
         """Tell the users of `job` something, as an event on its PodGroup."""
         self.notes.append(Note(job.facts.key, kind, reason, message))
+
+    def fault(self, kind: ResourceType, record: Record, reason: str) -> None:
+        """Say what of an object makes no sense and is passed over: once as an event on it, and as a number by kind.
+
+        It stands as long as every session says so.
+        """
+        self.faults.add(Fault.of(kind, record, reason))
 
     def refuse(self, job: Job, cause: Cause) -> None:
         """Say why `job` is not let in; what is said first stands."""

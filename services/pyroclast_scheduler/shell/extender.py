@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
+from http.client import HTTPException
 from typing import Final
 
 __all__ = ["LARGEST_ANSWER", "HttpExtender"]
@@ -22,10 +23,13 @@ class HttpExtender:
         if not url.startswith(("http://", "https://")):
             raise OSError(f"{url}: an address that begins with http:// or https:// is wanted")
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")  # noqa: S310 - checked
-        with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310 - checked above
-            if answer.status != 200:
-                raise OSError(f"status {answer.status}")
-            text: bytes = answer.read(LARGEST_ANSWER + 1)
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310 - checked above
+                if answer.status != 200:
+                    raise OSError(f"status {answer.status}")
+                text: bytes = answer.read(LARGEST_ANSWER + 1)
+        except HTTPException as error:
+            raise OSError(f"{type(error).__name__}: {error}") from error
         if len(text) > LARGEST_ANSWER:
             raise OSError(f"the answer is larger than {LARGEST_ANSWER} bytes")
         return text

@@ -8,35 +8,34 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from pyroclast.api.pending import PendingReason
-from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.events import EventRecorder
 from pyroclast.kube.turns import Turn, in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.faults import Fault
-from pyroclast_scheduler.cycle import find_culprit, run_cycle
+from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.closing import left_out_status
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Commit, Note, Outcome
-from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource
+from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource, remembered
 from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.extender import HttpExtender
 from pyroclast_scheduler.shell.gangs import GangKeeper
+from pyroclast_scheduler.shell.isolation import Isolation
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.reports import FaultReports
 from pyroclast_scheduler.shell.subjects import CardSeries, QueueSeries
 from pyroclast_scheduler.shell.writer import Writer
 
@@ -83,7 +82,6 @@ class Loop:
         self._metrics = metrics
         self._queue_series = QueueSeries(metrics.registry)
         self._card_series = CardSeries(metrics.registry)
-        self._recorder = recorder
         self._usage = usage
         self._period = period
         self._now = now
@@ -95,7 +93,8 @@ class Loop:
         self.elsewhere: Callable[[], Mapping[str, Amounts]] = dict
         self._placements: asyncio.Queue[Commit] = asyncio.Queue()
         self._unready: set[str] = set()
-        self._reported: frozenset[Fault] = frozenset()
+        self._reports = FaultReports(recorder, metrics)
+        self._isolation = Isolation(cache, self._run, metrics)
         self._last_cycle: float | None = None
         self._begun = 0.0
         self._memory: dict[str, Any] = {}
@@ -156,25 +155,9 @@ class Loop:
             finally:
                 self._placements.task_done()
 
-    async def _isolate(self, thread: ThreadPoolExecutor, ports: Ports, error: Exception) -> bool:
-        """Leave out the object that makes the cycle fail, until it changes; whether there is one."""
-        await self._placements.join()
-        quiet = Ports(ports.now, shard=ports.shard, period=ports.period, usage=ports.usage)
-        fails = partial(_fails, decide=partial(self._run, ports=quiet))
-        search = partial(find_culprit, self._cache.snapshot(), fails)
-        culprit = await asyncio.get_running_loop().run_in_executor(thread, search)
-        self._cache.stale()
-        if culprit is None:
-            return False
-        self._metrics.failures.inc()
-        reason = f"scheduling failed because of it: {type(error).__name__}: {error}"
-        log.error("object.left_out", object=culprit.kind, key=culprit.key, reason=reason, exc_info=error)
-        self._cache.leave_out(culprit.kind, culprit.key, reason)
-        return True
-
-    def _run(self, snapshot: Snapshot, *, ports: Ports) -> Outcome:
+    def _run(self, snapshot: Snapshot, configuration: Configuration, ports: Ports) -> Outcome:
         return run_cycle(
-            snapshot, self._configuration(), actions=self._actions, plugins=self._plugins, ports=ports, uid=str(uuid.uuid4())
+            snapshot, configuration, actions=self._actions, plugins=self._plugins, ports=ports, uid=str(uuid.uuid4())
         )
 
     async def _until_change(self) -> None:
@@ -215,13 +198,17 @@ class Loop:
             extender=self._extender,
         )
         self._binder.session = ports.now
-        decide = partial(self._run, snapshot, ports=ports)
+        before = ports.rehearsing()
+        configuration = self._isolation.skipped.rest_of(self._configuration(), period)
         try:
-            outcome = await loop.run_in_executor(thread, decide)
+            outcome = await loop.run_in_executor(thread, self._run, snapshot, configuration, ports)
         except Exception as error:
-            if not await self._isolate(thread, ports, error):
+            await self._placements.join()
+            self._memory = remembered(self._memory)
+            if not await self._isolation.isolate(thread, configuration, before, error):
                 raise
             return
+        outcome.warnings += self._isolation.skipped.warnings
         self._metrics.opened(snapshot_milliseconds)
         await self._placements.join()
         await self._take(outcome, gone)
@@ -250,7 +237,7 @@ class Loop:
             self._reserve(dict(outcome.reservations))
         await self._count_unready(outcome)
         await self._measure(outcome)
-        self._report_faults()
+        self._reports.take(self._cache.faults() | outcome.faults, told=left_out.keys())
         warnings = frozenset(outcome.warnings)
         self.warned(sorted(warnings - self._warned))
         self._warned = warnings
@@ -310,28 +297,6 @@ class Loop:
         self._metrics.preemptions.inc(measures.attempts)
         if measures.victims is not None:
             self._metrics.victims.set(measures.victims)
-
-    def _report_faults(self) -> None:
-        """Say what is left out, and why: once as an event on each object, and as numbers by kind."""
-        faults = self._cache.faults()
-        for fault in faults - self._reported:
-            reference = Reference(fault.kind.api_version, fault.kind.kind, fault.namespace, fault.name, fault.uid)
-            self._recorder.event(reference, "Warning", "LeftOut", fault.reason)
-            log.warning("object.faulty", kind=fault.kind.kind, namespace=fault.namespace, name=fault.name, reason=fault.reason)
-        self._reported = faults
-        kinds = Counter(fault.kind.kind for fault in faults)
-        for kind in ("Node", "Pod", "PodGroup", "Queue"):
-            self._metrics.problems.labels(kind).set(kinds[kind])
-
-
-def _fails(snapshot: Snapshot, *, decide: Callable[[Snapshot], Outcome]) -> bool:
-    """Whether deciding over `snapshot` raises."""
-    try:
-        decide(snapshot)
-    except Exception as error:  # noqa: BLE001 - that is the question
-        log.debug("cycle.fails", error=str(error))
-        return True
-    return False
 
 
 def _later(loop: asyncio.AbstractEventLoop, take: Callable[[Commit], None], commit: Commit) -> None:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pyroclast.api import records
 from pyroclast.runtime.exposition import ExactCounter
-from pyroclast_scheduler.model.tasks import seconds_of
+from pyroclast_scheduler.model.tasks import readable_seconds
 
 __all__ = ["SchedulerMetrics"]
 
@@ -66,7 +66,7 @@ class SchedulerMetrics:
         )
         self.failures = Counter("pyroclast_cycle_failures_total", "Cycles that ended with an error", registry=registry)
         self.problems = Gauge(
-            "pyroclast_objects_left_out", "Objects that make no sense and are left out", ("kind",), registry=registry
+            "pyroclast_objects_left_out", "Objects that make no sense, wholly or in part", ("kind",), registry=registry
         )
         self.reserved_nodes = Gauge("pyroclast_reservation_nodes", "Nodes kept for a job", ("job",), registry=registry)
         self.reserved_seconds = Gauge(
@@ -102,4 +102,6 @@ class SchedulerMetrics:
     def watched(self, old: records.Pod | None, new: records.Pod | None) -> None:
         """A pod came, changed, or went."""
         if old is None and new is not None and not new.spec.node_name:
-            self._watched.observe(max(0.0, time.time() - seconds_of(new.metadata.creation_timestamp)) * 1000)
+            created = readable_seconds(new.metadata.creation_timestamp)
+            if created is not None:
+                self._watched.observe(max(0.0, time.time() - created) * 1000)

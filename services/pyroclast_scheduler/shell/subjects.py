@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from pyroclast.api import records
 from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY
-from pyroclast_scheduler.model.tasks import seconds_of
+from pyroclast_scheduler.model.tasks import readable_seconds
 from pyroclast_scheduler.session.measures import CardUse, Measures
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 
@@ -170,7 +170,7 @@ class JobSeries(Collector):
         job = self._jobs.get(key)
         if job is None or job.labels != labels:
             self.gone((key,))
-            job = self._jobs[key] = _Job(labels, seconds_of(group.metadata.creation_timestamp))
+            job = self._jobs[key] = _Job(labels, readable_seconds(group.metadata.creation_timestamp) or 0.0)
         return job
 
 

@@ -89,6 +89,7 @@ class PluginWatches:
         for watch in (each for entry in entries for each in self._asked(entry)):
             if watch not in self._watched and watch.kind not in self._unknown:
                 self._watched.add(watch)
+                self._cache.objects.kinds[watch.record] = watch.kind
                 namespace, _, name = watch.key.partition("/")
                 one = f"metadata.name={name}" if name else ""
                 informer: Informer[Record] = Informer(

@@ -163,6 +163,17 @@ def test_a_failure_of_a_plugin_itself_is_no_object_s_fault():
     assert Culprit("node", "n") == Culprit("node", "n")
 
 
+def test_a_failure_that_does_not_come_again_has_no_culprit():
+    assert find_culprit(filled().snapshot(), lambda _: False) is None
+
+
+def test_what_went_while_it_was_searched_for_is_not_left_out():
+    cache = filled()
+    cache.group_changed(objects.pod_group(["good", "q", 2]), None)
+    cache.leave_out("podgroup", "t/good", "it fails")
+    assert not cache.problems
+
+
 AMOUNTS = st.sampled_from(["0", "1", "1Ei", "7Ei", "9E", "-1", "1e30", "1e-30", "", "x", "0.0001", "1152921504606846976", 3])
 NAMES = st.sampled_from(["cpu", "memory", "pods", "ephemeral-storage", "x/gpu", "hugepages-2Mi", "storage", "", "count/pods"])
 RESOURCES = st.dictionaries(NAMES, AMOUNTS, max_size=4)

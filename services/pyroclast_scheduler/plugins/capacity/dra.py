@@ -39,10 +39,9 @@ def limits_of(capability: Mapping[str, str | int] | None) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, text in (capability or {}).items():
         if name.startswith(_MARK) or f".{_MARK}" in name:
-            try:
-                found[name] = _whole(text)
-            except QuantityError:
-                continue
+            amount = _whole(text)
+            if amount is not None:
+                found[name] = amount
     return found
 
 
@@ -54,13 +53,16 @@ def amounts_of(claim: records.ResourceClaim, *, has_capacity: bool) -> dict[str,
             continue
         for dimension, text in ((wish.capacity or {}).get("requests") or {}).items():
             name = f"{dimension}.{_MARK}{wish.device_class_name}"
-            found[name] = min(found.get(name, 0) + (wish.count or 1) * _whole(text), _MOST)
+            found[name] = min(found.get(name, 0) + (wish.count or 1) * (_whole(text) or 0), _MOST)
     return found
 
 
-def _whole(text: str | int) -> int:
-    """A quantity in whole units, rounded up."""
-    return -(-quantity.parse(str(text)).nanos // 10**9)
+def _whole(text: str | int) -> int | None:
+    """A quantity in whole units, rounded up; None where it cannot be read."""
+    try:
+        return -(-quantity.parse(str(text)).nanos // 10**9)
+    except QuantityError:
+        return None
 
 
 class Accounts:

@@ -50,7 +50,7 @@ class Ascend:
         text = node.metadata.annotations.get(f"{keys.HAMI_NODE_REGISTER}{self.chip.word}", "")
         try:
             announced = msgspec.json.decode(text.encode(), type=list[_Announced])
-        except msgspec.DecodeError:  # also where it is missing
+        except (msgspec.DecodeError, RecursionError):  # also where it is missing
             return None
         cards = [
             Card(each.id, at, each.devmem, each.count, each.type, network=_network(each.custominfo))

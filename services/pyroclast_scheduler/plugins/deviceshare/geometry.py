@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from pyroclast_scheduler.model.numbers import parse_count
+
 __all__ = ["Geometry", "Profile", "pick", "split"]
 
 
@@ -54,4 +56,5 @@ def pick(geometries: Sequence[Geometry], taken: Collection[str], memory: int) ->
 def split(name: str) -> tuple[str, int]:
     """Group and number of an instance; the number −1 where the name makes no sense."""
     group, _, number = name.rpartition("-")
-    return group, int(number) if number.isdecimal() else -1
+    known = parse_count(number)
+    return group, -1 if known is None else known

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyroclast.api import keys, records
 from pyroclast.resources import quantity
 from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Part, Refused
 
 __all__ = ["GpuShare", "amount"]
+
+_MOST: Final = 1024  # cards of a node: what says more is a mistake, and would fill the memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class GpuShare:
     def cards(self, node: records.Node) -> list[Card] | None:
         """Equal parts of what the node has, but for the cards that it calls unhealthy."""
         memory, number = amount(node.status.capacity, keys.GPU_MEMORY), amount(node.status.capacity, keys.GPU_NUMBER)
-        if memory <= 0 or number <= 0:
+        if memory <= 0 or not 0 < number <= _MOST:
             return None
         broken = {text.strip() for text in node.metadata.annotations.get(keys.GPU_UNHEALTHY_IDS, "").split(",")}
         return [Card(str(at), at, memory // number) for at in range(number) if str(at) not in broken]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api import keys, records
+from pyroclast_scheduler.model.numbers import parse_count
 from pyroclast_scheduler.model.tasks import group_of
 from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Part, Refused, order, policy_score
 from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, DeviceConfiguration, VgpuNames
@@ -122,10 +123,11 @@ def registered(text: str, geometries: Callable[[str], tuple[Geometry, ...]] = BU
     entries = [entry.split(",") for entry in text.split(":") if entry]
     is_mig = bool(entries) and entries[-1][5:6] == [_MIG]
     for fields in entries:
-        if len(fields) < 6 or not (fields[1].isdecimal() and fields[2].isdecimal()):
+        slots, memory = map(parse_count, fields[1:3]) if len(fields) >= 6 else (None, None)
+        if slots is None or memory is None:
             return None
         known = geometries(fields[3]) if is_mig else ()
-        cards.append(Card(fields[0], len(cards), int(fields[2]), int(fields[1]), fields[3], geometries=known))
+        cards.append(Card(fields[0], len(cards), memory, slots, fields[3], geometries=known))
     return cards or None
 
 
@@ -141,9 +143,14 @@ def decode(text: str) -> Claim | None:
     containers = []
     for container in text.split(";"):
         fields = [entry.split(",") for entry in container.split(":") if entry]
-        good = [each for each in fields if len(each) >= 4 and each[2].isdecimal() and each[3].isdecimal()]
-        named = [(each[0].rstrip("]").partition("["), each) for each in good]
-        containers.append(tuple(Part(card, int(each[2]), int(each[3]), instance) for (card, _, instance), each in named))
+        good = [(each[0], parse_count(each[2]), parse_count(each[3])) for each in fields if len(each) >= 4]
+        named = [(*name.rstrip("]").partition("[")[::2], memory, cores) for name, memory, cores in good]
+        parts = (
+            Part(card, memory, cores, instance)
+            for card, instance, memory, cores in named
+            if memory is not None and cores is not None
+        )
+        containers.append(tuple(parts))
     return Claim(tuple(containers))
 
 

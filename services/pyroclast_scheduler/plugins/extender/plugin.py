@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,6 +16,17 @@ from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.plugins.extender.answers import (
+    Anything,
+    Enqueueable,
+    Objection,
+    Overused,
+    Predicate,
+    Ready,
+    Scores,
+    Victims,
+    decoded,
+)
 from pyroclast_scheduler.plugins.extender.bodies import job_body, node_body, queue_body, session_body, task_body
 from pyroclast_scheduler.plugins.extender.settings import Settings, is_managed
 from pyroclast_scheduler.session.arguments import Arguments
@@ -25,6 +36,7 @@ from pyroclast_scheduler.session.statement import Move
 
 __all__ = ["ExtenderPlugin"]
 
+A = TypeVar("A", bound=Anything)
 _CODES: Final = {2: Code.UNSCHEDULABLE, 3: Code.UNRESOLVABLE}
 
 
@@ -46,9 +58,9 @@ class ExtenderPlugin:
         uses = self._settings.verbs
         if "onSessionOpen" in uses:
             try:
-                asking.post("onSessionOpen", session_body(session, np.flatnonzero(session.usable).tolist()))
+                asking.post("onSessionOpen", session_body(session, np.flatnonzero(session.usable).tolist()), Anything)
             except Unanswered as error:
-                session.warnings.append(f"plugin extender: {error}")
+                asking.warn(error)
                 if not self._settings.is_ignorable:
                     return Extensions()
         return Extensions(
@@ -76,18 +88,24 @@ class _Asking:
         self._seen = 0
         self._objections: dict[str, str] = {}  # by UID, of places that it was told of last
 
-    def post(self, hook: str, body: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+    def post(self, hook: str, body: Any, kind: type[A]) -> A:  # noqa: ANN401 - any JSON
         """The answer to a hook.
 
         Raises:
-            Unanswered: it did not come, or is no JSON object.
+            Unanswered: it did not come, or is no JSON object of that kind.
         """
         url = f"{self._settings.prefix}/{self._settings.verbs[hook]}"
         try:
             answer = self._session.ports.extender.post(url, msgspec.json.encode(body), timeout=self._settings.timeout)
-            return msgspec.json.decode(answer, type=dict[str, Any])
-        except (OSError, msgspec.DecodeError) as error:
+            return decoded(answer, kind)
+        except (OSError, ValueError) as error:
             raise Unanswered(f"{url}: {error}") from error
+
+    def warn(self, error: Unanswered) -> None:
+        """Say once what went wrong: the same is often asked of many pods and nodes."""
+        warning = f"plugin extender: {error}"
+        if warning not in self._session.warnings:
+            self._session.warnings.append(warning)
 
     def refusals(self, task: Task, plan: Plan) -> list[Refusal] | None:
         """The nodes that it refuses among those that would do; None for pods that are none of its business."""
@@ -121,13 +139,11 @@ class _Asking:
         rows = np.flatnonzero(candidates).tolist()
         body = {"task": task_body(self._session, task), "nodes": [node_body(self._session, row) for row in rows]}
         scores = np.zeros(len(candidates))
-        answer = self._asked("prioritize", body)
-        found = None if answer is None or answer.get("errorMessage") else answer.get("nodeScore")
-        if not isinstance(found, dict):
+        answer = self._asked("prioritize", body, Scores)
+        if answer is None or answer.error_message:
             return scores
-        for row in rows:
-            value = found.get(self._session.names[row], 0)
-            scores[row] = value if isinstance(value, int | float) else 0.0
+        found = answer.node_score or {}
+        scores[rows] = [found.get(self._session.names[row], 0.0) for row in rows]
         return scores
 
     def victims(self, hook: str) -> VictimRule:
@@ -138,39 +154,38 @@ class _Asking:
             if not self._is_managed(preemptor):
                 return None
             evictees = [task_body(self._session, task) for _, task in candidates]
-            answer = self._asked(hook, {"evictor": task_body(self._session, preemptor), "evictees": evictees})
+            answer = self._asked(hook, {"evictor": task_body(self._session, preemptor), "evictees": evictees}, Victims)
             if answer is None:
                 return []
-            if answer.get("status") == Vote.ABSTAIN:
+            if answer.status == Vote.ABSTAIN:
                 return None
-            victims = answer.get("victims") or []
-            uids = {each.get("UID") for each in victims if isinstance(each, dict)}
+            uids = {each.uid for each in answer.victims or ()}
             return [each for each in candidates if each[1].uid in uids]
 
         return rule
 
     def enqueueable(self, job: Job) -> Vote:
         """Its vote."""
-        answer = self._asked("jobEnqueueable", {"job": job_body(job)})
+        answer = self._asked("jobEnqueueable", {"job": job_body(job)}, Enqueueable)
         if answer is None:
             return Vote.PERMIT if self._settings.is_ignorable else Vote.REJECT
-        status = answer.get("status", 0)
-        return Vote(int(np.sign(status))) if isinstance(status, int) else Vote.REJECT
+        status = answer.status or 0
+        return Vote((status > 0) - (status < 0))
 
     def enqueued(self, job: Job) -> None:
         """Tell it."""
-        self._asked("jobEnqueued", {"job": job_body(job)})
+        self._asked("jobEnqueued", {"job": job_body(job)}, Anything)
 
     def overused(self, queue: Queue, extra: Ints) -> bool:
         """Whether it says so; without an answer only where it must be heard."""
         del extra
-        answer = self._asked("queueOverused", {"queue": queue_body(queue)})
-        return not self._settings.is_ignorable if answer is None else bool(answer.get("overused"))
+        answer = self._asked("queueOverused", {"queue": queue_body(queue)}, Overused)
+        return not self._settings.is_ignorable if answer is None else bool(answer.overused)
 
     def ready(self, job: Job) -> bool:
         """Whether it says so; without an answer only where it need not be heard."""
-        answer = self._asked("jobReady", {"job": job_body(job)})
-        return self._settings.is_ignorable if answer is None else bool(answer.get("status"))
+        answer = self._asked("jobReady", {"job": job_body(job)}, Ready)
+        return self._settings.is_ignorable if answer is None else bool(answer.status)
 
     def moved(self, move: Move, sign: int) -> None:
         """Tell it of places taken and given back."""
@@ -178,9 +193,9 @@ class _Asking:
         hook = "allocateFunc" if is_taken else "deallocateFunc"
         for task in move.tasks if hook in self._settings.verbs else ():
             if self._is_managed(task):
-                answer = self._asked(hook, {"task": task_body(self._session, task)})
+                answer = self._asked(hook, {"task": task_body(self._session, task)}, Objection)
                 missing = "" if self._settings.is_ignorable else "extender does not answer"
-                self._objections[task.uid] = missing if answer is None else str(answer.get("errorMessage") or "")
+                self._objections[task.uid] = missing if answer is None else answer.error_message or ""
 
     def objection(self, move: Move) -> str | None:
         """What it said against a place that it was told of just now."""
@@ -188,25 +203,25 @@ class _Asking:
 
     def closed(self) -> None:
         """Tell it that the session is over."""
-        self._asked("onSessionClose", {})
+        self._asked("onSessionClose", {}, Anything)
 
     def _refusal(self, task: Task, row: int) -> Refusal | None:
         here = np.zeros(len(self._session.names), dtype=np.bool_)
         here[row] = True
-        answer = self._asked("predicate", {"task": task_body(self._session, task), "node": node_body(self._session, row)})
+        body = {"task": task_body(self._session, task), "node": node_body(self._session, row)}
+        answer = self._asked("predicate", body, Predicate)
         if answer is None:
             return None if self._settings.is_ignorable else Refusal(here, "extender does not answer", Code.ERROR)
-        text, code = str(answer.get("status") or ""), answer.get("code", 0)
-        if not text and not code:
+        if not answer.status and not answer.code:
             return None
-        return Refusal(here, text or "refused by extender", _CODES.get(code, Code.ERROR))
+        return Refusal(here, answer.status or "refused by extender", _CODES.get(answer.code or 0, Code.ERROR))
 
-    def _asked(self, hook: str, body: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any JSON
+    def _asked(self, hook: str, body: Any, kind: type[A]) -> A | None:  # noqa: ANN401 - any JSON
         """The answer, None and a warning if there is none."""
         try:
-            return self.post(hook, body)
+            return self.post(hook, body, kind)
         except Unanswered as error:
-            self._session.warnings.append(f"plugin extender: {error}")
+            self.warn(error)
             return None
 
     def _is_managed(self, task: Task) -> bool:

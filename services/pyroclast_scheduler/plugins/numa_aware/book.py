@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from pyroclast.api import records
 from pyroclast_scheduler.model.shapes import Shape
-from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
+from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.plugins.numa_aware.layouts import Inside, read
 from pyroclast_scheduler.plugins.numa_aware.pods import Wanted, wanted
 from pyroclast_scheduler.plugins.numa_aware.policies import Examined, assigned, examined
@@ -122,7 +122,7 @@ class Book:
             if want is None or not want.takes_cpus or task.uid in inside.named:
                 continue
             if task.has_started:
-                settled = seconds_of(task.pod.status.start_time) + SETTLED_SECONDS
+                settled = (task.started or 0.0) + SETTLED_SECONDS
                 if task.uid not in before or now >= settled:
                     continue
                 open_until = min(open_until, settled)

@@ -12,7 +12,7 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import ALLOCATED
-from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
+from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.plugins.reservation.promise import estimate, expected_end
 from pyroclast_scheduler.plugins.reservation.state import Need, Nodes, Piece
 from pyroclast_scheduler.session.session import Session
@@ -85,8 +85,8 @@ class Cluster:
                 if seconds is None or end is None:
                     end = None
                     continue
-                started = task.pod.status.start_time
-                until, is_late = expected_end(seconds_of(started) if started else now, seconds, now)
+                started = task.started
+                until, is_late = expected_end(now if started is None else started, seconds, now)
                 if is_late:
                     late = late or f"job {task.job} outlives its estimate"
                 end = max(end, until)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyroclast.api import keys
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.numbers import parse_count
 from pyroclast_scheduler.model.statuses import TaskStatus
 
 __all__ = ["most_evictions"]
@@ -31,7 +32,5 @@ def most_evictions(job: Job) -> int:
 
 def _amount(text: str, whole: int) -> int:
     """A number, or a percentage of `whole` rounded up; what is neither is 0."""
-    number = text.removesuffix("%")
-    if not number.isdecimal():
-        return 0
-    return -(-int(number) * whole // 100) if text.endswith("%") else int(number)
+    number = parse_count(text.removesuffix("%")) or 0
+    return -(-number * whole // 100) if text.endswith("%") else number

@@ -8,13 +8,14 @@ from typing import Final
 import numpy as np
 
 from pyroclast.api import records
+from pyroclast.api.types import NODES
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.dimensions import PODS, Ints, amounts_of
 from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
+from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.placement.load import Load
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.plugins.usage.estimator import Estimator
@@ -89,9 +90,15 @@ class _Thresholds:
 
 
 class _Book:
-    """What is worked out again only where something changed; kept from session to session."""
+    """What is worked out again only where something changed; kept from session to session.
+
+    `faults`: by row, what is wrong with the capacity of nodes.
+    """
+
+    is_derived: Final = True
 
     def __init__(self) -> None:
+        self.faults: dict[int, str] = {}
         self._nodes: Sequence[records.Node | None] = ()
         self._capacity: Floats = np.zeros((2, 0))
         self._shown: dict[str, JobFacts] = {}
@@ -99,11 +106,14 @@ class _Book:
     def capacity(self, nodes: Sequence[records.Node | None]) -> Floats:
         """Cpu and memory of each node, (2, nodes). Not to be changed."""
         if len(nodes) != len(self._nodes):
-            self._nodes, self._capacity = (None,) * len(nodes), np.zeros((2, len(nodes)))
+            self._nodes, self._capacity, self.faults = (None,) * len(nodes), np.zeros((2, len(nodes))), {}
         for row, (before, node) in enumerate(zip(self._nodes, nodes, strict=True)):
             if node is not before:
-                has = {} if node is None else amounts_of(node.status.capacity)
-                self._capacity[:, row] = has.get("cpu", 0), has.get("memory", 0)
+                self.faults.pop(row, None)
+                amounts, wrong = ((0, 0), "") if node is None else _capacity_of(node)
+                self._capacity[:, row] = amounts
+                if wrong:
+                    self.faults[row] = wrong
         self._nodes = nodes
         return self._capacity
 
@@ -133,14 +143,18 @@ class _Nodes:
         self.is_fresh: Bools = np.zeros(size, dtype=np.bool_)
         book: _Book = session.ports.memory.setdefault(_MEMORY, _Book())
         self._capacity = book.capacity(session.snapshot.nodes)
+        for row, wrong in book.faults.items():
+            node = session.snapshot.nodes[row]
+            if node is not None:
+                session.fault(NODES, node, wrong)
         self._coming: Floats = np.zeros((2, size))
         self._counted: dict[str, tuple[int, Floats]] = {}
         measured = session.ports.usage.usage()
         for name, found in measured.items():
-            row = session.snapshot.rows.get(name)
-            if row is not None:
-                self.measured[:, row] = found.cpu.get(_WINDOW, 0.0), found.memory.get(_WINDOW, 0.0)
-                self.is_fresh[row] = session.ports.now - found.measured <= _STALE_SECONDS
+            at = session.snapshot.rows.get(name)
+            if at is not None:
+                self.measured[:, at] = found.cpu.get(_WINDOW, 0.0), found.memory.get(_WINDOW, 0.0)
+                self.is_fresh[at] = session.ports.now - found.measured <= _STALE_SECONDS
         interval = _interval(session.configuration.metrics.get("interval", ""))
         for task in book.unseen(session.snapshot.all_jobs, session.ports.now - interval):
             at = session.snapshot.rows.get(task.node)
@@ -195,8 +209,24 @@ def _is_unseen(task: TaskFacts, since: float) -> bool:
     """Whether measurements cannot show the pod yet: it has not started, or only after `since`."""
     if task.status is not TaskStatus.RUNNING:
         return task.status in _FRESH
-    started = task.pod.status.start_time
-    return started is None or seconds_of(started) > since
+    return task.started is None or task.started > since
+
+
+def _capacity_of(node: records.Node) -> tuple[tuple[int, int], str]:
+    """Cpu and memory of a node, and what is wrong with that: where it cannot be read, what is allocatable stands for it."""
+    found: list[int] = []
+    wrong: list[str] = []
+    for name in ("cpu", "memory"):
+        try:
+            found.append(_amount(node.status.capacity, name))
+        except ValueError as error:
+            found.append(_amount(node.status.allocatable, name))
+            wrong.append(f"status.capacity: {error}; what is allocatable counts")
+    return (found[0], found[1]), "; ".join(wrong)
+
+
+def _amount(resources: Mapping[str, str | int], name: str) -> int:
+    return amounts_of({name: resources[name]}).get(name, 0) if name in resources else 0
 
 
 def _interval(text: str) -> float:

@@ -1,0 +1,27 @@
+"""A fault: something about an object that makes no sense, so that it, or that part of it, is passed over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyroclast.api.records.meta import Record
+from pyroclast.api.types import ResourceType
+
+__all__ = ["Fault"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with one object."""
+
+    kind: ResourceType
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+
+    @classmethod
+    def of(cls, kind: ResourceType, record: Record, reason: str) -> Fault:
+        """That of `record`."""
+        meta = record.metadata
+        return cls(kind, meta.namespace, meta.name, meta.uid, reason)

@@ -1,0 +1,44 @@
+"""Reports of faults: what is wrong with which object, once as an event on it, and as a number by kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Final
+
+import structlog
+
+from pyroclast.api.types import NODES, POD_GROUPS, PODS, QUEUES
+from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast_scheduler.model.faults import Fault
+from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+
+__all__ = ["FaultReports"]
+
+log = structlog.get_logger()
+
+_ALWAYS: Final = frozenset(kind.kind for kind in (NODES, PODS, POD_GROUPS, QUEUES))  # shown as 0 too
+
+
+class FaultReports:
+    """Remembers what was reported, so that it is said once as long as it stands."""
+
+    def __init__(self, recorder: EventRecorder, metrics: SchedulerMetrics) -> None:
+        self._recorder = recorder
+        self._metrics = metrics
+        self._reported: frozenset[Fault] = frozenset()
+        self._kinds = _ALWAYS
+
+    def take(self, faults: frozenset[Fault], *, told: Collection[str] = ()) -> None:
+        """Report `faults`, which are all that there are. `told`: keys of PodGroups whose users learn of it as why they wait."""
+        for fault in faults - self._reported:
+            log.warning("object.faulty", kind=fault.kind.kind, namespace=fault.namespace, name=fault.name, reason=fault.reason)
+            if fault.kind is POD_GROUPS and f"{fault.namespace}/{fault.name}" in told:
+                continue
+            reference = Reference(fault.kind.api_version, fault.kind.kind, fault.namespace, fault.name, fault.uid)
+            self._recorder.event(reference, "Warning", "LeftOut", fault.reason)
+        self._reported = faults
+        counts = Counter(kind for kind, _, _ in {(fault.kind.kind, fault.namespace, fault.name) for fault in faults})
+        self._kinds |= counts.keys()
+        for kind in self._kinds:
+            self._metrics.problems.labels(kind).set(counts[kind])

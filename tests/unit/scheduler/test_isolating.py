@@ -1,0 +1,286 @@
+"""What makes a cycle fail is left out by the service, for the right reason, and nobody else is."""
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from pyroclast.api.types import HYPER_NODES
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.outcome import Commit
+from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.shell.loop import Loop
+from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from tests.scenarios import objects
+
+PICKY = "actions: allocate\ntiers: [{plugins: [{name: picky}, {name: gang}, {name: predicates}]}]"
+
+
+class Recorder:
+    def __init__(self):
+        self.said = []
+
+    def event(self, reference, _type, reason, message, **_labels):
+        self.said.append((reference.kind, reference.name, reason, message))
+
+
+class Service:
+    """A loop over a cache; what it decides is assumed at once, and what it would write is kept."""
+
+    def __init__(self, picky, text=PICKY):
+        self.cache = Cache()
+        self.cache.queue_changed(None, objects.queue(["q"]))
+        for name in ("n0", "n1"):
+            self.cache.node_changed(None, objects.node([name, 8, "8Gi"]))
+        self.plugins = dict(registry.plugins()) | {"picky": lambda _arguments: SimpleNamespace(open=picky)}
+        self.text = text
+        self.configuration = parse(text, actions=registry.actions(), plugins=self.plugins)
+        self.recorder, self.outcomes, self.warned = Recorder(), [], []
+        self.metrics = SchedulerMetrics(CollectorRegistry())
+        series = SimpleNamespace(gone=lambda _keys: None, seen=lambda _group: None, shares=lambda _shares: None)
+        self.loop = Loop(
+            self.cache,
+            lambda: self.configuration,
+            actions=registry.actions(),
+            plugins=self.plugins,
+            binder=SimpleNamespace(take=self._take, series=series, session=0.0, locked={}),
+            evictor=SimpleNamespace(take=lambda _commit: None),
+            writer=SimpleNamespace(take=self._write),
+            keeper=SimpleNamespace(take=lambda _jobs, _now: []),
+            metrics=self.metrics,
+            recorder=self.recorder,
+            usage=SimpleNamespace(usage=dict),
+            period=1.0,
+            now=lambda: objects.NOW,
+        )
+        self.loop.warned = self.warned.extend
+
+    def job(self, name, size=1):
+        self.cache.group_changed(None, objects.pod_group([name, "q", size, {"phase": "Inqueue"}]))
+        for i in range(size):
+            self.cache.pod_changed(None, objects.pod([f"{name}-{i}", name, "-", 1, "1Gi"]))
+
+    @property
+    def placed(self):
+        return {task.name for task in self.cache.tasks.values() if task.node}
+
+    @property
+    def left_out(self):
+        return sorted(self.cache.problems)
+
+    async def cycle(self):
+        """Whether a cycle ended well, or found whom to leave out."""
+        taking = asyncio.create_task(self.loop._commit())
+        with ThreadPoolExecutor(1) as thread:
+            try:
+                await self.loop._cycle(thread)
+            except ArithmeticError:
+                return False
+            finally:
+                taking.cancel()
+        return True
+
+    async def _take(self, commit: Commit, _turn):
+        for binds in commit.binds:
+            assert self.cache.assume_all(binds.placed) is None
+
+    async def _write(self, outcome):
+        self.outcomes.append(outcome)
+
+    def shown(self, kind):
+        return self.metrics.registry.get_sample_value("pyroclast_objects_left_out", {"kind": kind})
+
+
+def order_that_fails_for(*names):
+    def order(job):
+        if job.facts.name in names:
+            raise ArithmeticError(job.facts.name)
+        return 0
+
+    return lambda _session: Extensions(job_order=order)
+
+
+async def test_a_failure_that_does_not_come_again_is_nobody_s():
+    failures = [True]
+
+    def picky(_session):
+        if failures:
+            raise ArithmeticError(failures.pop())
+        return Extensions()
+
+    service = Service(picky)
+    for i in range(4):
+        service.job(f"j{i}")
+    assert not await service.cycle()
+    assert service.left_out == []
+    assert await service.cycle()
+    assert service.placed == {"j0-0", "j1-0", "j2-0", "j3-0"}
+    assert service.outcomes[-1].warnings == []
+
+
+async def test_of_several_bad_jobs_one_after_another_is_left_out_and_no_good_one():
+    service = Service(order_that_fails_for("b1", "b2"))
+    for name in ("a", "b1", "b2", "c"):
+        service.job(name)
+    assert [await service.cycle() for _ in range(3)] == [True] * 3
+    assert service.left_out == ["podgroup t/b1", "podgroup t/b2"]
+    assert service.placed == {"a-0", "c-0"}
+    assert service.shown("PodGroup") == 2
+    messages = {
+        note.job: note.message for note in service.outcomes[-1].notes if "scheduling failed because of it" in note.message
+    }
+    assert messages.keys() == {"t/b1", "t/b2"}
+    assert not service.recorder.said  # why they wait is said in one event, which is that note
+
+
+async def test_a_node_that_fails_with_every_job_that_is_tried_on_it_is_left_out_in_their_place():
+    def picky(session):
+        def scores(_job, _task, _plan, candidates):
+            if "bad" in {session.names[row] for row in candidates.nonzero()[0]}:
+                raise ArithmeticError("bad")
+
+        return Extensions(batch_node_order=scores)
+
+    service = Service(picky)
+    service.cache.node_changed(None, objects.node(["bad", 8, "8Gi"]))
+    for i in range(4):
+        service.job(f"j{i}")
+    assert [await service.cycle() for _ in range(2)] == [True] * 2
+    assert service.left_out == ["node bad"]
+    assert len(service.placed) == 4
+    ((kind, name, reason, message),) = service.recorder.said
+    assert (kind, name, reason) == ("Node", "bad", "LeftOut")
+    assert "ArithmeticError: bad" in message
+    assert service.shown("Node") == 1
+
+
+async def test_a_running_job_that_no_session_has_to_look_at_is_found_and_told():
+    def picky(session):
+        if "t/old" in session.snapshot.all_jobs or any(
+            task.job == "t/old" for tasks in session.snapshot.residents for task in tasks
+        ):
+            raise ArithmeticError("old")
+        return Extensions()
+
+    service = Service(picky)
+    service.cache.group_changed(None, objects.pod_group(["old", "q", 1, {"phase": "Running"}]))
+    service.cache.pod_changed(None, objects.pod(["old-0", "old", "n0", 1, "1Gi"]))
+    service.job("new")
+    assert await service.cycle()
+    assert service.left_out == ["podgroup t/old"]
+
+
+async def test_a_podgroup_that_runs_and_is_left_out_is_told_by_an_event_of_its_own_and_counted():
+    service = Service(lambda _session: Extensions())
+    service.cache.group_changed(None, objects.pod_group(["lost", "nowhere", 1, {"phase": "Running"}]))
+    service.cache.group_changed(None, objects.pod_group(["over", "nowhere", 1, {"phase": "Completed"}]))
+    for _ in range(2):
+        assert await service.cycle()
+    ((kind, name, reason, message),) = service.recorder.said
+    assert (kind, name, reason) == ("PodGroup", "lost", "LeftOut")
+    assert "queue nowhere does not exist" in message
+    assert service.shown("PodGroup") == 1
+    service.cache.queue_changed(None, objects.queue(["nowhere"]))
+    assert await service.cycle()
+    assert service.shown("PodGroup") == 0
+
+
+async def test_an_object_that_a_plugin_cannot_deal_with_is_left_out_until_it_changes():
+    def picky(session):
+        if any(each.metadata.name == "bad" for each in session.objects(type(bad)).values()):
+            raise ArithmeticError("bad")
+        return Extensions()
+
+    bad = objects.hyper_node("bad", 1, ["n0"], {})
+    service = Service(picky)
+    service.cache.objects.kinds[type(bad)] = HYPER_NODES
+    for name in ("a", "bad", "c"):
+        service.cache.object_changed(None, objects.hyper_node(name, 1, ["n0"], {}))
+    service.job("j")
+    assert [await service.cycle() for _ in range(2)] == [True] * 2
+    assert service.left_out == ["hypernode bad"]
+    assert service.placed == {"j-0"}
+    assert service.shown("HyperNode") == 1
+    service.cache.object_changed(bad, None)
+    assert await service.cycle()
+    assert service.left_out == []
+    assert service.shown("HyperNode") == 0
+
+
+async def test_a_plugin_that_cannot_be_opened_at_all_is_skipped_and_tried_again(monkeypatch):
+    opened = []
+
+    def picky(_session):
+        opened.append(True)
+        raise ArithmeticError("broken")
+
+    service = Service(picky)
+    periods = [0]
+    monkeypatch.setattr(service.loop, "_periods", lambda: periods[0])
+    service.job("j")
+    assert [await service.cycle() for _ in range(2)] == [True] * 2
+    assert service.left_out == []
+    assert service.placed == {"j-0"}
+    (warning,) = service.warned
+    assert warning.startswith("plugin picky: it is skipped, as ")
+    assert "ArithmeticError: broken" in warning
+    opened.clear()
+    service.job("k")
+    assert await service.cycle()
+    assert not opened
+    periods[0] = 1000
+    assert await service.cycle()
+    assert opened
+    opened.clear()
+    service.configuration = parse(PICKY, actions=registry.actions(), plugins=service.plugins)  # somebody has changed it
+    assert await service.cycle()
+    assert opened
+
+
+async def test_the_search_sees_what_the_failing_session_saw():
+    seen = []
+
+    def picky(session):
+        ports = session.ports
+        seen.append((ports.scheduler, ports.reservations, ports.elsewhere, ports.period, dict(ports.memory)))
+        ports.memory["picky"] = {"done": True}
+        if len(seen) <= 2:
+            raise ArithmeticError("twice")
+        return Extensions()
+
+    service = Service(picky)
+    service.loop.scheduler = "ours"
+    service.loop.elsewhere = lambda: {"q": {"cpu": 1}}
+    service.loop._memory["picky"] = {"first": 1}
+    service.job("j")
+    assert not await service.cycle()
+    assert len(seen) > 2
+    assert all(each == seen[0] for each in seen)
+    assert seen[0][0] == "ours"
+    assert seen[0][4] == {"picky": {"first": 1}}
+    assert isinstance(seen[0][2], Mapping)
+    assert service.loop._memory == {"picky": {"done": True}}  # what the session did stays done
+
+
+@pytest.mark.parametrize("asked", range(1, 8))  # longer than that, and the plugin looks broken
+async def test_a_failure_that_ends_during_the_search_is_nobody_s(asked):
+    left = [asked]
+
+    def picky(_session):
+        left[0] -= 1
+        if left[0] >= 0:
+            raise ArithmeticError("not yet")
+        return Extensions()
+
+    service = Service(picky)
+    for i in range(4):
+        service.job(f"j{i}")
+    while not await service.cycle():
+        assert service.left_out == []
+    assert service.left_out == []
+    assert not service.warned
