@@ -224,7 +224,7 @@ def _is_incomplete(session: Session, job: Job, *, has_placeholders: bool) -> boo
     before it took the member up waits too.
     """
     held = job.tally[TaskStatus.BOUND] + job.tally[TaskStatus.BINDING]
-    if not held:
+    if not held or not session.has_gangs:
         return False
     astray = 0
     if session.snapshot.refused and job.tally[TaskStatus.BINDING]:

@@ -121,6 +121,11 @@ class Rules:
         """Whether the placements of `job` may be kept."""
         return all(ask(job) for ask in self._job_ready)
 
+    @property
+    def has_gangs(self) -> bool:
+        """Whether any plugin says that placements of a job may not be kept yet; else each of its pods is for itself."""
+        return bool(self._job_ready)
+
     def sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
         """Whether the placements of `sub_job` may be kept; those of a job that is not divided if the job's may."""
         if not job.is_divided:

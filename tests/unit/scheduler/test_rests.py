@@ -84,6 +84,15 @@ def test_where_no_plugin_asks_for_the_minimum_room_for_one_pod_wakes():
     assert world.session()[0] == {"t-j-0": "n"}
 
 
+@pytest.mark.parametrize(("plugins", "want"), [(("predicates",), []), (PLUGINS, ["t/j"])])
+def test_only_where_a_plugin_asks_for_the_minimum_a_job_with_less_holds_places_in_vain(plugins, want):
+    world = World(plugins=plugins)
+    world.node("n", 1)
+    world.job("j", 1, size=2)
+    world.cache.pod_changed(None, objects.pod(["j-0", "j", "n", 1, "1Gi", {"phase": "Pending"}]))
+    assert world.session()[2].incomplete == want
+
+
 def test_where_gang_does_it_takes_room_for_all_that_lack():
     world = World()
     world.node("n", 1)
