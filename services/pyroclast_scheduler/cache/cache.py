@@ -254,12 +254,14 @@ class Cache:
             self._rouse([job])
             self._changed()
 
-    def releasing(self, uid: str) -> None:
-        """Take pod `uid` as on its way out, because we asked for it."""
+    def releasing(self, uid: str) -> bool:
+        """Take pod `uid` as on its way out, because we ask for it; False if it has no place, or is on its way out already."""
         task = self.tasks.get(uid)
-        if task is not None and task.status in ALLOCATED:
-            self.assumptions.add(uid, Kind.GOING, task.node, self._now())
-            self._tasks.set(task, task.moved(TaskStatus.RELEASING, task.node))
+        if task is None or task.status not in ALLOCATED:
+            return False
+        self.assumptions.add(uid, Kind.GOING, task.node, self._now())
+        self._tasks.set(task, task.moved(TaskStatus.RELEASING, task.node))
+        return True
 
     def restore(self, uid: str) -> None:
         """Take back that pod `uid` is on its way out; it is as the API server says again."""
