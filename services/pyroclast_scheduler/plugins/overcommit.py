@@ -16,6 +16,7 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["Overcommit"]
 
 _FACTOR: Final = 1.2
+_ENDLESS: Final = 1e100  # more changes nothing any more, and could overflow
 
 
 class Overcommit:
@@ -28,7 +29,7 @@ class Overcommit:
         """Register."""
         dimensions = session.dimensions
         used = session.columns.used[:, session.snapshot.is_ready].sum(axis=1, dtype=np.float64)
-        idle = session.total * self._factor - used
+        idle = session.total * min(self._factor, _ENDLESS) - used
         promised = np.zeros(len(dimensions))
         for sums in session.queue_sums.values():
             promised += sums.inqueue_whole
