@@ -40,7 +40,7 @@ class Overcommit:
                 return Vote.PERMIT
             kept = session.locked_to(job)
             room = idle if kept is None else idle - session.columns.idle(np.flatnonzero(kept)).sum(axis=1, dtype=np.float64)
-            short = demand.short_names(promised + minimum, room, minimum, dimensions.names)
+            short = demand.short_rows(promised + minimum, room, minimum)
             if not short:
                 return Vote.PERMIT
             session.refuse(job, refusing.by_cluster(session, job, short, used=used, promised=promised))

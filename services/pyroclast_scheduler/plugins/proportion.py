@@ -52,7 +52,7 @@ def water_fill(total: Floats, weights: Floats, requests: Floats, limits: Floats,
     bounds = np.minimum(requests, limits)
     if not weights.any():
         return np.zeros_like(bounds)
-    deserved = np.maximum(np.minimum(total * (weights / weights.sum())[:, None], bounds), guarantees)
+    deserved: Floats = np.maximum(np.minimum(total * (weights / weights.sum())[:, None], bounds), guarantees)
     for _ in weights:  # each time all that is left is given away, or somebody gets all that he wants
         left = np.maximum(total - deserved.sum(axis=0), 0)
         sharing = weights[:, None] * (bounds - deserved >= demand.EPSILON)
@@ -70,7 +70,6 @@ class _Queues:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._names = session.dimensions.names
         self._rows = {name: row for row, name in enumerate(session.queue_sums)}
         sums = list(session.queue_sums.values())
         shape = (len(sums), len(session.dimensions))
@@ -121,7 +120,7 @@ class _Queues:
         row = self._rows[queue.name]
         if not queue.facts.is_open:
             return False
-        return not demand.short_names(self._allocated[row] + amount, self._deserved[row], amount, self._names)
+        return not demand.short_rows(self._allocated[row] + amount, self._deserved[row], amount)
 
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
         """Tasks of queues that have more than they deserve, as long as they do."""
@@ -146,7 +145,7 @@ class _Queues:
         if minimum is None:
             return Vote.PERMIT
         wanted = minimum + self._allocated[row] + self._inqueue[row] - self._elastic[row]
-        short = demand.short_names(wanted, self._limits[row], minimum, self._names)
+        short = demand.short_rows(wanted, self._limits[row], minimum)
         if not short:
             return Vote.PERMIT
         has, coming = self._allocated[row], self._inqueue[row] - self._elastic[row]

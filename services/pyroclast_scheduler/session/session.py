@@ -82,7 +82,7 @@ class Session(Rules):
         self.total: Floats = snapshot.total
         self.notes: list[Note] = []
         self.warnings: list[str] = []
-        self.measures = Measures()
+        self.measures = Measures(snapshot.dimensions.names)
         self.log: list[Rows] = []
         self.reservations: Mapping[str, Reservation] | None = None
         self.reserved: frozenset[str] = frozenset()  # the jobs that nodes were kept for when the session began
