@@ -12,7 +12,7 @@ import numpy as np
 from pyroclast.api import keys, records
 from pyroclast_scheduler.cache.faults import uncounted
 from pyroclast_scheduler.model.columns import Bools, Columns
-from pyroclast_scheduler.model.dimensions import Dimensions, amounts_of, counted_of
+from pyroclast_scheduler.model.dimensions import UNKNOWN, Dimensions, amounts_of, counted_of
 from pyroclast_scheduler.model.shapes import Port, Shape
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
@@ -84,19 +84,17 @@ class NodeTable:
         if len(missing) > self.dimensions.left:
             of_nodes = (node.status.allocatable for node in self.records if node is not None)
             freed = self.dimensions.drop(self.kept().union(names, *of_nodes))
-        added = self.dimensions.add(missing)
+        renamed = [UNKNOWN, *freed, *self.dimensions.add(missing)]
         self.fit()
         for column in (self.columns.allocatable, self.columns.used, self.columns.releasing, self.columns.pipelined):
-            column[freed + added] = 0
-        self._exact = {place: amount for place, amount in self._exact.items() if place[1] not in freed + added}
+            column[renamed] = 0
+        self._exact = {place: amount for place, amount in self._exact.items() if place[1] not in renamed}
         asked: dict[Shape, list[tuple[int, int]]] = {}
         for row, tasks in enumerate(self.residents):
             for task in tasks:
                 if task.shape not in asked:
-                    request = task.shape.request
-                    asked[task.shape] = [
-                        (each, request[name]) for each in added if (name := self.dimensions.names[each]) in request
-                    ]
+                    parts = ((self.dimensions.row(name), amount) for name, amount in task.shape.request.items())
+                    asked[task.shape] = [(dimension, amount) for dimension, amount in parts if dimension in renamed]
                 for dimension, amount in asked[task.shape]:
                     self._take(dimension, row, amount, task.status)
 
@@ -198,9 +196,7 @@ class NodeTable:
         self.fit()
         columns = self.columns
         for name, amount in shape.request.items():
-            dimension = self.dimensions.find(name)
-            if dimension is not None:
-                self._take(dimension, row, sign * amount, status)
+            self._take(self.dimensions.row(name), row, sign * amount, status)
         self._add("non_zero", 0, row, sign * shape.non_zero_cpu)
         self._add("non_zero", 1, row, sign * shape.non_zero_memory)
         columns.pod_count[row] += sign

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -54,7 +53,8 @@ class Dimensions:
     """Rows of the columns by resource name. Rows 0, 1, 2 are cpu, memory and pods.
 
     Others are given to what nodes have and queues limit, so that nobody else makes the columns grow. All that has no row of its
-    own counts in row UNKNOWN, of which no node has anything.
+    own counts in row UNKNOWN, of which no node has anything. Pods may hold some of it, of nodes that had it once: there nobody
+    fits who so much as names any of it, as for any resource of which a node has too little for those that are there.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -129,11 +129,12 @@ class Dimensions:
         return np.array([amounts.get(name, 0) for name in self.names], dtype=np.float64)
 
     def named(self, rows: Iterable[int], amounts: Amounts) -> list[tuple[str, int]]:
-        """The resources of these rows, with their rows: for row UNKNOWN the first few that `amounts` asks for."""
+        """The resources of these rows, with their rows: for row UNKNOWN the first few that `amounts` asks for, if only 0 of."""
         found: list[tuple[str, int]] = []
         for row in rows:
-            unknown = (name for name in self.missing(amounts) if amounts[name]) if row == UNKNOWN else (self.names[row],)
-            found += [(name, row) for name in islice(unknown, _MOST_NAMED)]
+            unknown = self.missing(amounts) if row == UNKNOWN else []
+            names = [name for name in unknown if amounts[name]] or unknown or [self.names[row]]
+            found += [(name, row) for name in names[:_MOST_NAMED]]
         return found
 
     def frozen(self) -> Dimensions:

@@ -106,6 +106,7 @@ def test_what_has_no_row_counts_together_and_grows_nothing():
     assert dimensions.vector(amounts).tolist() == dimensions.asked(amounts).tolist() == [1, 0, 0, 5]
     assert dimensions.known(amounts).tolist() == dimensions.sums(amounts).tolist() == [1, 0, 0, 0]
     assert dimensions.named([0, UNKNOWN], amounts) == [("cpu", 0), ("x/gpu", UNKNOWN), ("x/nic", UNKNOWN)]
+    assert dimensions.named([UNKNOWN], {"cpu": 1, "x/none": 0}) == [("x/none", UNKNOWN)]
     assert dimensions.vector({"x/a": 2**60, "x/b": 2**60}).tolist() == [0, 0, 0, 2**58], "it is cut off, not wrapped"
 
 

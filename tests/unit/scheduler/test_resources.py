@@ -18,11 +18,14 @@ PLUGINS = "{name: priority}, {name: gang}, {name: predicates}, {name: nodeorder}
 class World:
     """A cache and who decides over it."""
 
-    def __init__(self, *nodes, quota="overcommit"):
-        text = f'actions: "enqueue, allocate, backfill"\ntiers:\n- plugins: [{PLUGINS}, {{name: {quota}}}]'
+    def __init__(self, *nodes, quota="overcommit", actions="enqueue, allocate, backfill"):
+        text = f'actions: "{actions}"\ntiers:\n- plugins: [{PLUGINS}, {{name: {quota}}}]'
         self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
         self.cache = Cache()
+        self.evicted = []
         self.cache.queue_changed(None, objects.queue(["q"]))
+        for rank in range(3):
+            self.cache.priority_changed(None, objects.priority_class(rank))
         for node in nodes or (["n0", 8, "8Gi"], ["n1", 8, "8Gi"]):
             self.node(node)
 
@@ -41,6 +44,7 @@ class World:
         ports = Ports(objects.NOW, commits.append)
         parts = {"actions": registry.actions(), "plugins": registry.plugins()}
         outcome = run_cycle(self.cache.snapshot(), self.configuration, **parts, ports=ports, uid="s")
+        self.evicted += [each.task.name for commit in commits for each in commit.evictions]
         placed = dict(place for commit in commits for binds in commit.binds for place in binds.placed)
         for uid, node in placed.items():
             assert self.cache.assume(uid, node) is None
@@ -181,3 +185,31 @@ def test_sums_of_a_queue_forget_what_its_jobs_asked_for():
     world.cache.snapshot()
     totals = world.cache.parts[0]._totals["q"]
     assert all(not name.startswith("x.io/") for part in totals.parts for name in part)
+
+
+def test_what_pods_hold_of_nothing_is_room_for_nobody():
+    """A device plugin went with its name, and its pods still run: they do not go for pods that ask for another such resource."""
+    world = World(["n0", 8, "8Gi"], actions="enqueue, allocate, preempt, gangpreempt")
+    world.cache.group_changed(None, objects.pod_group(["old", "q", 1, {"phase": "Running"}]))
+    for i in range(2):
+        world.cache.pod_changed(None, objects.pod([f"old-{i}", "old", "n0", 1, "1Gi", {"x.io/old": 1, "preemptable": True}]))
+    world.job("high", {"x.io/new": 1, "prio": 1000}, **{"class": 2})
+    assert world.settled()[0] == {}
+    assert world.evicted == []
+    assert int(world.cache.nodes.columns.used[UNKNOWN, 0]) == 2000
+    world.node(["n0", 8, "8Gi", {"x.io/old": 2}])
+    assert int(world.cache.nodes.columns.used[UNKNOWN, 0]) == 0
+
+
+def test_who_asks_for_none_of_it_waits_while_others_hold_some_as_for_any_resource():
+    world = World()
+    world.cache.group_changed(None, objects.pod_group(["old", "q", 1, {"phase": "Running"}]))
+    olds = [objects.pod([f"old-{i}", "old", f"n{i}", 1, "1Gi", {"x.io/old": 1}]) for i in range(2)]
+    for pod in olds:
+        world.cache.pod_changed(None, pod)
+    world.job("zero", {"x.io/old": 0})
+    placed, said = world.settled()
+    assert placed == {}
+    assert "2 Insufficient x.io/old" in said["t/zero"].message
+    world.cache.pod_changed(olds[0], None)
+    assert world.settled()[0] == {"zero-0": "n0"}
