@@ -1,11 +1,12 @@
 """Assumptions: what was decided and the watches do not show yet.
 
-Each ends by an observed event, by an answer of the API server, or when its deadline passes and the pod is read. Pure: time is a
-parameter, in seconds.
+Each ends by an observed event, by an answer of the API server, or when its deadline passes and the pod is read. What is sent for
+it may wait long for its turn: no deadline runs until it is answered. Pure: time is a parameter, in seconds.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +17,7 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 
 __all__ = ["DEADLINE_SECONDS", "Assumption", "Assumptions", "Kind"]
 
-DEADLINE_SECONDS: Final = 60.0  # longer than a request may take with its retries
+DEADLINE_SECONDS: Final = 60.0  # longer than a watch may lag
 
 
 class Kind(Enum):
@@ -27,7 +28,7 @@ class Kind(Enum):
     NOMINATED = "nominated"  # room is being made for it on a node
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Assumption:
     """Something assumed of one pod since a time; `node` empty where it says nothing about one."""
 
@@ -60,6 +61,18 @@ class Assumptions:
     def add(self, uid: str, kind: Kind, node: str, now: float) -> None:
         """Begin to assume."""
         self._by_uid[uid] = Assumption(kind, node, now + DEADLINE_SECONDS)
+
+    def hold(self, uid: str, kind: Kind) -> Assumption | None:
+        """What is assumed of pod `uid`, which has no deadline until it is renewed; None where nothing of that kind is."""
+        found = self._by_uid.get(uid)
+        if found is None or found.kind is not kind:
+            return None
+        found.deadline = math.inf
+        return found
+
+    def stands(self, uid: str, assumption: Assumption | None) -> bool:
+        """Whether that very thing is still assumed of pod `uid`: it did not end, and no other took its place."""
+        return assumption is not None and self._by_uid.get(uid) is assumption
 
     def renew(self, uid: str, now: float) -> None:
         """Let what is assumed of pod `uid` stand for another term."""

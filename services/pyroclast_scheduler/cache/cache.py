@@ -14,14 +14,14 @@ from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
 from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
-from pyroclast_scheduler.cache.faults import LEFT_OUT, Faults, reason_of
+from pyroclast_scheduler.cache.faults import LEFT_OUT, Faults, reason_of, uncounted
 from pyroclast_scheduler.cache.jobs import JobTable
-from pyroclast_scheduler.cache.nodes import NodeTable, oversubscription
+from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
 from pyroclast_scheduler.cache.shifts import Shifts
 from pyroclast_scheduler.cache.tasks import TaskTable
 from pyroclast_scheduler.cache.wakes import Wakes
-from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
+from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.queues import QueueFacts
@@ -53,13 +53,14 @@ class Cache:
         self.dimensions = Dimensions()
         self.nodes = NodeTable(self.dimensions)
         self.queues: dict[str, QueueFacts] = {}
+        self.nodes.kept = lambda: {name for queue in self.queues.values() for name in counted_of(queue.resources)}
         self.priorities: dict[str, records.PriorityClass] = {}
         self.assumptions = Assumptions()
         self._faults = Faults()
         self._names = frozenset(scheduler_names)
         self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=self._names if is_shared else ())
         self._shifts = Shifts()
-        self._tasks = TaskTable(self.nodes, self._jobs, self.dimensions, self._shifts)
+        self._tasks = TaskTable(self.nodes, self._jobs, self._shifts)
         self.tasks = self._tasks.by_uid
         self._wakes = Wakes(self._jobs, self.nodes, self._shifts)
         self._gone: set[str] = set()
@@ -115,8 +116,7 @@ class Cache:
             name = new.metadata.name
             try:
                 changed = self.nodes.set_node(new)
-                faults = oversubscription(new)[1]
-                self._faults.set(NODES, new, "; ".join(faults))
+                self._faults.set(NODES, new, "; ".join(self.nodes.faults(new)))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one node, it must not stop the others
                 self._lose_node(name)
                 self._faults.leave_out(NODES, new, reason_of(error))
@@ -159,11 +159,9 @@ class Cache:
         if new is not None:
             name = new.metadata.name
             try:
-                queue = QueueFacts(new)
-                for amounts in (queue.capability, queue.guarantee, queue.deserved):
-                    self.dimensions.vector(amounts or {})
-                self.queues[name] = queue
-                self._faults.clear(QUEUES, new)
+                queue = self.queues[name] = QueueFacts(new)
+                self.nodes.learn(queue.resources)
+                self._faults.set(QUEUES, new, "; ".join(uncounted(self.dimensions, queue.resources)))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one queue, it must not stop the others
                 self.queues.pop(name, None)
                 self._faults.leave_out(QUEUES, new, reason_of(error))
@@ -261,12 +259,14 @@ class Cache:
             self._jobs.wake([job])
             self._changed()
 
-    def releasing(self, uid: str) -> None:
-        """Take pod `uid` as on its way out, because we asked for it."""
+    def releasing(self, uid: str) -> bool:
+        """Take pod `uid` as on its way out, because we ask for it; False if it has no place, or is on its way out already."""
         task = self.tasks.get(uid)
-        if task is not None and task.status in ALLOCATED:
-            self.assumptions.add(uid, Kind.GOING, task.node, self._now())
-            self._tasks.set(task, task.moved(TaskStatus.RELEASING, task.node))
+        if task is None or task.status not in ALLOCATED:
+            return False
+        self.assumptions.add(uid, Kind.GOING, task.node, self._now())
+        self._tasks.set(task, task.moved(TaskStatus.RELEASING, task.node))
+        return True
 
     def restore(self, uid: str) -> None:
         """Take back that pod `uid` is on its way out; it is as the API server says again."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
+from pyroclast_scheduler.model.dimensions import MOST, MOST_OF_ONE, Dimensions
 from pyroclast_scheduler.model.faults import Fault
 
-__all__ = ["LEFT_OUT", "Faults", "reason_of"]
+__all__ = ["LEFT_OUT", "Faults", "reason_of", "uncounted"]
 
 LEFT_OUT: Final = "left out: "
 """Before the reason why no session sees an object."""
@@ -48,6 +50,15 @@ class Faults:
 def reason_of(error: Exception) -> str:
     """What is wrong with an object that cannot be taken up because of `error`."""
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+
+def uncounted(dimensions: Dimensions, names: Iterable[str]) -> list[str]:
+    """What to tell an object of which some resources have no row; nothing if all have one."""
+    missing = dimensions.missing(names)
+    if not missing:
+        return []
+    bound = f"at most {MOST_OF_ONE} of one object count, and {MOST} in all"
+    return [f"{len(missing)} of its resources do not count, {missing[0][:253]} among them: {bound}"]
 
 
 def _name(kind: ResourceType, record: Record) -> str:

@@ -250,7 +250,7 @@ class JobTable:
 
     def placed(self) -> dict[str, Amounts]:
         """What the jobs of each queue have, without what they have none of."""
-        return {name: {each: has for each, has in totals.allocated.items() if has} for name, totals in self._totals.items()}
+        return {name: dict(totals.allocated) for name, totals in self._totals.items()}
 
     def facts(self, key: str) -> JobFacts | None:
         """The job of that key, as sessions see it."""
@@ -275,8 +275,6 @@ class JobTable:
         rank = priority(group.spec.priority_class_name)
         facts = JobFacts(group, tuple(entry.tasks.values()), entry.sums, priority=rank, queue=queue)
         entry.is_shared = True
-        for name in facts.min_resources or ():
-            self._dimensions.row(name)
         return facts
 
     def _forget(self, key: str) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
 
 from pyroclast.api import keys, records
+from pyroclast_scheduler.cache.faults import uncounted
 from pyroclast_scheduler.model.columns import Bools, Columns
-from pyroclast_scheduler.model.dimensions import Dimensions, amounts_of
+from pyroclast_scheduler.model.dimensions import UNKNOWN, Dimensions, amounts_of, counted_of
 from pyroclast_scheduler.model.shapes import Port, Shape
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
@@ -28,7 +30,7 @@ class NodeTable:
 
     `stamps` rises for a row whenever something about the node changed on which feasibility may depend. `residents` are the pods
     of each row that take room; the tuples are never changed, so that sessions share them. `roomier` gathers rows that may hold
-    more than before.
+    more than before. `kept`: resources that count although no node has them.
     """
 
     def __init__(self, dimensions: Dimensions) -> None:
@@ -42,6 +44,7 @@ class NodeTable:
         self.stamps = np.zeros(_FIRST_ROOM, dtype=np.int64)
         self.ports: dict[int, Counter[Port]] = {}
         self.roomier: set[int] = set()
+        self.kept: Callable[[], set[str]] = set
         self._exact: dict[tuple[str, int, int], int] = {}
         self._clock = 0
         self._free: list[int] = []
@@ -53,6 +56,7 @@ class NodeTable:
             ValueError: a quantity of the node makes no sense; nothing was changed.
         """
         amounts = amounts_of(node.status.allocatable)
+        self.learn(amounts)
         for name, amount in oversubscription(node)[0].items():
             amounts[name] = amounts.get(name, 0) + amount
         row = self._row(node.metadata.name)
@@ -60,13 +64,43 @@ class NodeTable:
         self.records[row] = node
         if before is not None and _same(before, node):
             return False
-        vector = self.dimensions.vector(amounts)
+        vector = self.dimensions.known(amounts)
         self.fit()
         self.columns.allocatable[:, row] = 0
         self.columns.allocatable[: len(vector), row] = vector
         self.is_ready[row] = True
         self._touch(row)
         return True
+
+    def learn(self, names: Iterable[str]) -> None:
+        """Count resources of one object from now on, what pods on nodes have of them too; no more than there are rows for.
+
+        Where rows are scarce, those of resources that no node has and nobody keeps are given away.
+        """
+        missing = self.dimensions.missing(counted_of(names))
+        if not missing:
+            return
+        freed: list[int] = []
+        if len(missing) > self.dimensions.left:
+            of_nodes = (node.status.allocatable for node in self.records if node is not None)
+            freed = self.dimensions.drop(self.kept().union(names, *of_nodes))
+        renamed = [UNKNOWN, *freed, *self.dimensions.add(missing)]
+        self.fit()
+        for column in (self.columns.allocatable, self.columns.used, self.columns.releasing, self.columns.pipelined):
+            column[renamed] = 0
+        self._exact = {place: amount for place, amount in self._exact.items() if place[1] not in renamed}
+        asked: dict[Shape, list[tuple[int, int]]] = {}
+        for row, tasks in enumerate(self.residents):
+            for task in tasks:
+                if task.shape not in asked:
+                    parts = ((self.dimensions.row(name), amount) for name, amount in task.shape.request.items())
+                    asked[task.shape] = [(dimension, amount) for dimension, amount in parts if dimension in renamed]
+                for dimension, amount in asked[task.shape]:
+                    self._take(dimension, row, amount, task.status)
+
+    def faults(self, node: records.Node) -> list[str]:
+        """What is wrong with a node that was taken up: of that nothing counts."""
+        return [*oversubscription(node)[1], *uncounted(self.dimensions, amounts_of(node.status.allocatable))]
 
     def may_be_roomier(self, name: str) -> None:
         """Note that node `name`, if it is known, may take pods that it did not take before."""
@@ -159,13 +193,10 @@ class NodeTable:
             self._free.append(row)
 
     def _count(self, row: int, shape: Shape, status: TaskStatus, sign: int) -> None:
-        rows = [(self.dimensions.row(name), amount) for name, amount in shape.request.items()]
         self.fit()
         columns = self.columns
-        for dimension, amount in rows:
-            self._add("used", dimension, row, sign * amount)
-            if status is TaskStatus.RELEASING:
-                self._add("releasing", dimension, row, sign * amount)
+        for name, amount in shape.request.items():
+            self._take(self.dimensions.row(name), row, sign * amount, status)
         self._add("non_zero", 0, row, sign * shape.non_zero_cpu)
         self._add("non_zero", 1, row, sign * shape.non_zero_memory)
         columns.pod_count[row] += sign
@@ -174,6 +205,11 @@ class NodeTable:
             ports[port] += sign
             if not ports[port]:
                 del ports[port]
+
+    def _take(self, dimension: int, row: int, amount: int, status: TaskStatus) -> None:
+        self._add("used", dimension, row, amount)
+        if status is TaskStatus.RELEASING:
+            self._add("releasing", dimension, row, amount)
 
     def _add(self, name: str, dimension: int, row: int, amount: int) -> None:
         """Add to one sum. Beyond what the column can hold the sum is kept exactly beside it, so that it comes back right."""

@@ -6,7 +6,6 @@ from pyroclast_scheduler.cache.changes import count_alike
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.shifts import Shifts
-from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -18,12 +17,11 @@ _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 class TaskTable:
     """Keeps tasks by UID, and what `nodes` and `jobs` have of them in step."""
 
-    def __init__(self, nodes: NodeTable, jobs: JobTable, dimensions: Dimensions, shifts: Shifts) -> None:
+    def __init__(self, nodes: NodeTable, jobs: JobTable, shifts: Shifts) -> None:
         self._shifts = shifts
         self.by_uid: dict[str, TaskFacts] = {}
         self._nodes = nodes
         self._jobs = jobs
-        self._dimensions = dimensions
 
     def set(self, before: TaskFacts | None, task: TaskFacts) -> None:
         """Take up `task`; `before`: what is known of it, None if nothing is."""
@@ -31,8 +29,6 @@ class TaskTable:
         if before is None or not count_alike(before, task):
             if before is not None:
                 self._leave(before)
-            for name in task.shape.request:
-                self._dimensions.row(name)
             if task.node and task.status not in _GONE:
                 self._nodes.add(task)
         elif task.node and task.status not in _GONE:

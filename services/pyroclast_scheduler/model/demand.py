@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -12,7 +11,7 @@ from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import PODS, Dimensions, Ints
 from pyroclast_scheduler.model.jobs import Job
 
-__all__ = ["EPSILON", "copies_within", "is_partly_within", "reserved", "share", "short_names"]
+__all__ = ["EPSILON", "copies_within", "is_partly_within", "reserved", "share", "short_rows"]
 
 _MANY: Final = int(np.iinfo(np.int32).max)
 EPSILON: Final = 0.1  # amounts that differ by less are equal, in every dimension
@@ -27,11 +26,12 @@ def reserved(job: Job, dimensions: Dimensions, *, less_allocated: bool) -> Float
     return np.maximum(rest - job.facts.behind_gates(dimensions), 0) if job.facts.gated else rest
 
 
-def short_names(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints, names: Sequence[str]) -> list[str]:
-    """Names of the dimensions that `request` asks for in which `wanted` exceeds `limit`; pods do not count."""
+def short_rows(wanted: Floats | Ints, limit: Floats | Ints, request: Floats | Ints) -> list[int]:
+    """The dimensions that `request` asks for in which `wanted` exceeds `limit`; pods do not count."""
     over = (request > 0) & (wanted > limit)
     over[PODS] = False
-    return [names[row] for row in np.flatnonzero(over).tolist()]
+    rows: list[int] = np.flatnonzero(over).tolist()
+    return rows
 
 
 def copies_within(limit: Floats, taken: Floats | Ints, request: Ints) -> int:

@@ -65,7 +65,7 @@ class JobFacts:
         self.min_resources: Amounts | None = None if spec.min_resources is None else amounts_of(spec.min_resources)
         self.tasks = tasks
         self.sums = sums
-        self._vectors: dict[str, Floats] = {}
+        self._vectors: dict[str, tuple[Sequence[str], Floats]] = {}
         text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE))
         self.is_preemptable = bool(parse_bool(text or ""))
         self.may_be_preempted = text is None or bool(parse_bool(text))
@@ -149,9 +149,10 @@ class JobFacts:
         return _beyond(rest, self.gated) if self.gated else rest
 
     def _vector(self, name: str, amounts: Amounts, dimensions: Dimensions) -> Floats:
-        vector = self._vectors.get(name)
-        if vector is None or len(vector) != len(dimensions):
-            vector = self._vectors[name] = dimensions.sums(amounts)
+        names, vector = self._vectors.get(name, (None, None))
+        if vector is None or names is not dimensions.names:  # resources get other rows now and then
+            vector = dimensions.asked(amounts)
+            self._vectors[name] = dimensions.names, vector
         return vector
 
 

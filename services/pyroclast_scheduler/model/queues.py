@@ -33,6 +33,11 @@ class QueueFacts:
         self.guarantee: Amounts = amounts_of(spec.guarantee.resource)
         self.deserved: Amounts | None = None if spec.deserved is None else amounts_of(spec.deserved)
 
+    @property
+    def resources(self) -> frozenset[str]:
+        """The names of all resources that it limits, guarantees or deserves."""
+        return frozenset((*(self.capability or ()), *self.guarantee, *(self.deserved or ())))
+
 
 @dataclass(slots=True, eq=False)
 class Queue:

@@ -71,6 +71,8 @@ class Contribution(msgspec.Struct, frozen=True, gc=False):
 class QueueSums:
     """What the jobs of one queue had and wanted when a session began; vectors over all dimensions, not to be changed.
 
+    What no node has is not in them.
+
     `allocated`: of tasks that have their place; `pending`: of tasks that wait for one; `elastic`: what jobs have beyond their
     minimum. `inqueue`: the minimum of admitted jobs, less what they have; `inqueue_whole`: the same without taking off what jobs
     in phase Inqueue have. `jobs`: how many there are.
@@ -113,3 +115,5 @@ class QueueTotals:
 def _add(total: dict[str, int], amounts: Mapping[str, int], sign: int) -> None:
     for name, amount in amounts.items():
         total[name] = total.get(name, 0) + sign * amount
+        if not total[name]:
+            del total[name]  # else what somebody once asked for would stay for ever

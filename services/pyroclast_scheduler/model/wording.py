@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pyroclast.resources import quantity
-from pyroclast_scheduler.model.columns import Floats
-from pyroclast_scheduler.model.dimensions import Ints
 
 __all__ = ["listed", "number", "spelled"]
 
@@ -26,6 +24,6 @@ def spelled(name: str, amount: float) -> str:
     return f"{number(name, amount)} {name}"
 
 
-def listed(names: Sequence[str], amounts: Floats | Ints, rows: Iterable[int]) -> str:
-    """The amounts of `rows`: `2 cpu, 16Gi memory`."""
-    return ", ".join(spelled(names[row], float(amounts[row])) for row in rows)
+def listed(amounts: Iterable[tuple[str, float]]) -> str:
+    """Amounts by resource: `2 cpu, 16Gi memory`."""
+    return ", ".join(spelled(name, amount) for name, amount in amounts)

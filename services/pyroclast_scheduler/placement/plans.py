@@ -50,7 +50,7 @@ class Plan:
     def __init__(self, shape: Shape, dimensions: Dimensions, columns: Columns, ready: Bools) -> None:
         self.shape = shape
         self.request: Ints = dimensions.vector(shape.request)
-        self.present = sorted(dimensions.row(name) for name in shape.request)
+        self.present = sorted({dimensions.row(name) for name in shape.request})
         self.non_zero = np.array([shape.non_zero_cpu, shape.non_zero_memory], dtype=np.int64)
         self._wanted = [row for row in self.present if self.request[row] > 0]
         # a pod that asks for nothing may go to a node that has too much already; others may not, whatever they ask for
@@ -162,9 +162,10 @@ class Plan:
     def refusals(self) -> list[Refusal]:
         """Why nodes are refused, in the order of examination: resources first, then what the plugins say."""
         future = self._columns.future_idle()
+        named = self._dimensions.named(self._wanted + self._idle_only, self.shape.request)
         found = [
-            Refusal(self.request[row] > future[row], f"Insufficient {self._dimensions.names[row]}", is_last=True)
-            for row in sorted(self._wanted + self._idle_only, key=lambda row: (row > MEMORY, self._dimensions.names[row]))
+            Refusal(self.request[row] > future[row], f"Insufficient {name}", is_last=True)
+            for name, row in sorted(named, key=lambda each: (each[1] > MEMORY, each[0]))
         ]
         if self.shape.is_best_effort:
             found = []

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from pyroclast_scheduler.model.columns import Floats, Rows
-from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.placement.load import Load
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session.arguments import Arguments
@@ -27,7 +26,7 @@ class _Asked(NamedTuple):
     """
 
     rows: Rows | slice
-    weights: Ints | None
+    weights: Floats | None
     weight: int
     whole: Floats
 
@@ -56,7 +55,7 @@ class Binpack:
             if rows not in wholes:
                 allocatable = session.columns.allocatable[list(rows)]
                 wholes[rows] = np.where(allocatable > 0, allocatable, np.inf)
-            parts = np.array([weight for _, weight in found if weight], dtype=np.int64)[:, None, None]
+            parts = np.array([weight for _, weight in found if weight], dtype=np.float64)[:, None, None]
             is_weighed = bool((parts != 1).any())
             weight = max(sum(weight for _, weight in found), 1)
             return _Asked(_range(rows), parts if is_weighed else None, weight, wholes[rows])

@@ -16,6 +16,7 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["Overcommit"]
 
 _FACTOR: Final = 1.2
+_ENDLESS: Final = 1e100  # more changes nothing any more, and could overflow
 
 
 class Overcommit:
@@ -30,7 +31,7 @@ class Overcommit:
         """Register."""
         dimensions = session.dimensions
         used = session.columns.used[:, session.snapshot.is_ready].sum(axis=1, dtype=np.float64)
-        idle = session.total * self._factor - used
+        idle = session.total * min(self._factor, _ENDLESS) - used
         promised = np.zeros(len(dimensions))
         for sums in session.queue_sums.values():
             promised += sums.inqueue_whole
@@ -41,7 +42,7 @@ class Overcommit:
                 return Vote.PERMIT
             kept = session.locked_to(job)
             room = idle if kept is None else idle - session.columns.idle(np.flatnonzero(kept)).sum(axis=1, dtype=np.float64)
-            short = demand.short_names(promised + minimum, room, minimum, dimensions.names)
+            short = demand.short_rows(promised + minimum, room, minimum)
             if not short:
                 return Vote.PERMIT
             session.refuse(job, refusing.by_cluster(session, job, short, used=used, promised=promised))

@@ -49,27 +49,22 @@ class Proportion:
 def water_fill(total: Floats, weights: Floats, requests: Floats, limits: Floats, guarantees: Floats) -> Floats:
     """What each queue deserves, (queues, dimensions): by weight, at most what it wants and may have, at least its guarantee.
 
-    What one queue cannot use is divided among the others, until nothing is left or nobody wants more.
+    What one queue cannot use is divided among those that want more of it, until nothing is left or nobody wants more.
     """
-    deserved = np.zeros_like(requests)
-    remaining = total.astype(np.float64)
-    is_met = np.zeros(len(weights), dtype=np.bool_)
-    while True:
-        weight = weights[~is_met].sum()
-        if weight == 0:
-            return deserved
-        open_rows = np.flatnonzero(~is_met)
-        before = deserved[open_rows]
-        after = before + remaining * (weights[open_rows] / weight)[:, None]
-        after = np.maximum(np.minimum(np.minimum(after, limits[open_rows]), requests[open_rows]), guarantees[open_rows])
-        deserved[open_rows] = after
-        is_met[open_rows] = (requests[open_rows] < after + demand.EPSILON).all(axis=1) | (after == before).all(axis=1)
-        grown = after - before
-        left = np.maximum(remaining + np.maximum(-grown, 0).sum(axis=0) - np.maximum(grown, 0).sum(axis=0), 0)
-        is_same = (np.abs(left - remaining) < demand.EPSILON).all()
-        remaining = left
-        if is_same or (np.delete(remaining, PODS) < demand.EPSILON).all():
-            return deserved
+    bounds = np.minimum(requests, limits)
+    if not weights.any():
+        return np.zeros_like(bounds)
+    deserved: Floats = np.maximum(np.minimum(total * (weights / weights.sum())[:, None], bounds), guarantees)
+    for _ in weights:  # each time all that is left is given away, or somebody gets all that he wants
+        left = np.maximum(total - deserved.sum(axis=0), 0)
+        sharing = weights[:, None] * (bounds - deserved >= demand.EPSILON)
+        whole = sharing.sum(axis=0)
+        is_wanted = (left >= demand.EPSILON) & (whole > 0)
+        if not is_wanted.any() or (np.delete(left, PODS) < demand.EPSILON).all():
+            break
+        more = left * np.divide(sharing, whole, out=np.zeros_like(sharing), where=is_wanted)
+        deserved = np.maximum(np.minimum(deserved + more, bounds), deserved)
+    return deserved
 
 
 class _Queues:
@@ -77,7 +72,6 @@ class _Queues:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._names = session.dimensions.names
         self._rows = {name: row for row, name in enumerate(session.queue_sums)}
         sums = list(session.queue_sums.values())
         shape = (len(sums), len(session.dimensions))
@@ -128,7 +122,7 @@ class _Queues:
         row = self._rows[queue.name]
         if not queue.facts.is_open:
             return False
-        return not demand.short_names(self._allocated[row] + amount, self._deserved[row], amount, self._names)
+        return not demand.short_rows(self._allocated[row] + amount, self._deserved[row], amount)
 
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:
         """Tasks of queues that have more than they deserve, as long as they do."""
@@ -153,7 +147,7 @@ class _Queues:
         if minimum is None:
             return Vote.PERMIT
         wanted = minimum + self._allocated[row] + self._inqueue[row] - self._elastic[row]
-        short = demand.short_names(wanted, self._limits[row], minimum, self._names)
+        short = demand.short_rows(wanted, self._limits[row], minimum)
         if not short:
             return Vote.PERMIT
         has, coming = self._allocated[row], self._inqueue[row] - self._elastic[row]

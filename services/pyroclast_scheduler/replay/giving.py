@@ -106,8 +106,7 @@ def restored(state: State) -> Cache:
     now = state.circumstances.now
     cache = Cache(state.scheduler_names, default_queue=state.default_queue, is_shared=state.is_shared, now=lambda: now)
     jobs, held, refused = cache.parts
-    for name in state.dimensions:
-        cache.dimensions.row(name)
+    cache.dimensions.add(state.dimensions)
     _take_nodes(cache, state)
     for queue in state.queues:
         cache.queue_changed(None, queue)

@@ -5,8 +5,9 @@ A missing key keeps the default silently; a value of the wrong type, or out of r
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.booleans import parse_bool
@@ -15,6 +16,9 @@ __all__ = ["Arguments"]
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
+
+_SMALLEST: Final = -(2**63)
+_LARGEST: Final = 2**63 - 1
 
 
 class Arguments(Mapping[str, Any]):
@@ -42,6 +46,8 @@ class Arguments(Mapping[str, Any]):
         value = self._take(key, default)
         if not isinstance(value, int) or isinstance(value, bool):
             return self.wrong(key, value, "an integer", default)
+        if not _SMALLEST <= value <= _LARGEST:
+            return self.wrong(key, value, "an integer of 64 bits", default)
         return self._bounded(key, value, default, least, most)
 
     def number(self, key: str, default: float, *, least: float | None = None, most: float | None = None) -> float:
@@ -49,6 +55,8 @@ class Arguments(Mapping[str, Any]):
         value = self._take(key, default)
         if not isinstance(value, int | float) or isinstance(value, bool):
             return self.wrong(key, value, "a number", default)
+        if abs(value) > sys.float_info.max:
+            return self.wrong(key, value, "a finite number", default)
         return self._bounded(key, float(value), default, least, most)
 
     def boolean(self, key: str, *, default: bool) -> bool:

@@ -86,13 +86,12 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
     queue, plan = session.queues[job.facts.queue], session.plan(task.facts.shape)
     if not queue.facts.is_open:
         return refusing.closed(session, queue.name)
-    names = session.dimensions.names
     sums = session.queue_sums.get(queue.name)
-    has = np.zeros(len(names)) if sums is None else sums.allocated + session.queue_changes.get(queue.name, 0.0)
-    rows = _asked(plan)
+    has = np.zeros(len(session.dimensions)) if sums is None else sums.allocated + session.queue_changes.get(queue.name, 0.0)
 
     def explain() -> str:
-        asks, taken = listed(names, plan.request, rows), listed(names, has, rows)
+        named = session.dimensions.named(_asked(plan), plan.shape.request)
+        asks, taken = _asks(session, plan), listed((name, float(has[row])) for name, row in named)
         text = f"not now: its pods ask for {asks} each; queue {queue.name} has {taken} and may take no more"
         return text + refusing.before(session, job)
 
@@ -154,7 +153,7 @@ def _too_narrow(session: Session, job: Job, plan: Plan, needed: int, errors: Fit
     if limit is None or job.is_divided or job.allocated_hyper_node or not session.hyper_nodes.is_ready:
         return found
     parts = [np.flatnonzero(plan.mask & each.nodes) for each in session.hyper_nodes.values() if each.tier <= limit]
-    asks = f"its gang needs {_pods(needed)} of {listed(session.dimensions.names, plan.request, _asked(plan))}"
+    asks = f"its gang needs {_pods(needed)} of {_asks(session, plan)}"
     holds, has = (
         max((int(_copies(plan, amounts, rows).sum()) for rows in parts), default=0)
         for amounts in (session.columns.allocatable, session.columns.idle())
@@ -167,6 +166,13 @@ def _too_narrow(session: Session, job: Job, plan: Plan, needed: int, errors: Fit
 def _asked(plan: Plan) -> list[int]:
     """The dimensions that a pod asks for, its place aside."""
     return [row for row in plan.present if plan.request[row] > 0 and row != PODS] or [PODS]
+
+
+def _asks(session: Session, plan: Plan, rows: Sequence[int] | None = None) -> str:
+    """What a pod asks for in words, its place aside, or of those dimensions alone."""
+    request = plan.shape.request
+    named = session.dimensions.named(_asked(plan) if rows is None else rows, request)
+    return listed((name, request[name]) for name, _ in named)
 
 
 def _copies(plan: Plan, amounts: Ints, rows: Rows) -> Ints:
@@ -188,22 +194,22 @@ def _needed(job: Job, task: Task) -> int:
 
 
 def _too_big(session: Session, plan: Plan, allowed: Rows, task: Task) -> str:
-    names, has = session.dimensions.names, session.columns.allocatable[:, allowed]
+    has = session.columns.allocatable[:, allowed]
     rows = _asked(plan)
     lacking = [row for row in rows if has[row].max() < plan.request[row]]
-    what = f"never: {task.facts.name} asks for {listed(names, plan.request, lacking or rows)}"
+    what = f"never: {task.facts.name} asks for {_asks(session, plan, lacking or rows)}"
     if not lacking:
         return f"{what}, and no single node has all of that"
-    row = lacking[0]
+    name, row = session.dimensions.named(lacking, plan.shape.request)[0]
     if not has[row].max():
-        return f"{what}, and no node has any {names[row]}"
+        return f"{what}, and no node has any {name}"
     biggest = allowed[int(has[row].argmax())]
     among = "the biggest node" if len(allowed) == int(session.usable.sum()) else "the biggest node that takes it"
-    return f"{what}; {among}, {session.names[biggest]}, has {spelled(names[row], has[row].max())}"
+    return f"{what}; {among}, {session.names[biggest]}, has {spelled(name, has[row].max())}"
 
 
 def _too_few(session: Session, plan: Plan, needed: int, held: int, nodes: int) -> str:
-    asks = listed(session.dimensions.names, plan.request, _asked(plan))
+    asks = _asks(session, plan)
     holding = "holds" if nodes == 1 else "hold"
     return f"never: its gang needs {_pods(needed)} of {asks}, and {_nodes(nodes)} {holding} {held} of them even when empty"
 
@@ -215,7 +221,7 @@ def _full(session: Session, job: Job, plan: Plan, allowed: Rows, needed: int) ->
     row = (short or rows)[0]
     fit = int(_copies(plan, session.columns.idle(), allowed).sum())
     most = allowed[int(free[row].argmax())]
-    asks = f"its gang needs {_pods(needed)} of {listed(names, plan.request, rows)}, of which {fit} {_verb(fit)} room"
+    asks = f"its gang needs {_pods(needed)} of {_asks(session, plan)}, of which {fit} {_verb(fit)} room"
     on_one = f"at most {spelled(names[row], free[row].max())} on one ({session.names[most]})"
     total = f"{spelled(names[row], free[row].sum())} free on {_nodes(len(allowed))}"
     return f"not now: {asks}: {total}, {on_one}" + refusing.before(session, job)

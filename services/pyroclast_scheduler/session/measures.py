@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,12 +21,14 @@ class CardUse(NamedTuple):
 
 @dataclass(slots=True)
 class Measures:
-    """`amounts`: by kind (allocated, deserved …), of each queue a vector over all dimensions; `numbers`: by kind (share,
-    weight …), of each queue a number. `shares`: dominant shares of the jobs that were looked at. `attempts`: nodes on which
-    victims would have been enough; `victims`: how many the last of these would have had, None if there was none. `cards`: of the
-    nodes on which something changed, the cards that pods share.
+    """`names`: of all dimensions. `amounts`: by kind (allocated, deserved …), of each queue a vector over them.
+
+    `numbers`: by kind (share, weight …), of each queue a number. `shares`: dominant shares of the jobs that were looked at.
+    `attempts`: nodes on which victims would have been enough; `victims`: how many the last of these would have had, None if there
+    was none. `cards`: of the nodes on which something changed, the cards that pods share.
     """
 
+    names: Sequence[str] = ()
     amounts: dict[str, Mapping[str, Floats]] = field(default_factory=dict)
     numbers: dict[str, Mapping[str, float]] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from pyroclast.api.pending import PendingReason
 from pyroclast_scheduler.model import quotas
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.wording import listed, number, spelled
 from pyroclast_scheduler.session.points import Rank
@@ -22,51 +23,49 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["before", "by_cluster", "by_queue", "closed"]
 
 
-def by_cluster(session: Session, job: Job, short: Sequence[str], *, used: Floats, promised: Floats) -> Cause:
+def by_cluster(session: Session, job: Job, short: Sequence[int], *, used: Floats, promised: Floats) -> Cause:
     """The cluster has no room in the dimensions `short`: what is `used` and what is `promised` are vectors.
 
     Where more than all of it may be promised, a gang may ask for more than there is and be let in: it is placed nowhere then.
     """
-    minimum = job.facts.minimum(session.dimensions)
-    assert minimum is not None  # noqa: S101 - who asks for nothing is let in
-    names, total = session.dimensions.names, session.total.copy()
-    rows, asked = _rows(session, short), minimum.copy()
-    sentence = f"resource in cluster is overused: {', '.join(f'overused {name}' for name in short)}"
-    never = [row for row in rows if asked[row] > total[row]]
+    asked = job.facts.min_resources
+    assert asked is not None  # noqa: S101 - who asks for nothing is let in
+    named, total = session.dimensions.named(short, asked), session.total.copy()
+    sentence = f"resource in cluster is overused: {', '.join(f'overused {name}' for name, _ in named)}"
+    never = [(name, row) for name, row in named if asked[name] > total[row]]
     if never:
         return _above_cluster(session, asked, never, sentence)
     taken, coming = used.copy(), promised.copy()
 
     def explain() -> str:
-        row = rows[0]
-        has, will = number(names[row], taken[row]), number(names[row], coming[row])
-        whole = f"of the cluster's {spelled(names[row], total[row])} {has} are taken and {will} promised to gangs let in before"
-        return f"not now: it asks for {listed(names, asked, rows)}; {whole}{before(session, job)}"
+        name, row = named[0]
+        has, will = number(name, taken[row]), number(name, coming[row])
+        whole = f"of the cluster's {spelled(name, total[row])} {has} are taken and {will} promised to gangs let in before"
+        return f"not now: it asks for {_listed(asked, named)}; {whole}{before(session, job)}"
 
     return Cause(PendingReason.CLUSTER_FULL, explain, sentence)
 
 
 def by_queue(
-    session: Session, job: Job, queue: str, short: Sequence[str], *, limit: Floats, allocated: Floats, promised: Floats
+    session: Session, job: Job, queue: str, short: Sequence[int], *, limit: Floats, allocated: Floats, promised: Floats
 ) -> Cause:
     """Its queue, or one above it, has no room in the dimensions `short`, of which it may have `limit` at most."""
-    minimum = job.facts.minimum(session.dimensions)
-    assert minimum is not None  # noqa: S101 - who asks for nothing is let in
-    dimensions, total = session.dimensions, session.total
-    rows, asked = _rows(session, short), minimum.copy()
-    cap = quotas.capability(session.queues[queue].facts.capability, dimensions)
-    row = rows[0]
-    name, most, has, coming = dimensions.names[row], float(limit[row]), float(allocated[row]), float(promised[row])
+    asked = job.facts.min_resources
+    assert asked is not None  # noqa: S101 - who asks for nothing is let in
+    named, total = session.dimensions.named(short, asked), session.total
+    cap = quotas.capability(session.queues[queue].facts.capability, session.dimensions)
+    name, row = named[0]
+    most, has, coming = float(limit[row]), float(allocated[row]), float(promised[row])
     others = _guaranteed(session, queue, name)
     is_capped = np.isfinite(cap[row])
-    wanted = asked[row] + has + coming
-    sentence = f"queue resource quota insufficient: {', '.join(f'insufficient {each}' for each in short)}" if is_capped else ""
-    asks = f"it asks for {listed(dimensions.names, asked, rows)}"
-    if is_capped and asked[row] > cap[row]:
+    wanted = asked[name] + has + coming
+    sentence = f"queue resource quota insufficient: {', '.join(f'insufficient {each}' for each, _ in named)}" if is_capped else ""
+    asks = f"it asks for {_listed(asked, named)}"
+    if is_capped and asked[name] > cap[row]:
         text = f"never: {asks}; queue {queue} may have at most {spelled(name, cap[row])} (its capability)"
         return Cause(PendingReason.ABOVE_QUEUE_LIMIT, lambda: text, sentence)
-    if asked[row] > total[row]:
-        return _above_cluster(session, asked, [row], sentence)
+    if asked[name] > total[row]:
+        return _above_cluster(session, asked, named[:1], sentence)
     if others and wanted <= min(float(cap[row]), float(total[row])):
         listed_others = ", ".join(f"{other} {spelled(name, amount)}" for other, amount in others)
         kept = f"of the cluster's {spelled(name, total[row])} other queues are guaranteed: {listed_others}"
@@ -122,15 +121,15 @@ def _guaranteed(session: Session, queue: str, name: str) -> list[tuple[str, floa
     return [(other, amount) for other, amount in sorted(guarantees) if amount > 0 and other not in {queue, "root"}]
 
 
-def _above_cluster(session: Session, asked: Floats, rows: Sequence[int], sentence: str) -> Cause:
-    names, total = session.dimensions.names, session.total.copy()
+def _above_cluster(session: Session, asked: Amounts, named: Sequence[tuple[str, int]], sentence: str) -> Cause:
+    total = session.total.copy()
 
     def explain() -> str:
-        has = ", ".join(spelled(names[row], total[row]) if total[row] else f"no {names[row]}" for row in rows)
-        return f"never: it asks for {listed(names, asked, rows)} in all, and the cluster has {has}"
+        has = ", ".join(spelled(name, total[row]) if total[row] else f"no {name}" for name, row in named)
+        return f"never: it asks for {_listed(asked, named)} in all, and the cluster has {has}"
 
     return Cause(PendingReason.ABOVE_CLUSTER, explain, sentence)
 
 
-def _rows(session: Session, short: Sequence[str]) -> list[int]:
-    return [row for row, name in enumerate(session.dimensions.names) if name in set(short)]
+def _listed(asked: Amounts, named: Sequence[tuple[str, int]]) -> str:
+    return listed((name, asked[name]) for name, _ in named)

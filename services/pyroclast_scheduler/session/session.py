@@ -85,7 +85,7 @@ class Session(Rules):
         self.notes: list[Note] = []
         self.warnings: list[str] = []
         self.faults: set[Fault] = set()
-        self.measures = Measures()
+        self.measures = Measures(snapshot.dimensions.names)
         self.log: list[Rows] = []
         self.reservations: Mapping[str, Reservation] | None = None
         self.reserved: frozenset[str] = frozenset()  # the jobs that nodes were kept for when the session began

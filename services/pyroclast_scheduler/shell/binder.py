@@ -21,6 +21,7 @@ from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.turns import Turn
+from pyroclast_scheduler.cache.assumptions import Assumption, Kind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
@@ -48,6 +49,7 @@ class _Bind:
     is_told: bool  # an event says so: one per placement of a gang, since an event per pod would double the writes
     preparations: tuple[Preparation, ...] = ()
     session: float = 0.0
+    assumption: Assumption | None = None  # what the bind stands for: when that ends, it is not sent
 
     @property
     def writes(self) -> list[Write]:
@@ -122,7 +124,14 @@ class Binder:
                         if write.record is not None:
                             self._cache.objects.promise(write.record, str(write.key), write.patch)
                     self._queue.put_nowait(
-                        _Bind(task, node, is_told=i == 0, preparations=binds.preparations.get(task.uid, ()), session=self.session)
+                        _Bind(
+                            task,
+                            node,
+                            is_told=i == 0,
+                            preparations=binds.preparations.get(task.uid, ()),
+                            session=self.session,
+                            assumption=self._cache.assumptions.hold(task.uid, Kind.BOUND),
+                        )
                     )
                     self._assumed.observe(max(0.0, now - task.created) * 1000)
             await self._placed(binds.job, len(binds.placed), now, turn)
@@ -158,6 +167,9 @@ class Binder:
             bind = await self._queue.get()
             if self._queue.qsize() < LONGEST_BACKLOG:
                 self._room.set()
+            if not self._is_current(bind):
+                self._conclude(bind.writes)
+                continue
             holder, since = self.locked.get(bind.node, ("", 0.0))
             if holder and holder != bind.task.job and bind.session <= since:  # later sessions knew of it
                 log.info("pod.bind_vetoed", pod=bind.task.key, node=bind.node, reserved_for=holder)
@@ -177,8 +189,9 @@ class Binder:
         start = time.perf_counter()
         try:
             if bind.lock:
-                held = await self._locks.take(bind.node, bind.lock, lambda: self._is_wanted(bind.task.uid))
+                held = await self._locks.take(bind.node, bind.lock, lambda: self._is_current(bind))
             async with self._writing:
+                self._require_current(bind)
                 for write in bind.writes:
                     await self._patch(write, write.patch)
                     done.append(write)
@@ -188,7 +201,7 @@ class Binder:
         except (_Hopeless, LockHeld) as error:
             log.warning("pod.not_prepared", pod=bind.task.key, node=bind.node, reason=str(error))
             self._metrics.refusals.labels("NotPrepared").inc()
-            self._refused(bind.task, f"execute preBind for pod {bind.task.key} failed: {error}")
+            self._refused(bind, f"execute preBind for pod {bind.task.key} failed: {error}")
             await self._undo(done)
         except (ApiError, ConnectionFailed) as error:
             is_bound = await self._resolve(bind, error)
@@ -203,10 +216,16 @@ class Binder:
         if held and not is_bound:
             await self._locks.release(bind.node, bind.lock, held)
 
-    def _is_wanted(self, uid: str) -> bool:
-        """Whether a pod whose bind waits is still there; its place is kept meanwhile."""
-        self._cache.keep(uid)
-        return uid in self._cache.tasks
+    def _is_current(self, bind: _Bind) -> bool:
+        """Whether what a bind stands for is still assumed: else the room is another's by now."""
+        if self._cache.assumptions.stands(bind.task.uid, bind.assumption):
+            return True
+        log.info("pod.bind_outdated", pod=bind.task.key, node=bind.node)
+        return False
+
+    def _require_current(self, bind: _Bind) -> None:
+        if not self._is_current(bind):
+            raise _Hopeless("the pod is gone, or placed anew")
 
     async def _wait(self, bind: _Bind) -> None:
         """Until all is done that the bind waits for.
@@ -218,8 +237,7 @@ class Binder:
             until = time.monotonic() + wait.patience
             while True:
                 moved = self._moved
-                if bind.task.uid not in self._cache.tasks:
-                    raise _Hopeless("the pod is gone")
+                self._require_current(bind)
                 found = wait.judge(self._cache.objects.get(wait.record, wait.key))
                 if isinstance(found, str):
                     raise _Hopeless(found)
@@ -228,11 +246,9 @@ class Binder:
                 left = until - time.monotonic()
                 if left <= 0:
                     raise _Hopeless(f"{wait.key} was not ready within {wait.patience:g} s")
-                self._cache.keep(bind.task.uid)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left, _LOOK_SECONDS)):
                         await moved.wait()
-        self._cache.keep(bind.task.uid)
 
     def _conclude(self, writes: Sequence[Write]) -> None:
         """Writes were answered or are not sent: sessions see the objects as the server shows them."""
@@ -245,6 +261,8 @@ class Binder:
     async def _bind(self, bind: _Bind) -> bool:
         """Send one bind; whether the pod is bound. An API server takes one to a node that is gone, so that is not sent."""
         task = bind.task
+        if not self._is_current(bind):
+            return False
         if not self._cache.nodes.is_known(bind.node):
             log.info("pod.bind_outdated", pod=task.key, node=bind.node)
             self._cache.take_back([task.uid])
@@ -270,7 +288,7 @@ class Binder:
             )
         except (ApiError, ConnectionFailed) as error:
             return await self._resolve(bind, error)
-        self._retries.pop(task.uid, None)
+        self._done(task)
         self._binding.observe((time.perf_counter() - start) * 1000)
         self._bound.observe(max(0.0, time.time() - task.created) * 1000)
         log.debug("pod.bound", pod=task.key, node=bind.node)
@@ -278,6 +296,11 @@ class Binder:
             message = f"Successfully assigned {task.key} to {bind.node}"
             self._recorder.event(Reference.of(task.pod, PODS), "Normal", "Scheduled", message, labels=_group_label(task))
         return True
+
+    def _done(self, task: TaskFacts) -> None:
+        """The pod is bound: a watch is to show it in time."""
+        self._retries.pop(task.uid, None)
+        self._cache.keep(task.uid)
 
     async def _patch(self, write: Write, patch: Mapping[str, Any]) -> None:
         """Send a patch; its answer is taken up as the watch would, so that no session decides on what was before it."""
@@ -305,7 +328,7 @@ class Binder:
         task = bind.task
         pod = await self._read(task)
         if pod is not None and pod.metadata.uid == task.uid and pod.spec.node_name == bind.node:
-            self._retries.pop(task.uid, None)  # it was bound after all: an answer was lost
+            self._done(task)  # it was bound after all: an answer was lost
             return True
         reason = error.reason if isinstance(error, ApiError) else "NoAnswer"
         self._metrics.refusals.labels(reason or "Unknown").inc()
@@ -315,15 +338,16 @@ class Binder:
             self._retries.pop(task.uid, None)
             self._cache.read(task.uid, pod)  # somebody else was first: it has its place
         elif pod is not None and pod.metadata.uid == task.uid:
-            self._refused(task, f"failed to bind to node {bind.node}: {error.message}")
+            self._refused(bind, f"failed to bind to node {bind.node}: {error.message}")
         else:
             self._retries.pop(task.uid, None)
             self._cache.forget(task.uid)
         return False
 
-    def _refused(self, task: TaskFacts, why: str) -> None:
+    def _refused(self, bind: _Bind, why: str) -> None:
         """Say that a pod could not be bound, and let sessions place it again after a while."""
-        if task.uid not in self._cache.tasks:
+        task = bind.task
+        if not self._is_current(bind):
             self._retries.pop(task.uid, None)
             return
         self.refused(task, why)

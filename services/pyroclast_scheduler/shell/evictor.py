@@ -16,6 +16,7 @@ from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.refusals import Refusals
 from pyroclast.lifecycle.times import format_time
+from pyroclast_scheduler.cache.assumptions import Assumption, Kind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Commit, Eviction
 from pyroclast_scheduler.shell.bodies import condition, disruption
@@ -38,16 +39,16 @@ class Evictor:
         self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
-        self._queue: asyncio.Queue[Eviction] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[Eviction, Assumption | None]] = asyncio.Queue()
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
 
     def take(self, commit: Commit) -> None:
-        """Assume that the pods go, and send them on their way."""
+        """Assume that the pods go, and send those on their way that are not on it already."""
         if commit.evictions and commit.evictions[0].reason in _TRANSACTIONS:
             self._metrics.evictions.labels(commit.evictions[0].reason).inc()
         for eviction in commit.evictions:
-            self._cache.releasing(eviction.task.uid)
-            self._queue.put_nowait(eviction)
+            if self._cache.releasing(eviction.task.uid):
+                self._queue.put_nowait((eviction, self._cache.assumptions.hold(eviction.task.uid, Kind.GOING)))
 
     async def run(self) -> None:
         """Evict, until cancelled."""
@@ -57,7 +58,11 @@ class Evictor:
 
     async def _work(self) -> None:
         while True:
-            await self._evict(await self._queue.get())
+            eviction, assumption = await self._queue.get()
+            if self._cache.assumptions.stands(eviction.task.uid, assumption):
+                await self._evict(eviction)
+            else:
+                log.info("pod.eviction_outdated", pod=eviction.task.key, reason=eviction.reason)
 
     async def _evict(self, eviction: Eviction) -> None:
         task = eviction.task
@@ -75,6 +80,7 @@ class Evictor:
             await self._client.delete(PODS, key, uid=task.uid, deadline=deadline)
         except (NotFound, Conflict):
             log.debug("pod.gone", pod=task.key)
+            self._cache.keep(task.uid)
         except KubeError as error:
             log.warning("pod.not_evicted", pod=task.key, error=str(error))
             if is_transient(error):
@@ -85,6 +91,7 @@ class Evictor:
         else:
             self._refusals.forget(about)
             log.info("pod.evicted", pod=task.key, reason=eviction.reason)
+            self._cache.keep(task.uid)
 
 
 def _told(why: str, scheduler: str) -> dict[str, Any]:

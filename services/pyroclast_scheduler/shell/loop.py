@@ -291,7 +291,7 @@ class Loop:
             if group is not None:
                 series.seen(group)
         series.shares(measures.shares)
-        self._queue_series.take(measures, self._cache.dimensions.names, self._cache.queues)
+        self._queue_series.take(measures, self._cache.queues)
         self._card_series.take(measures.cards, self._cache.nodes.is_known)
         self._metrics.attempts.labels("unschedulable").inc(len(outcome.waiting))
         self._metrics.preemptions.inc(measures.attempts)

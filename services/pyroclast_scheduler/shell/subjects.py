@@ -36,14 +36,14 @@ class QueueSeries:
         self._basic = {kind: (gauge(f"{kind}_milli_cpu"), gauge(f"{kind}_memory_bytes")) for kind in _AMOUNTS}
         self._scalars = {kind: gauge(f"{kind}_scalar_resources", "resource") for kind in _AMOUNTS}
         self._numbers = {kind: gauge(kind) for kind in _NUMBERS}
-        self._last: dict[tuple[str, str], tuple[float, ...]] = {}
+        self._last: dict[tuple[str, str], tuple[Sequence[str], tuple[float, ...]]] = {}
         self._series: dict[str, set[tuple[Gauge, tuple[str, ...]]]] = {}
 
-    def take(self, measures: Measures, names: Sequence[str], queues: Collection[str]) -> None:
-        """Show what a session measured; `names`: of the dimensions, `queues`: those that there are."""
+    def take(self, measures: Measures, queues: Collection[str]) -> None:
+        """Show what a session measured; `queues`: those that there are."""
         for kind, found in measures.amounts.items():
             for queue, vector in found.items():
-                self._amounts(kind, queue, vector, names)
+                self._amounts(kind, queue, vector, measures.names)
         for kind, numbers in measures.numbers.items():
             for queue, number in numbers.items():
                 self._set(self._numbers[kind], number, queue)
@@ -54,9 +54,9 @@ class QueueSeries:
 
     def _amounts(self, kind: str, queue: str, vector: Floats, names: Sequence[str]) -> None:
         now = tuple(vector.tolist())
-        if self._last.get((kind, queue)) == now:
+        if self._last.get((kind, queue)) == (names, now):
             return
-        self._last[kind, queue] = now
+        self._last[kind, queue] = names, now
         for gauge, row in zip(self._basic[kind], (CPU, MEMORY), strict=True):
             self._set(gauge, now[row], queue)
         known = self._series.get(queue, set())

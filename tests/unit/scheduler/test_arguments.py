@@ -3,7 +3,12 @@
 import pytest
 
 from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
+from pyroclast_scheduler.session.ports import Ports
+from tests.scenarios import objects, runner
 
 
 def minute(given):
@@ -17,6 +22,21 @@ READINGS = {
     "one below it": (lambda given: given.integer("a", 3, least=0), -1, 3, "-1 is not 0 or more; using 3"),
     "one above the most": (lambda given: given.integer("a", 3, least=0, most=5), 6, 3, "6 is not from 0 to 5; using 3"),
     "a quoted integer": (lambda given: given.integer("a", 3), "7", 3, "'7' is not an integer; using 3"),
+    "the largest integer": (lambda given: given.integer("a", 3), 2**63 - 1, 2**63 - 1, ""),
+    "one above it": (lambda given: given.integer("a", 3), 2**63, 3, f"{2**63} is not an integer of 64 bits; using 3"),
+    "one below the smallest": (
+        lambda given: given.integer("a", 3),
+        -(2**63) - 1,
+        3,
+        f"{-(2**63) - 1} is not an integer of 64 bits; using 3",
+    ),
+    "an integer that no float holds": (
+        lambda given: given.number("a", 0.5),
+        10**309,
+        0.5,
+        f"{10**309} is not a finite number; using 0.5",
+    ),
+    "an endless number": (lambda given: given.number("a", 0.5), float("-inf"), 0.5, "-inf is not a finite number; using 0.5"),
     "an integer for a number": (lambda given: given.number("a", 0.5, least=0), 2, 2.0, ""),
     "no number": (lambda given: given.number("a", 0.5, least=0), float("nan"), 0.5, "nan is not 0 or more; using 0.5"),
     "a duration": (minute, "90s", 90.0, ""),
@@ -66,3 +86,38 @@ def test_a_plugin_is_built_whatever_its_arguments_are(name):
         for value in ODD_SHAPES:
             factory(Arguments({key: value}))
             factory(Arguments({key: dict.fromkeys(INNER, value)}))
+
+
+HUGE = (2**63 - 1, -(2**63), 10**400, 1e308)
+NODES = [["n0", 4, "8Gi"], ["n1", 8, "8Gi"]]
+
+
+def decided(name, arguments):
+    """Where a pod is bound beside plugin `name` with these arguments, and what is warned of."""
+    cache, commits = Cache(), []
+    tables = {"nodes": NODES, "queues": [["q"]], "podgroups": [["g", "q", 1]], "pods": [["p", "g", "-", 1, "1Gi"]]}
+    runner.feed(cache, tables)
+    entries = (PluginEntry("gang"), PluginEntry("predicates"), PluginEntry("nodeorder"), PluginEntry(name, arguments=arguments))
+    ports = Ports(objects.NOW, commits.append)
+    parts = {"actions": registry.actions(), "plugins": registry.plugins()}
+    outcome = run_cycle(cache.snapshot(), Configuration(("allocate",), (entries,)), **parts, ports=ports, uid="s")
+    placed = [place for commit in commits for binds in commit.binds for place in binds.placed]
+    return placed, [text for text in outcome.warnings if text.startswith(f"plugin {name}")]
+
+
+@pytest.mark.parametrize("name", sorted(registry.plugins().keys() - {"extender"}))
+def test_a_session_is_decided_however_large_the_numbers_are(name):
+    arguments = Arguments()
+    registry.plugins()[name](arguments)
+    for key in arguments.known:
+        for value in HUGE:
+            decided(name, {key: value})
+
+
+def test_a_weight_that_is_too_large_is_warned_of_and_the_largest_one_counts_as_it_is():
+    assert decided("binpack", {"binpack.weight": 10, "binpack.cpu": 2**70}) == (
+        [("t-p", "n0")],
+        [f"plugin binpack: argument binpack.cpu: {2**70} is not an integer of 64 bits; using 1"],
+    )
+    full = decided("binpack", {"binpack.weight": 2**63 - 1, "binpack.cpu": 2**63 - 1})
+    assert full == ([("t-p", "n0")], [])

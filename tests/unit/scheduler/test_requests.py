@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.dimensions import Dimensions, amounts_of
+from pyroclast_scheduler.model.dimensions import MOST, UNKNOWN, Dimensions, amounts_of
 from pyroclast_scheduler.model.requests import non_zero, pod_request
 
 CPU = "cpu"
@@ -94,6 +94,26 @@ def test_nonsense_is_refused_by_name(text):
 def test_dimensions_grow_and_a_frozen_copy_does_not():
     dimensions = Dimensions()
     before = dimensions.frozen()
-    assert dimensions.vector({"cpu": 1, "x/gpu": 2}).tolist() == [1, 0, 0, 2]
-    assert len(before) == 3
+    assert dimensions.add(["x/gpu"]) == [4]
+    assert dimensions.vector({"cpu": 1, "x/gpu": 2}).tolist() == [1, 0, 0, 0, 2]
+    assert len(before) == 4
     assert before.find("x/gpu") is None
+
+
+def test_what_has_no_row_counts_together_and_grows_nothing():
+    dimensions = Dimensions()
+    amounts = {"cpu": 1, "x/gpu": 2, "x/nic": 3, "x/none": 0}
+    assert dimensions.vector(amounts).tolist() == dimensions.asked(amounts).tolist() == [1, 0, 0, 5]
+    assert dimensions.known(amounts).tolist() == dimensions.sums(amounts).tolist() == [1, 0, 0, 0]
+    assert dimensions.named([0, UNKNOWN], amounts) == [("cpu", 0), ("x/gpu", UNKNOWN), ("x/nic", UNKNOWN)]
+    assert dimensions.named([UNKNOWN], {"cpu": 1, "x/none": 0}) == [("x/none", UNKNOWN)]
+    assert dimensions.vector({"x/a": 2**60, "x/b": 2**60}).tolist() == [0, 0, 0, 2**58], "it is cut off, not wrapped"
+
+
+def test_rows_are_few_and_those_that_nobody_needs_are_given_to_others():
+    dimensions = Dimensions(f"x/{i}" for i in range(1000))
+    assert len(dimensions) == MOST
+    assert (dimensions.left, dimensions.add(["x/new"])) == (0, [])
+    assert dimensions.drop({"x/0"}) == list(range(5, MOST))
+    assert (dimensions.left, dimensions.add(["x/new", "x/0", "unknown", ""])) == (MOST - 5, [5])
+    assert (dimensions.find("x/0"), dimensions.find("x/new"), dimensions.find("x/1")) == (4, 5, None)

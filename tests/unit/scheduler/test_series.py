@@ -23,9 +23,9 @@ def test_a_queue_is_shown_in_units_of_the_original_and_ends():
     series = QueueSeries(registry)
     vector = np.array([1500.0, 2.0**30, 3.0, 2000.0])
     measures = Measures(
-        {"allocated": {"q": vector}, "real_capacity": {"q": np.array([np.inf, 1.0, 0, 0])}}, {"share": {"q": 0.5}}
+        NAMES, {"allocated": {"q": vector}, "real_capacity": {"q": np.array([np.inf, 1.0, 0, 0])}}, {"share": {"q": 0.5}}
     )
-    series.take(measures, NAMES, ["q"])
+    series.take(measures, ["q"])
     assert shown(registry) == {
         'volcano_queue_allocated_milli_cpu{queue_name="q"}': 1500,
         'volcano_queue_allocated_memory_bytes{queue_name="q"}': 2**30,
@@ -34,9 +34,9 @@ def test_a_queue_is_shown_in_units_of_the_original_and_ends():
         'volcano_queue_real_capacity_memory_bytes{queue_name="q"}': 1,
         'volcano_queue_share{queue_name="q"}': 0.5,
     }
-    series.take(Measures({"allocated": {"q": np.zeros(4)}}), NAMES, ["q"])
+    series.take(Measures(NAMES, {"allocated": {"q": np.zeros(4)}}), ["q"])
     assert shown(registry)['volcano_queue_allocated_scalar_resources{queue_name="q",resource="nvidia.com/gpu"}'] == 0
-    series.take(Measures(), NAMES, ["other"])
+    series.take(Measures(), ["other"])
     assert shown(registry) == {}
 
 

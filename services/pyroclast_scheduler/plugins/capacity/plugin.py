@@ -169,7 +169,7 @@ class _Queues:
         row = self._tree.rows[queue.name]
         if not queue.facts.is_open or row in self._tree.outside:
             return False
-        if demand.short_names(self._allocated[row] + amount, self._tree.limit[row], amount, self._session.dimensions.names):
+        if demand.short_rows(self._allocated[row] + amount, self._tree.limit[row], amount):
             return False
         return any(
             demand.is_partly_within(self._allocated[each] + amount, self._tree.deserved[each], amount)
@@ -208,7 +208,7 @@ class _Queues:
             return Vote.PERMIT
         for each in self._tree.path(row):
             wanted = minimum + self._allocated[each] + self._inqueue[each] - self._elastic[each]
-            short = demand.short_names(wanted, self._tree.limit[each], minimum, session.dimensions.names)
+            short = demand.short_rows(wanted, self._tree.limit[each], minimum)
             if short:
                 has, coming = self._allocated[each], self._inqueue[each] - self._elastic[each]
                 limit = self._tree.limit[each]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyroclast_scheduler.model.columns import Floats
-from pyroclast_scheduler.model.dimensions import CPU, MEMORY, PODS, Ints
+from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.tasks import Task
@@ -27,7 +26,7 @@ def task_body(session: Session, task: Task) -> dict[str, Any]:
         "Status": 1 << int(task.status),
         "Priority": facts.priority,
         "Preemptable": facts.is_preemptable,
-        "Resreq": _resource(session, session.dimensions.vector(facts.shape.request)),
+        "Resreq": _resource(facts.shape.request),
     }
 
 
@@ -52,15 +51,16 @@ def queue_body(queue: Queue) -> dict[str, Any]:
 
 def node_body(session: Session, row: int) -> dict[str, Any]:
     """A node with what it has and what is taken of it."""
-    columns = session.columns
-    return {
-        "Name": session.names[row],
-        "Allocatable": _resource(session, columns.allocatable[:, row]),
-        "Used": _resource(session, columns.used[:, row]),
-        "Idle": _resource(session, columns.idle()[:, row]),
-        "Releasing": _resource(session, columns.releasing[:, row]),
-        "Pipelined": _resource(session, columns.pipelined[:, row]),
+    columns, names = session.columns, session.dimensions.names
+    tables = {
+        "Allocatable": columns.allocatable,
+        "Used": columns.used,
+        "Idle": columns.idle(),
+        "Releasing": columns.releasing,
+        "Pipelined": columns.pipelined,
     }
+    amounts = {key: _resource(dict(zip(names, table[:, row].tolist(), strict=True))) for key, table in tables.items()}
+    return {"Name": session.names[row], **amounts}
 
 
 def session_body(session: Session, rows: Sequence[int]) -> dict[str, Any]:
@@ -75,8 +75,7 @@ def session_body(session: Session, rows: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _resource(session: Session, amounts: Ints | Floats) -> dict[str, Any]:
-    names = session.dimensions.names
-    scalars = {names[at]: float(amount) for at, amount in enumerate(amounts) if amount and at not in {CPU, MEMORY}}
-    pods = int(amounts[PODS]) if len(amounts) > PODS else 0
-    return {"MilliCPU": float(amounts[CPU]), "Memory": float(amounts[MEMORY]), "MaxTaskNum": pods, "ScalarResources": scalars}
+def _resource(amounts: Amounts) -> dict[str, Any]:
+    scalars = {name: float(amount) for name, amount in amounts.items() if amount and name not in {"cpu", "memory"}}
+    basic = {"MilliCPU": float(amounts["cpu"]), "Memory": float(amounts["memory"]), "MaxTaskNum": amounts["pods"]}
+    return {**basic, "ScalarResources": scalars}

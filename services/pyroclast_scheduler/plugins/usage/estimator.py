@@ -62,7 +62,7 @@ def _amount(arguments: Arguments, key: str, unit: float, scale: float, default: 
     if key not in arguments:
         return default
     value = arguments[key]
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
         return value * unit
     try:
         amount = float(quantity.parse(value)) * scale if isinstance(value, str) else -1.0

@@ -11,8 +11,8 @@ from pyroclast_scheduler.plugins.capacity import tree
 from pyroclast_scheduler.plugins.capacity.reclaiming import Reclaiming
 from tests.scenarios import objects
 
-DIMENSIONS = Dimensions(("cpu", "memory", "pods", "x/gpu"))
-TOTAL = np.array([10_000, 10 * 2**30, 110, 8_000])
+DIMENSIONS = Dimensions(["x/gpu"])
+TOTAL = np.array([10_000, 10 * 2**30, 110, 0, 8_000])
 
 
 def queues(*rows):
@@ -100,10 +100,10 @@ GRAND = [
 def test_queues_above_protect_a_victim_up_to_the_level(levels, goes):
     found = tree.hierarchical(queues(*GRAND), TOTAL, DIMENSIONS)
     assert found is not None
-    allocated = np.zeros((len(found.rows), 4), dtype=np.int64)
+    allocated = np.zeros(found.limit.shape, dtype=np.int64)
     for name in ("root", "gb", "pb", "lb"):
         allocated[found.rows[name], 0] = 2000
-    request = np.array([2000, 0, 1, 0])
+    request = np.array([2000, 0, 1, 0, 0])
     rule = Reclaiming(found, allocated, levels, found.rows["la"], request)
     assert rule.takes(found.rows["lb"], request) is goes
 
@@ -133,9 +133,9 @@ def test_reclaiming_leaves_every_queue_its_guarantee(sizes, levels):
         DIMENSIONS,
     )
     assert found is not None
-    allocated = np.zeros((3, 4), dtype=np.int64)
+    allocated = np.zeros(found.limit.shape, dtype=np.int64)
     row = found.rows["theirs"]
     allocated[row, 0] = 1000 * sum(sizes)
-    rule = Reclaiming(found, allocated, levels, found.rows["mine"], np.array([1000, 0, 1, 0]))
-    gone = sum(1000 * size for size in sizes if rule.takes(row, np.array([1000 * size, 0, 1, 0])))
+    rule = Reclaiming(found, allocated, levels, found.rows["mine"], np.array([1000, 0, 1, 0, 0]))
+    gone = sum(1000 * size for size in sizes if rule.takes(row, np.array([1000 * size, 0, 1, 0, 0])))
     assert allocated[row, 0] - gone >= min(2000, allocated[row, 0])

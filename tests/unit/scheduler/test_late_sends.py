@@ -1,0 +1,183 @@
+"""Binds and evictions that take long to be sent: what they stand for holds meanwhile, and what holds no more is not sent."""
+
+import asyncio
+import contextlib
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from pyroclast.kube.errors import ApiError
+from pyroclast.kube.turns import Turn
+from pyroclast_scheduler.cache.assumptions import DEADLINE_SECONDS
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction
+from pyroclast_scheduler.shell import binder, evictor
+from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from tests.scenarios import objects
+
+LATE = DEADLINE_SECONDS + 1
+
+
+class Server:
+    """Answers when it may: the pods by name, and what was asked for."""
+
+    def __init__(self):
+        self.may_answer = asyncio.Event()
+        self.pods, self.asked, self.refusal = {}, [], None
+
+    def now(self):
+        return 0.0
+
+    async def create(self, _kind, body, *, name, **_more):
+        self.asked.append((name, body["target"]["name"]))
+        await self.may_answer.wait()
+        if self.refusal is not None:
+            raise self.refusal
+        return {}
+
+    async def get(self, _kind, key, **_more):
+        return self.pods[key.name]
+
+    async def patch(self, _kind, key, *_more, **_others):
+        self.asked.append(("told", key.name))
+        await self.may_answer.wait()
+        return {}
+
+    async def delete(self, _kind, key, **_more):
+        self.asked.append(("deleted", key.name))
+
+
+class World:
+    """A cache with a clock, `pods` of one core each and as many nodes of one core; they are on these if they are `placed`."""
+
+    def __init__(self, pods, *, placed=False):
+        self.now = 0.0
+        self.cache = Cache(now=lambda: self.now)
+        self.server = Server()
+        self.cache.queue_changed(None, objects.queue(["q"]))
+        for i in range(pods):
+            self.cache.node_changed(None, objects.node([f"n{i}", 1, "8Gi"]))
+            self.cache.group_changed(None, objects.pod_group([f"g{i}", "q", 1]))
+            pod = objects.pod([f"p{i}", f"g{i}", f"n{i}" if placed else "-", 1, "1Gi"])
+            self.cache.pod_changed(None, pod)
+            self.server.pods[pod.metadata.name] = msgspec.to_builtins(pod)
+        parts = self.server, self.cache, SimpleNamespace(event=lambda *_, **__: None), SchedulerMetrics(CollectorRegistry())
+        self.binder, self.evictor = binder.Binder(*parts), evictor.Evictor(*parts)
+
+    async def bind(self, *placed):
+        for i, node in placed:
+            await self.binder.take(Commit((Binds(f"t/g{i}", ((f"t-p{i}", node),)),)), Turn())
+
+    def evict(self, *numbers):
+        for i in numbers:
+            self.evictor.take(Commit((), (Eviction(self.cache.tasks[f"t-p{i}"], f"t/g{i}", "preempt"),)))
+
+    def overdue(self):
+        return {uid.removeprefix("t-p") for uid in self.cache.assumptions.overdue(self.now)}
+
+
+@contextlib.asynccontextmanager
+async def at_work(part):
+    """While the block lasts; in it as many turns of the loop are taken as it needs to come to rest."""
+
+    async def settled():
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    work = asyncio.create_task(part.run())
+    await settled()
+    yield settled
+    work.cancel()
+    await asyncio.wait([work])
+
+
+async def test_a_bind_keeps_its_place_until_it_is_answered_and_its_deadline_runs_from_then():
+    world = World(binder.WORKERS + 2)
+    await world.bind(*((i, f"n{i}") for i in range(binder.WORKERS + 2)))
+    async with at_work(world.binder) as settled:
+        assert len(world.server.asked) == binder.WORKERS
+        world.now = LATE
+        assert world.overdue() == set()
+        world.server.may_answer.set()
+        await settled()
+    assert len(world.server.asked) == binder.WORKERS + 2
+    world.now += DEADLINE_SECONDS - 1
+    assert world.overdue() == set()
+    world.now += 1
+    assert len(world.overdue()) == binder.WORKERS + 2
+
+
+@pytest.mark.parametrize("place", ["", "n1", "n0"], ids=["nowhere", "elsewhere", "there-again"])
+async def test_a_bind_that_does_not_stand_for_anything_any_more_is_not_sent(place):
+    """The pod was read and found without a node, and is placed again: each decision is sent once, and none that was given up."""
+    world = World(2)
+    world.server.may_answer.set()
+    await world.bind((0, "n0"))
+    world.cache.read("t-p0", world.cache.tasks["t-p0"].pod)
+    if place:
+        await world.bind((0, place))
+    async with at_work(world.binder):
+        assert world.server.asked == ([("p0", place)] if place else [])
+    assert world.cache.tasks["t-p0"].node == place
+
+
+async def test_the_answer_to_a_bind_that_was_given_up_leaves_alone_what_is_assumed_now():
+    world = World(2)
+    world.server.refusal = ApiError(500, "InternalError", "no")
+    refused = []
+    world.binder.refused = lambda task, _why: refused.append(task.name)
+    await world.bind((0, "n0"))
+    async with at_work(world.binder) as settled:
+        world.cache.read("t-p0", world.cache.tasks["t-p0"].pod)
+        assert world.cache.assume("t-p0", "n1") is None
+        world.server.may_answer.set()
+        await settled()
+    assert (world.cache.tasks["t-p0"].status, world.cache.tasks["t-p0"].node) == (TaskStatus.BINDING, "n1")
+    assert refused == []
+
+
+async def test_an_eviction_holds_until_it_is_answered_and_its_deadline_runs_from_then():
+    world = World(evictor.WORKERS + 2, placed=True)
+    world.evict(*range(evictor.WORKERS + 2))
+    async with at_work(world.evictor) as settled:
+        world.now = LATE
+        assert world.overdue() == set()
+        world.server.may_answer.set()
+        await settled()
+    assert sum(verb == "deleted" for verb, _ in world.server.asked) == evictor.WORKERS + 2
+    world.now += DEADLINE_SECONDS - 1
+    assert world.overdue() == set()
+    world.now += 1
+    assert len(world.overdue()) == evictor.WORKERS + 2
+
+
+@pytest.mark.parametrize("is_again", [False, True], ids=["stays", "goes-after-all"])
+async def test_an_eviction_that_was_taken_back_is_not_sent(is_again):
+    world = World(1, placed=True)
+    world.server.may_answer.set()
+    world.evict(0)
+    world.cache.read("t-p0", world.cache.tasks["t-p0"].pod)
+    if is_again:
+        world.evict(0)
+    async with at_work(world.evictor):
+        assert world.server.asked == ([("told", "p0"), ("deleted", "p0")] if is_again else [])
+
+
+async def test_a_pod_that_is_on_its_way_out_is_not_evicted_again():
+    world = World(1, placed=True)
+    world.server.may_answer.set()
+    world.evict(0, 0)
+    async with at_work(world.evictor):
+        assert world.server.asked == [("told", "p0"), ("deleted", "p0")]
+
+
+async def test_a_pod_that_is_evicted_before_its_bind_was_sent_is_not_bound():
+    world = World(1)
+    world.server.may_answer.set()
+    await world.bind((0, "n0"))
+    world.evict(0)
+    async with at_work(world.binder):
+        assert world.server.asked == []
