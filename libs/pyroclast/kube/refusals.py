@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -12,7 +12,7 @@ import structlog
 
 from pyroclast.api.records import Record
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.errors import KubeError, is_terminating_namespace
+from pyroclast.kube.errors import KubeError, is_terminating_namespace, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
 
 __all__ = ["Refusals", "subjects_of"]
@@ -76,6 +76,24 @@ class Refusals(Generic[K]):
             text = f"Failed to update {subject.kind.lower()}, err: {error.message}"
             self._recorder.event(subject, "Warning", self._reason, text)
         return pause
+
+    async def attempt(self, key: K, write: Callable[[], Awaitable[object]]) -> float:
+        """Do `write` unless it is too early; seconds until it may be tried again, 0 if it was done.
+
+        Raises:
+            KubeError: what may pass by itself.
+        """
+        left = self.left(key)
+        if left:
+            return left
+        try:
+            await write()
+        except KubeError as error:
+            if is_transient(error):
+                raise
+            return self.take(key, error)
+        self.forget(key)
+        return 0.0
 
     def forget(self, key: K) -> None:
         """The work on `key` went well."""

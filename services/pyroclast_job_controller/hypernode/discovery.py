@@ -12,7 +12,7 @@ from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
 from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, SECRETS, Key
 from pyroclast.kube.answers import record_of
 from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import ApiError, KubeError, NotFound, is_transient
+from pyroclast.kube.errors import ApiError, KubeError, NotFound
 from pyroclast.kube.events import Reference
 from pyroclast.kube.refusals import Refusals
 from pyroclast.kube.sharded_queue import ShardedQueue
@@ -114,21 +114,17 @@ class DiscoveryController:
             raise failures[0]
 
     async def _try(self, source: str, name: str, write: Callable[[], Awaitable[None]], failures: list[KubeError]) -> None:
-        key = Key("", name)
-        if self._refusals.left(key):
-            return
+        key = Key("", source)
         try:
-            await write()
+            pause = await self._refusals.attempt(Key("", name), write)
         except KubeError as error:
-            if is_transient(error):
-                log.warning("hypernode.failed", error=str(error))
-                failures.append(error)
-            else:
-                self._queue.add_after(Key("", source), self._refusals.take(key, error))
+            log.warning("hypernode.failed", error=str(error))
+            failures.append(error)
         else:
-            self._refusals.forget(key)
+            if pause:
+                self._queue.add_after(key, pause)
         finally:
-            self._queue.gets_on(Key("", source))
+            self._queue.gets_on(key)
 
     async def _create(self, body: dict[str, object]) -> None:
         made = record_of(await self._client.create(HYPER_NODES, body), HyperNode)

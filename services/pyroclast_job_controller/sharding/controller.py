@@ -12,7 +12,7 @@ from pyroclast.api.records import ConfigMap, Node, NodeShard, Pod
 from pyroclast.api.types import CONFIG_MAPS, NODE_SHARDS, NODES, PODS, Key
 from pyroclast.kube.answers import record_of
 from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import KubeError, NotFound, is_transient
+from pyroclast.kube.errors import KubeError, NotFound
 from pyroclast.kube.events import Reference
 from pyroclast.kube.informer import Informer
 from pyroclast.kube.recent import Recent
@@ -95,19 +95,14 @@ class ShardingController:
             raise failures[0]
 
     async def _try(self, name: str, write: Callable[[], Awaitable[None]], failures: list[KubeError]) -> None:
-        key = Key("", name)
-        if self._refusals.left(key):
-            return
         try:
-            await write()
+            pause = await self._refusals.attempt(Key("", name), write)
         except KubeError as error:
-            if is_transient(error):
-                log.warning("nodeshard.failed", scheduler=name, error=str(error))
-                failures.append(error)
-            else:
-                self._queue.add_after(_ALL, self._refusals.take(key, error))
+            log.warning("nodeshard.failed", scheduler=name, error=str(error))
+            failures.append(error)
         else:
-            self._refusals.forget(key)
+            if pause:
+                self._queue.add_after(_ALL, pause)
 
     async def _apply(self, name: str, desired: tuple[str, ...]) -> None:
         shard = self._shards.get(Key("", name))

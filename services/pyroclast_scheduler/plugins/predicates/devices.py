@@ -173,13 +173,13 @@ class Devices:
     def _writes(self, key: str, claim: records.ResourceClaim, task: Task) -> list[Write]:
         known: list[Mapping[str, Any]] = [msgspec.to_builtins(each) for each in claim.status.reserved_for]
         known = [{name: value for name, value in each.items() if value} for each in known]
-        uids = {each["uid"] for each in known}
+        uids = {each.uid for each in claim.status.reserved_for}
         if claim.status.allocation is not None and task.uid in uids:
             return []
         users = [each for each in self._users.get(key, ()) if each.uid not in uids]
         consumers = [*known, *({"resource": "pods", "name": each.name, "uid": each.uid} for each in users)]
         status: dict[str, Any] = {"reservedFor": consumers}
-        undo: dict[str, Any] = {"reservedFor": [each for each in consumers if each["uid"] != task.uid]}
+        undo: dict[str, Any] = {"reservedFor": [each for each in consumers if each.get("uid") != task.uid]}
         if claim.status.allocation is None:
             status["allocation"] = self._allocation(key, claim, task.row)
             if len(users) == 1:

@@ -19,11 +19,13 @@ FABRIC = {"bindsToNode": True, "bindingConditions": ["attached"], "bindingFailur
 SETTINGS = Configuration(("allocate",), ((PluginEntry("gang"), PluginEntry("predicates")),))
 
 
-def placed(tables: Any) -> Any:
+def placed(tables: Any, *there: records.ResourceClaim) -> Any:
     """What has to be done before the only pod that is placed is bound."""
     cache, commits = Cache(), []
     base = {"nodes": [["na", 8, "8Gi"]], "queues": [["q", {}]], "podgroups": [["j", "q", 1]]}
     feed(cache, {**base, **tables})
+    for each in there:
+        cache.object_changed(None, each)
     ports = Ports(objects.NOW, commits.append)
     run_cycle(cache.snapshot(), SETTINGS, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="s")
     ((preparation,),) = [found for commit in commits for binds in commit.binds for found in binds.preparations.values()]
@@ -92,14 +94,20 @@ def test_when_a_claim_is_ready(found, want):
     assert are_ready(found) == want
 
 
-def test_a_claim_that_was_allocated_before_a_restart_is_waited_for():
-    found = claim()
-    cache, commits = Cache(), []
-    feed(cache, {"nodes": [["na", 8, "8Gi"]], "queues": [["q", {}]], "podgroups": [["j", "q", 1]]})
+def placed_with(found: records.ResourceClaim) -> Any:
+    """As `placed`, with a claim that is there already."""
     given = tables()
-    feed(cache, {key: given[key] for key in ("devices", "deviceClasses", "pods")})
-    cache.object_changed(None, found)
-    ports = Ports(objects.NOW, commits.append)
-    run_cycle(cache.snapshot(), SETTINGS, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="s")
-    ((preparation,),) = [each for commit in commits for binds in commit.binds for each in binds.preparations.values()]
-    assert [wait.key for wait in preparation.awaits] == ["t/c"]
+    return placed({key: given[key] for key in ("devices", "deviceClasses", "pods")}, found)
+
+
+def test_a_claim_that_was_allocated_before_a_restart_is_waited_for():
+    assert [wait.key for wait in placed_with(claim()).awaits] == ["t/c"]
+
+
+def test_who_uses_a_claim_without_saying_its_uid_is_left_as_it_is():
+    found = msgspec.to_builtins(claim(allocated=False))
+    found["status"]["reservedFor"] = [{"resource": "pods", "name": "somebody"}]
+    write = placed_with(msgspec.convert(found, records.ResourceClaim)).writes[-1]
+    stays = {"resource": "pods", "name": "somebody"}
+    assert [each["name"] for each in write.patch["status"]["reservedFor"]] == ["somebody", "p"]
+    assert write.undo["status"]["reservedFor"] == [stays]
