@@ -423,6 +423,7 @@ class Cache:
             ports={row: Counter(ports) for row, ports in table.ports.items() if ports},
             residents=tuple(table.residents),
             jobs=self._jobs.awake,
+            let_in=self._jobs.let_in,
             all_jobs=self._jobs.all_facts(),
             queue_sums=self._jobs.queue_sums(),
             queues=self.queues.copy(),

@@ -68,6 +68,7 @@ class JobTable:
         self._names = names
         self._facts: dict[str, JobFacts] = {}
         self._awake: dict[str, JobFacts] = {}
+        self._let_in: dict[str, JobFacts] = {}
         self._totals: dict[str, QueueTotals] = {}
         self._stale: dict[str, None] = {}
         self._woken: dict[str, None] = {}
@@ -203,6 +204,8 @@ class JobTable:
             self._count(entry, None if facts is None else facts.contribution)
             if facts is not None:
                 self._facts[key] = facts
+                if facts.sums.let_in:
+                    self._let_in[key] = facts
                 if self._is_ours(entry):
                     self._awake[key] = facts
             elif entry.group is None and not entry.tasks and not entry.strangers:
@@ -237,6 +240,11 @@ class JobTable:
     def awake(self) -> list[JobFacts]:
         """The jobs that a session has to look at."""
         return list(self._awake.values())
+
+    @property
+    def let_in(self) -> list[JobFacts]:
+        """The jobs with pods that went through their queue's gate and have no place yet, also those that rest."""
+        return list(self._let_in.values())
 
     def all_facts(self) -> Mapping[str, JobFacts]:
         """All jobs by key. Not to be changed; it stays as it is."""
@@ -281,6 +289,7 @@ class JobTable:
         """Take a job out of what sessions see."""
         self.problems.pop(key, None)
         self._facts.pop(key, None)
+        self._let_in.pop(key, None)
         self._awake.pop(key, None)
         self._shared = None
 

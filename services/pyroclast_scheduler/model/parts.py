@@ -69,6 +69,7 @@ class Part:
                 for row, tasks in enumerate(whole.residents)
             ),
             jobs=[facts for facts in whole.jobs if facts.key not in jobs],
+            let_in=[facts for facts in whole.let_in if facts.key not in jobs],
             all_jobs={key: facts for key, facts in whole.all_jobs.items() if key not in jobs},
             queues={name: queue for name, queue in whole.queues.items() if name not in queues},
             queue_sums={name: sums for name, sums in whole.queue_sums.items() if name not in queues},

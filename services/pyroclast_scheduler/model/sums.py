@@ -25,7 +25,8 @@ class TaskSums:
     """What the tasks of a job are together.
 
     `allocated`: requests of tasks that have their place; `pending`: of tasks that wait for one; `gated`: of tasks that wait
-    behind a gate, except those that wait for the queue's own gate alone. `releasing`: how many are going but still sit on a node.
+    behind a gate, except those that wait for the queue's own gate alone. `releasing`: how many are going but still sit on a node;
+    `let_in`: how many went through the queue's own gate and have no place yet.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -33,6 +34,7 @@ class TaskSums:
     pending: dict[str, int] = field(default_factory=dict)
     gated: dict[str, int] = field(default_factory=dict)
     releasing: int = 0
+    let_in: int = 0
 
     def add(self, task: TaskFacts, sign: int = 1) -> None:
         """Count `task` in (1) or out (−1), as it is."""
@@ -43,12 +45,15 @@ class TaskSums:
             _add(self.pending, task.shape.request, sign)
         elif task.status is TaskStatus.RELEASING and task.node:
             self.releasing += sign
+        self.let_in += sign * task.is_let_in
         if task.gates and task.gates != (keys.QUEUE_ALLOCATION_GATE,):
             _add(self.gated, task.shape.request, sign)
 
     def copy(self) -> TaskSums:
         """An independent copy."""
-        return TaskSums(self.tally.copy(), self.allocated.copy(), self.pending.copy(), self.gated.copy(), self.releasing)
+        return TaskSums(
+            self.tally.copy(), self.allocated.copy(), self.pending.copy(), self.gated.copy(), self.releasing, self.let_in
+        )
 
 
 class Contribution(msgspec.Struct, frozen=True, gc=False):

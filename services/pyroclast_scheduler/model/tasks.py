@@ -64,6 +64,11 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
         return self.gates == (keys.QUEUE_ALLOCATION_GATE,)
 
     @property
+    def is_let_in(self) -> bool:
+        """Whether its queue opened the gate that it asked for, and it has no place yet."""
+        return self.status is TaskStatus.PENDING and not self.gates and self.uses_queue_gate
+
+    @property
     def uses_queue_gate(self) -> bool:
         """Whether it asked to wait until its queue lets it in."""
         return self.shape.marks.get(keys.QUEUE_ALLOCATION_GATE) == "true"

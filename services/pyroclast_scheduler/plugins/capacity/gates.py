@@ -39,11 +39,12 @@ class LetIn:
 def let_in(session: Session, rows: Mapping[str, int]) -> dict[int, LetIn]:
     """By row of the queue, what is kept for pods that asked for its gate, have lost it, and wait for a place."""
     found: dict[int, LetIn] = {}
-    for job in session.jobs.values():
-        row = rows.get(job.facts.queue)
-        for task in job.facts.tasks if row is not None else ():
-            if task.uses_queue_gate and not task.gates and not task.node:
-                kept = found.setdefault(row, LetIn(len(session.dimensions))) if row is not None else None
-                if kept is not None:
-                    kept.add(task.shape, session.dimensions.vector(task.shape.request).astype(np.float64))
+    for facts in session.snapshot.let_in:
+        row = rows.get(facts.queue)
+        if row is None:
+            continue
+        kept = found.setdefault(row, LetIn(len(session.dimensions)))
+        for task in facts.tasks:
+            if task.is_let_in:
+                kept.add(task.shape, session.dimensions.vector(task.shape.request).astype(np.float64))
     return found

@@ -5,6 +5,7 @@ import pytest
 from pyroclast.api import keys
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.ports import Ports
@@ -16,17 +17,24 @@ GATE = keys.QUEUE_ALLOCATION_GATE
 ASKED = {"annotations": {GATE: "true"}}
 
 
-def allocated(*pods, capability=4):
+SETTINGS = Configuration(("allocate",), ((PluginEntry("gang"), PluginEntry("predicates"), PluginEntry("capacity")),))
+
+
+def fed(*pods, nodes=(64,)):
     cache = Cache()
     tables = {
-        "nodes": [["n", 64, "64Gi"]],
-        "queues": [["q", {"capability": {"cpu": capability}}]],
+        "nodes": [[f"n{i}", cpu, "64Gi"] for i, cpu in enumerate(nodes)],
+        "queues": [["q", {"capability": {"cpu": 4}}]],
         "podgroups": [["j", "q", 1]],
     }
     feed(cache, {**tables, "pods": [[name, "j", "-", cpu, 0, options] for name, cpu, options in pods]})
-    settings = Configuration(("allocate",), ((PluginEntry("gang"), PluginEntry("predicates"), PluginEntry("capacity")),))
+    return cache
+
+
+def allocated(*pods):
+    cache = fed(*pods)
     commits: list = []
-    session = Session(cache.snapshot(), settings, registry.plugins(), Ports(objects.NOW, commits.append), uid="session")
+    session = Session(cache.snapshot(), SETTINGS, registry.plugins(), Ports(objects.NOW, commits.append), uid="session")
     registry.actions()["allocate"](session, Arguments())
     bound = sorted(cache.tasks[uid].name for commit in commits for binds in commit.binds for uid, _ in binds.placed)
     return sorted(task.name for task in session.let_in), bound, [note.reason for note in session.notes]
@@ -53,3 +61,28 @@ def test_what_was_let_in_keeps_its_room():
     let_in, bound, _ = allocated(("inside", 3, ASKED), ("plain", 2, {}), ("gated", 1, {**ASKED, "gates": [GATE]}))
     assert bound == ["inside"]
     assert let_in == ["gated"]
+
+
+def test_what_was_let_in_and_fits_on_no_node_keeps_its_room_while_its_job_rests():
+    cache = fed(("inside", 3, ASKED), nodes=(2, 2, 2))
+
+    def decided():
+        return run_cycle(
+            cache.snapshot(),
+            SETTINGS,
+            actions=registry.actions(),
+            plugins=registry.plugins(),
+            ports=Ports(objects.NOW, lambda _: None),
+            uid="u",
+        )
+
+    for _ in range(3):
+        outcome = decided()
+        for key, status in outcome.statuses.items():
+            cache.believe(key, status)
+        for rest in outcome.rests:
+            cache.rest(rest)
+    assert not cache.snapshot().jobs
+    pods = [["late", "k", "-", 2, 0, {**ASKED, "gates": [GATE]}], ["small", "k", "-", 1, 0, {**ASKED, "gates": [GATE]}]]
+    feed(cache, {"podgroups": [["k", "q", 1]], "pods": pods})
+    assert [task.name for task in decided().let_in] == ["small"]
