@@ -12,6 +12,8 @@ from pyroclast_scheduler.session.points import Extensions, Vote
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 
+from .deciding import decided
+
 PLUGINS = ("priority", "gang", "predicates", "nodeorder")
 
 
@@ -45,16 +47,7 @@ class World:
 
     def session(self):
         """What the next session binds, its rests by name of the job, and its outcome."""
-        commits = []
-        outcome = run_cycle(
-            self.cache.snapshot(),
-            self.configuration,
-            actions=registry.actions(),
-            plugins=registry.plugins(),
-            ports=Ports(objects.NOW, commits.append),
-            uid="u",
-        )
-        binds = {uid: node for commit in commits for each in commit.binds for uid, node in each.placed}
+        outcome, binds = decided(self.cache, self.configuration)
         for uid, node in binds.items():
             assert self.cache.assume(uid, node) is None
         for key, status in outcome.statuses.items():

@@ -6,10 +6,10 @@ import pytest
 from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
+
+from .deciding import decided
 
 PLUGINS = ("gang", "predicates", "proportion", "nodeorder")
 
@@ -43,16 +43,8 @@ class World:
         self.cache.pod_changed(self.cache.tasks[f"t-{pod}"].pod, msgspec.convert(body, records.Pod))
 
     def decided(self):
-        commits = []
-        outcome = run_cycle(
-            self.cache.snapshot(),
-            self.configuration,
-            actions=registry.actions(),
-            plugins=registry.plugins(),
-            ports=Ports(objects.NOW, commits.append),
-            uid="u",
-        )
-        return outcome, [pair for commit in commits for each in commit.binds for pair in each.placed]
+        outcome, binds = decided(self.cache, self.configuration)
+        return outcome, list(binds.items())
 
     def taken(self, outcome):
         for key, status in outcome.statuses.items():

@@ -5,13 +5,13 @@ import pytest
 from pyroclast.api import keys
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.unit.scheduler.deciding import decided
 
 GATE = keys.QUEUE_ALLOCATION_GATE
 ASKED = {"annotations": {GATE: "true"}}
@@ -66,18 +66,8 @@ def test_what_was_let_in_keeps_its_room():
 def test_what_was_let_in_and_fits_on_no_node_keeps_its_room_while_its_job_rests():
     cache = fed(("inside", 3, ASKED), nodes=(2, 2, 2))
 
-    def decided():
-        return run_cycle(
-            cache.snapshot(),
-            SETTINGS,
-            actions=registry.actions(),
-            plugins=registry.plugins(),
-            ports=Ports(objects.NOW, lambda _: None),
-            uid="u",
-        )
-
     for _ in range(3):
-        outcome = decided()
+        outcome, _ = decided(cache, SETTINGS)
         for key, status in outcome.statuses.items():
             cache.believe(key, status)
         for rest in outcome.rests:
@@ -85,4 +75,4 @@ def test_what_was_let_in_and_fits_on_no_node_keeps_its_room_while_its_job_rests(
     assert not cache.snapshot().jobs
     pods = [["late", "k", "-", 2, 0, {**ASKED, "gates": [GATE]}], ["small", "k", "-", 1, 0, {**ASKED, "gates": [GATE]}]]
     feed(cache, {"podgroups": [["k", "q", 1]], "pods": pods})
-    assert [task.name for task in decided().let_in] == ["small"]
+    assert [task.name for task in decided(cache, SETTINGS)[0].let_in] == ["small"]
