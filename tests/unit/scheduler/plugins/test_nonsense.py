@@ -15,6 +15,7 @@ from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
 from tests.scenarios import objects
+from tests.unit.scheduler.deciding import decided
 
 EVERYTHING = """
 actions: "enqueue, allocate, backfill, preempt, reclaim, shuffle"
@@ -54,16 +55,8 @@ def settings_of(text):
 
 
 def cycle(cache, configuration):
-    commits = []
-    outcome = run_cycle(
-        cache.snapshot(),
-        configuration,
-        actions=registry.actions(),
-        plugins=registry.plugins(),
-        ports=Ports(objects.NOW, commits.append),
-        uid="u",
-    )
-    return outcome, {cache.tasks[uid].name for commit in commits for binds in commit.binds for uid, _ in binds.placed}
+    outcome, binds = decided(cache, configuration)
+    return outcome, {cache.tasks[uid].name for uid in binds}
 
 
 def filled():
