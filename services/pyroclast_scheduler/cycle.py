@@ -6,7 +6,7 @@ Pure: what it needs from outside are ports.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -19,7 +19,6 @@ from pyroclast_scheduler.session.closing import close
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.session.ports import Ports
-from pyroclast_scheduler.session.resting import freed
 from pyroclast_scheduler.session.session import Action, PluginFactory, Session
 
 __all__ = ["Culprit", "find_culprit", "find_failing_plugin", "run_cycle"]
@@ -48,7 +47,7 @@ def run_cycle(
     uid: str,
 ) -> Outcome:
     """Decide. Commits leave through the port as they are made; the outcome holds the rest."""
-    session = _opened(snapshot, partial(Session, configuration=configuration, plugins=plugins, ports=ports, uid=uid))
+    session = Session(snapshot, configuration=configuration, plugins=plugins, ports=ports, uid=uid)
     for name in configuration.actions:
         arguments = session.arguments_of(name)
         ports.observe(name, "action", partial(actions[name], session, arguments))
@@ -58,16 +57,6 @@ def run_cycle(
     outcome.faults = frozenset(session.faults)
     session.end()
     return outcome
-
-
-def _opened(snapshot: Snapshot, session_of: Callable[[Snapshot], Session]) -> Session:
-    """A session with the jobs whose limits hold no more, opened anew if there are any: plugins look at its jobs when it opens."""
-    session = session_of(snapshot)
-    woken = freed(session)
-    if not woken:
-        return session
-    session.end()
-    return session_of(replace(snapshot, limited={key: limit for key, limit in snapshot.limited.items() if key not in woken}))
 
 
 def find_culprit(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Culprit | None:

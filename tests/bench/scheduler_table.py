@@ -149,6 +149,8 @@ def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = 
                 cache.releasing(eviction.task.uid)
         for key, status in outcome.statuses.items():
             cache.believe(key, status)
+        for key in outcome.drawn:
+            cache.draw(key)
         for rest in outcome.rests:
             cache.rest(rest)
     return outcome, commits

@@ -222,6 +222,8 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, **surroundings: Any
     seen.reasons |= {waiting.task.name: waiting.message for waiting in outcome.waiting}
     for key, status in outcome.statuses.items():
         cache.believe(key, status)
+    for key in outcome.drawn:
+        cache.draw(key)
     for rest in outcome.rests:
         cache.rest(rest)
     for job in session.jobs.values():

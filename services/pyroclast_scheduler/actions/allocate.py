@@ -34,20 +34,51 @@ class _Work:
     tasks: dict[str, deque[Task]] = field(default_factory=dict)
     sheets: dict[str, Sheets] = field(default_factory=dict)
 
+    def take_up(self, job: Job) -> None:
+        """Put `job` in its place, if it has anything to be placed."""
+        session = self.session
+        if job.is_pending:
+            if "enqueue" in session.configuration.actions:
+                return
+            job.phase = PodGroupPhase.INQUEUE
+        if not job.tally[TaskStatus.PENDING] or session.job_invalid(job) is not None:
+            return
+        tasks = worksheet(session, job)
+        if not tasks:
+            return
+        if not is_constrained(session, job):
+            self.tasks[job.facts.key] = tasks
+        elif session.hyper_nodes.is_ready or not has_topology(job):
+            self.sheets[job.facts.key] = sheets_of(session, job)
+        else:
+            session.note(job, "Warning", "HyperNodesNotReady", _NOT_READY)
+            return
+        queue = session.queues[job.facts.queue]
+        if queue.name not in self.jobs:
+            self.jobs[queue.name] = Heap(session.job_key)
+            self.queues.push(queue)
+        self.jobs[queue.name].push(job)
+
 
 def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument tunes a cache that is not needed here
     """Place jobs in the order of queues and jobs. A job is bound when it is ready; else what was tried is undone.
 
     A job that would be ready if promised room were there keeps its places until the session ends, so that nobody takes them.
     """
-    work = _plan_work(session)
+    work = _Work(session, Heap(session.queue_key, is_live=True))
+    for job in list(session.jobs.values()):
+        work.take_up(job)
     while work.queues:
         queue = work.queues.pop()
         jobs = work.jobs[queue.name]
         if session.overused(queue) or not jobs:
             continue
         job = jobs.pop()
-        statement, is_more = _place(work, job, is_alone=not jobs and not work.queues)
+        is_alone = not jobs and not work.queues and not session.has_follower(job)
+        statement, is_more = _place(work, job, is_alone=is_alone)
+        follower = None if statement is None else session.follower(job)
+        if follower is not None:
+            work.take_up(follower)
         if statement is not None and session.job_ready(job):
             statement.commit()
             if is_more:
@@ -63,31 +94,3 @@ def _place(work: _Work, job: Job, *, is_alone: bool) -> tuple[Statement | None, 
         return place_job(work.session, job, sheets), bool(sheets)
     tasks = work.tasks[job.facts.key]
     return place(work.session, job, tasks, is_alone=is_alone), bool(tasks)
-
-
-def _plan_work(session: Session) -> _Work:
-    work = _Work(session, Heap(session.queue_key, is_live=True))
-    is_enqueue_on = "enqueue" in session.configuration.actions
-    for job in session.jobs.values():
-        if job.is_pending:
-            if is_enqueue_on:
-                continue
-            job.phase = PodGroupPhase.INQUEUE
-        if not job.tally[TaskStatus.PENDING] or session.job_invalid(job) is not None:
-            continue
-        tasks = worksheet(session, job)
-        if not tasks:
-            continue
-        if not is_constrained(session, job):
-            work.tasks[job.facts.key] = tasks
-        elif session.hyper_nodes.is_ready or not has_topology(job):
-            work.sheets[job.facts.key] = sheets_of(session, job)
-        else:
-            session.note(job, "Warning", "HyperNodesNotReady", _NOT_READY)
-            continue
-        queue = session.queues[job.facts.queue]
-        if queue.name not in work.jobs:
-            work.jobs[queue.name] = Heap(session.job_key)
-            work.queues.push(queue)
-        work.jobs[queue.name].push(job)
-    return work

@@ -32,4 +32,7 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - t
         if job.facts.min_resources is None or session.job_enqueueable(job):
             session.job_enqueued(job)
             job.phase = PodGroupPhase.INQUEUE
+            follower = session.follower(job)
+            if follower is not None:
+                jobs.push(follower)
         queues.push(queue)

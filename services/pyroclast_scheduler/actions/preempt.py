@@ -56,13 +56,20 @@ def execute(session: Session, arguments: Arguments) -> None:
     residents, lost = Residents(session), Lost(session)
     while queues:
         jobs = starving[queues.pop().name]
-        for job in sorted(jobs, key=session.job_key):
-            _against_others(session, residents, lost, job, dry_run)
+        line: Heap[Job] = Heap(session.job_key)
+        for job in jobs:
+            line.push(job)
+        while line:
+            job = line.pop()
+            if _against_others(session, residents, lost, job, dry_run) and (follower := session.follower(job)) is not None:
+                jobs.append(follower)
+                line.push(follower)
         for job in jobs:
             _against_itself(session, residents, job, dry_run)
 
 
-def _against_others(session: Session, residents: Residents, lost: Lost, job: Job, dry_run: DryRun | None) -> None:
+def _against_others(session: Session, residents: Residents, lost: Lost, job: Job, dry_run: DryRun | None) -> bool:
+    """Whether it got anything."""
     statement = session.statement()
     tasks = _waiting(session, job)
     while tasks and session.job_starving(job):
@@ -73,10 +80,11 @@ def _against_others(session: Session, residents: Residents, lost: Lost, job: Job
             return owner is not job and owner.facts.queue == job.facts.queue and _may_go(task, victim)
 
         _Attempt(session, residents, job, task, keep, dry_run, lost).succeeds(statement)
-    if session.job_pipelined(job):
-        statement.commit()
-    else:
+    if not session.job_pipelined(job):
         statement.discard()
+    has_any = bool(statement.moves)
+    statement.commit()
+    return has_any
 
 
 def _against_itself(session: Session, residents: Residents, job: Job, dry_run: DryRun | None) -> None:
@@ -129,6 +137,8 @@ class _Attempt:
             nodes = lost.open(kind, nodes)
         future = session.columns.future_idle()
         has_room: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= future[plan.present])
+        if not session.allocatable(session.queues[self.job.facts.queue], plan, 1, task):
+            has_room = np.zeros_like(has_room)  # nobody takes it without any pod of the queue going
         where = self.residents.where(self.job.facts.queue) if self.where is None else self.where
         nodes = nodes & (where | has_room)
         is_tried = False

@@ -43,11 +43,17 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
         queue = queues.pop()
         if session.overused(queue):
             continue
-        for job in sorted(starving[queue.name], key=session.job_key):
-            _reclaim_for_job(session, residents, lost, queue, job)
+        line: Heap[Job] = Heap(session.job_key)
+        for job in starving[queue.name]:
+            line.push(job)
+        while line:
+            job = line.pop()
+            if _reclaim_for_job(session, residents, lost, queue, job) and (follower := session.follower(job)) is not None:
+                line.push(follower)
 
 
-def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: Queue, job: Job) -> None:
+def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: Queue, job: Job) -> bool:
+    """Whether it got anything."""
     statement = session.statement()
     found = [task for task in job.tasks if session.is_waiting(task)]
     tasks = deque(sorted(found, key=session.task_key))
@@ -59,10 +65,11 @@ def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: 
             continue
         if session.preemptive(queue, plan.request) and session.pre_predicate(task, plan) is None:
             _reclaim_for_task(session, residents, lost, statement, job, task)
-    if session.job_pipelined(job):
-        statement.commit()
-    else:
+    if not session.job_pipelined(job):
         statement.discard()
+    has_any = bool(statement.moves)
+    statement.commit()
+    return has_any
 
 
 def _reclaim_for_task(  # noqa: PLR0917
@@ -77,7 +84,11 @@ def _reclaim_for_task(  # noqa: PLR0917
         return owner.facts.queue != job.facts.queue and session.queues[owner.facts.queue].facts.is_reclaimable
 
     kind, anybody = lost.kind(job, task), job.facts.queue  # whoever of the queue asks, the candidates are the same
-    rows = np.flatnonzero(lost.open(kind, lost.open(anybody, resolvable(session, job, task, plan))))
+    if lost.is_hopeless(kind):
+        return
+    is_tried = False
+    nodes = resolvable(session, job, task, plan) & residents.beside(job.facts.queue)
+    rows = np.flatnonzero(lost.open(kind, lost.open(anybody, nodes)))
     if session.preferred is not None:
         rows = rows[np.argsort(~session.preferred[rows], kind="stable")]
     for row in rows.tolist():
@@ -89,6 +100,7 @@ def _reclaim_for_task(  # noqa: PLR0917
         if not has_enough(session, plan, row, victims):
             lost.add(kind, row)
             continue
+        is_tried = True
         attempt = session.statement()
         ordered = first_to_go(session, victims, session.queues[job.facts.queue])
         is_enough = partial(has_enough, session, plan, row)
@@ -102,3 +114,5 @@ def _reclaim_for_task(  # noqa: PLR0917
             statement.merge(attempt)
             return
         attempt.discard()
+    if not is_tried:
+        lost.give_up(kind)

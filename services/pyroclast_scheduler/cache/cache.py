@@ -367,6 +367,10 @@ class Cache:
         found, self._gone = self._gone, set()
         return found
 
+    def draw(self, job: str) -> None:
+        """The last session looked at this job too, which was at rest; to be told before it may rest again."""
+        self._wakes.draw(job)
+
     def rest(self, rest: Rest) -> None:
         """The last session can do nothing more for this job until it, or what it waits for, changes."""
         self._wakes.rest(rest)
@@ -401,10 +405,7 @@ class Cache:
         """
         self._refresh()
         self._wakes.rouse(self.queues)
-        limited = self._wakes.limited()
-        kept = (facts for key in limited if (facts := self._jobs.facts(key)) is not None)
-        snapshot = self.view()
-        return replace(snapshot, jobs=[*snapshot.jobs, *kept], limited=limited)
+        return replace(self.view(), lines=self._wakes.lines())
 
     def view(self) -> Snapshot:
         """The same for those who only look on: nothing counts as seen by it."""

@@ -167,6 +167,12 @@ class JobTable:
         self._awake.pop(facts.key, None)
         return True
 
+    def draw(self, key: str) -> None:
+        """A session looked at a job that was at rest."""
+        facts = self._facts.get(key)
+        if facts is not None:
+            self._awake[key] = facts
+
     def wake(self, keys: Iterable[str]) -> None:
         """Let the next session look at these jobs, also if one is looking at them now."""
         self._woken.update(dict.fromkeys(keys))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from itertools import islice
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from pyroclast_scheduler.cache.lines import Line
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.shifts import Victims
 from pyroclast_scheduler.model.columns import Rows
+from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.shapes import Shape
-from pyroclast_scheduler.model.waits import Evicts, Limit, Rest
+from pyroclast_scheduler.model.waits import Evicts, Rest
 
-__all__ = ["Waiting"]
+__all__ = ["Waiting", "Who"]
+
+Who: TypeAlias = "str | bytes"
+"""A job by its key, or all that rest of one kind."""
 
 _Group = TypeVar("_Group")
 _Value = TypeVar("_Value")
@@ -22,51 +27,52 @@ _Wish = tuple[str, frozenset[Shape], bool]  # the queue, the shapes, whether onl
 
 
 class Waiting:
-    """Keeps rests by key of the job. Those that are found stay until they are discarded, also while others are looked for."""
+    """Keeps rests by key of the job. Those that are found stay until they are discarded, also while others are looked for.
+
+    What was last found out of one holds for all of its kind.
+    """
 
     def __init__(self) -> None:
         self._rests: dict[str, Rest] = {}
-        self._wary: dict[str, None] = {}
-        self._limited: dict[str, Limit] = {}
-        self._timed: dict[str, None] = {}
-        self._by_shape: dict[Shape, dict[str, int]] = {}
-        self._by_wish: dict[_Wish, dict[str, None]] = {}
+        self._lines: dict[bytes, Line] = {}
+        self._said: dict[Who, Rest] = {}
+        self._wary: dict[Who, None] = {}
+        self._timed: dict[Who, None] = {}
+        self._by_shape: dict[Shape, dict[Who, int]] = {}
+        self._by_wish: dict[_Wish, dict[Who, None]] = {}
 
     def __len__(self) -> int:
         return len(self._rests)
 
-    def add(self, rest: Rest) -> None:
-        """Remember a job that waits for something."""
-        key = rest.facts.key
+    def add(self, rest: Rest) -> Collection[str]:
+        """Remember a job that waits for something. The others of its kind, if they say something else."""
+        key, who = rest.facts.key, rest.facts.key if rest.kind is None else rest.kind
         self.discard(key)
         self._rests[key] = rest
-        if rest.is_timed:
-            self._timed[key] = None
-        if rest.is_wary:
-            if rest.limit is None:
-                self._wary[key] = None
-            else:
-                self._limited[key] = rest.limit
-            return
-        for shape in rest.shapes:
-            self._by_shape.setdefault(shape, {})[key] = rest.lacking
-        if rest.shapes and rest.evicts is not Evicts.NOBODY:
-            self._by_wish.setdefault(_wish(rest), {})[key] = None
+        said = self._said.get(who)
+        if said is not None:
+            self._forget(who, said)
+        self._keep(who, rest)
+        if rest.kind is None:
+            return ()
+        line = self._lines.setdefault(rest.kind, Line())
+        others = () if said is None or said.reason == rest.reason else line.members
+        line.add(rest.facts)
+        return others
 
     def discard(self, key: str) -> None:
         """The job is no longer at rest."""
         rest = self._rests.pop(key, None)
         if rest is None:
             return
-        self._timed.pop(key, None)
-        if rest.is_wary:
-            self._wary.pop(key, None)
-            self._limited.pop(key, None)
+        if rest.kind is None:
+            self._forget(key, rest)
             return
-        for shape in rest.shapes:
-            _remove(self._by_shape, shape, key)
-        if rest.shapes and rest.evicts is not Evicts.NOBODY:
-            _remove(self._by_wish, _wish(rest), key)
+        line = self._lines[rest.kind]
+        line.discard(key)
+        if not len(line):
+            del self._lines[rest.kind]
+            self._forget(rest.kind, self._said[rest.kind])
 
     @property
     def all(self) -> KeysView[str]:
@@ -74,14 +80,14 @@ class Waiting:
         return self._rests.keys()
 
     @property
-    def timed(self) -> KeysView[str]:
+    def timed(self) -> Sequence[Who]:
         """Those of which time alone may change what plugins say."""
-        return self._timed.keys()
+        return list(self._timed)
 
-    @property
-    def limited(self) -> Mapping[str, Limit]:
-        """Those that a session must look at only if what they are kept from is open to them."""
-        return self._limited
+    def line(self, kind: bytes) -> Sequence[JobFacts]:
+        """Those of one kind, oldest first, among jobs that rested once."""
+        line = self._lines.get(kind)
+        return () if line is None else line.order()
 
     def oldest(self, parts: int) -> list[str]:
         """Those that have waited longest, one of so many, at least one where there are any."""
@@ -96,42 +102,65 @@ class Waiting:
         """Whether there are any for which others may have to go."""
         return bool(self._by_wish)
 
-    def helped(self, victims: Victims) -> Iterator[Iterable[str]]:
+    def helped(self, victims: Victims) -> Iterator[Iterable[Who]]:
         """Those that others might now go for, in small steps."""
-        for (queue, shapes, only_own), keys in list(self._by_wish.items()):
-            yield keys if victims.may_help(queue, shapes, only_own=only_own) else ()
+        for (queue, shapes, only_own), whose in list(self._by_wish.items()):
+            yield whose if victims.may_help(queue, shapes, only_own=only_own) else ()
 
-    def woken(self, roomier: Collection[int], nodes: NodeTable) -> Iterator[Iterable[str]]:
+    def woken(self, roomier: Collection[int], nodes: NodeTable) -> Iterator[Iterable[Who]]:
         """Those that are worth another look now that something changed, in small steps.
 
         `roomier`: rows that may hold more than when they were last looked at; `nodes`: as they are now.
         """
         yield self._wary
         rows = np.fromiter(roomier, dtype=np.intp, count=len(roomier))
-        for shape, keys in list(self._by_shape.items()) if roomier else ():
-            yield _fitting(shape, keys, rows, nodes)
+        for shape, whose in list(self._by_shape.items()) if roomier else ():
+            yield _fitting(shape, whose, rows, nodes)
+
+    def _keep(self, who: Who, rest: Rest) -> None:
+        self._said[who] = rest
+        if rest.is_timed:
+            self._timed[who] = None
+        if rest.is_wary:
+            self._wary[who] = None
+            return
+        for shape in rest.shapes:
+            self._by_shape.setdefault(shape, {})[who] = rest.lacking
+        if rest.shapes and rest.evicts is not Evicts.NOBODY:
+            self._by_wish.setdefault(_wish(rest), {})[who] = None
+
+    def _forget(self, who: Who, rest: Rest) -> None:
+        del self._said[who]
+        self._timed.pop(who, None)
+        if rest.is_wary:
+            del self._wary[who]
+            return
+        for shape in rest.shapes:
+            _remove(self._by_shape, shape, who)
+        if rest.shapes and rest.evicts is not Evicts.NOBODY:
+            _remove(self._by_wish, _wish(rest), who)
 
 
 def _wish(rest: Rest) -> _Wish:
     return rest.facts.queue, rest.shapes, rest.evicts is Evicts.OWN_QUEUE
 
 
-def _remove(groups: dict[_Group, dict[str, _Value]], group: _Group, key: str) -> None:
-    """Take `key` out of its group, which goes with the last."""
-    keys = groups[group]
-    del keys[key]
-    if not keys:
+def _remove(groups: dict[_Group, dict[Who, _Value]], group: _Group, who: Who) -> None:
+    """Take `who` out of its group, which goes with the last."""
+    whose = groups[group]
+    del whose[who]
+    if not whose:
         del groups[group]
 
 
-def _fitting(shape: Shape, lacking: Mapping[str, int], rows: Rows, nodes: NodeTable) -> list[str]:
+def _fitting(shape: Shape, lacking: Mapping[Who, int], rows: Rows, nodes: NodeTable) -> list[Who]:
     """Those for which there may be room now: one of these rows has some, and all nodes together have what they lack."""
     if not lacking or not _copies(shape, rows, nodes, at_most=1):
         return []
     most = max(lacking.values())
     everywhere = np.arange(nodes.columns.nodes)
     room = _copies(shape, everywhere, nodes, at_most=most) if min(lacking.values()) > 1 else most
-    return [key for key, count in lacking.items() if count <= room]
+    return [who for who, count in lacking.items() if count <= room]
 
 
 def _copies(shape: Shape, rows: Rows, nodes: NodeTable, *, at_most: int) -> int:

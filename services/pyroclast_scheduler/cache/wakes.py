@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.shifts import Shifts, Victims
-from pyroclast_scheduler.cache.waiting import Waiting
+from pyroclast_scheduler.cache.waiting import Waiting, Who
+from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
-from pyroclast_scheduler.model.waits import Limit, Rest
+from pyroclast_scheduler.model.waits import Rest
 
 __all__ = ["Wakes"]
 
@@ -22,18 +23,23 @@ _ROOT: Final = "root"
 
 
 class Wakes:
-    """Keeps jobs at rest. What is noted while a session decides holds also for those that it leaves at rest."""
+    """Keeps jobs at rest. What is noted while a session decides holds also for those that it leaves at rest.
+
+    Of a kind of which there are several, sessions ask the oldest, and the next one when that got something: until one of them
+    comes to rest again, which is the answer for all.
+    """
 
     def __init__(self, jobs: JobTable, nodes: NodeTable, shifts: Shifts) -> None:
         self._jobs = jobs
         self._nodes = nodes
         self._shifts = shifts
         self._waiting = Waiting()
-        self._search: Iterator[list[str]] | None = None
+        self._search: Iterator[list[Who]] | None = None
         self._queues: set[str] = set()
         self._is_any = True
         self._is_all = False
-        self._may_be_freed = False
+        self._to_ask: dict[bytes, None] = {}
+        self._asked: dict[bytes, None] = {}
 
     def note(self) -> None:
         """Something changed that may alter what a session decides."""
@@ -50,8 +56,15 @@ class Wakes:
 
     def rest(self, rest: Rest) -> None:
         """The last session can do nothing more for this job until it, or what it waits for, changes."""
+        if rest.kind is not None:
+            self._asked.pop(rest.kind, None)
         if self._jobs.rest(rest.facts) and rest.facts.is_waiting:
-            self._waiting.add(rest)
+            self._jobs.wake(self._waiting.add(rest))
+
+    def draw(self, job: str) -> None:
+        """The last session looked at this one too, which was at rest."""
+        self._waiting.discard(job)
+        self._jobs.draw(job)
 
     def recheck(self) -> None:
         """A schedule period began: wake those that time alone may help, and a few others, oldest first.
@@ -59,16 +72,14 @@ class Wakes:
         Whether a job is worth another look is worked out from what changed; should that ever be wrong, it waits minutes, not for
         ever.
         """
-        self._jobs.wake([*self._waiting.timed, *self._waiting.oldest(_ROUND)])
+        self._wake([*self._waiting.timed, *self._waiting.oldest(_ROUND)])
 
-    def limited(self) -> dict[str, Limit]:
-        """Those at rest of which the next session has to find out whether what they are kept from is open to them now.
-
-        They stay at rest. None where nothing changed since they were asked for last.
-        """
-        found = dict(self._waiting.limited) if self._may_be_freed else {}
-        self._may_be_freed = False
-        return found
+    def lines(self) -> list[Sequence[JobFacts]]:
+        """Of each kind that the next session is to ask, those at rest, oldest first, and maybe others."""
+        kinds = {**self._asked, **self._to_ask}  # also those of which the last one did not get an answer
+        found = {kind: line for kind in kinds if (line := self._waiting.line(kind))}
+        self._asked, self._to_ask = dict.fromkeys(found), {}
+        return list(found.values())
 
     def discard(self, jobs: Iterable[str]) -> None:
         """These jobs are no longer at rest."""
@@ -89,14 +100,21 @@ class Wakes:
         while self._search is not None or self._is_any:
             self._search = self._search or _pieces(self._concerned(queues))
             found = list(islice(self._search, steps))
-            for keys in found:
-                self._jobs.wake(keys)
+            for each in found:
+                self._wake(each)
             if len(found) == steps:
                 break
             self._search = None
         self.discard(self._jobs.rouse(at_most=at_most))
 
-    def _concerned(self, queues: Mapping[str, QueueFacts]) -> Iterator[Iterable[str]]:
+    def _wake(self, whose: Iterable[Who]) -> None:
+        for who in whose:
+            if isinstance(who, bytes):
+                self._to_ask[who] = None
+            else:
+                self._jobs.wake([who])
+
+    def _concerned(self, queues: Mapping[str, QueueFacts]) -> Iterator[Iterable[Who]]:
         """Those at rest whom the changes until now concern, in steps between which more may change."""
         waiting, nodes = self._waiting, self._nodes
         nodes.fit()
@@ -107,7 +125,6 @@ class Wakes:
         self._shifts.clear()
         self._queues.clear()
         self._is_any = self._is_all = False
-        self._may_be_freed = True
         if is_all:
             yield waiting.all
             return
@@ -127,12 +144,12 @@ class Wakes:
         )
 
 
-def _pieces(groups: Iterable[Iterable[str]]) -> Iterator[list[str]]:
+def _pieces(groups: Iterable[Iterable[Who]]) -> Iterator[list[Who]]:
     """Each group in pieces that are not too long, at least one."""
     for group in groups:
-        keys = list(group)
-        for at in range(0, max(1, len(keys)), _PIECE):
-            yield keys[at : at + _PIECE]
+        whose = list(group)
+        for at in range(0, max(1, len(whose)), _PIECE):
+            yield whose[at : at + _PIECE]
 
 
 def _branches(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:

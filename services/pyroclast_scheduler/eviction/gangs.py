@@ -73,12 +73,19 @@ def make_room(session: Session, arguments: Arguments, kind: Kind) -> None:
         queue = queues.pop()
         if kind.is_reclaim and session.overused(queue):
             continue
-        for job in sorted(starving[queue.name], key=session.job_key):
+        line: Heap[Job] = Heap(session.job_key)
+        for job in starving[queue.name]:
+            line.push(job)
+        while line:
+            job = line.pop()
             plan = _Search(session, kind, residents, job, is_whole_allowed=is_whole_allowed).plan(most)
             if plan is not None:
                 plan.statement.commit()
                 for uid, place in plan.places.items():
                     job.sub_jobs[uid].nominated_hyper_node = place
+                follower = session.follower(job)
+                if follower is not None:
+                    line.push(follower)
 
 
 class _Search:

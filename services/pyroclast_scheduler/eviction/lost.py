@@ -21,7 +21,8 @@ __all__ = ["Lost"]
 class Lost:
     """Kept for one action.
 
-    Tasks of one job, shape, role and priority are of one kind, unless other pods or their claims tell them apart.
+    Tasks of one shape, role and priority are of one kind, unless other pods or their claims tell them apart: those of one job,
+    and of jobs of one kind while they have what they began with.
     """
 
     def __init__(self, session: Session) -> None:
@@ -36,7 +37,8 @@ class Lost:
         facts = task.facts
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
         own = facts.uid if facts.shape.has_claims else ""
-        return job.facts.key, id(facts.shape), facts.role, facts.priority, facts.is_preemptable, signature, own
+        whose = None if job.is_changed else job.facts.kind
+        return whose or job.facts.key, id(facts.shape), facts.role, facts.priority, facts.is_preemptable, signature, own
 
     def open(self, kind: Hashable, nodes: Bools) -> Bools:
         """Those of `nodes` that are not known to be lost to tasks of that kind."""

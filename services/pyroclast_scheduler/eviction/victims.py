@@ -29,6 +29,7 @@ class Residents:
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self._found: dict[int, list[Candidate]] = {}
 
     @cached_property
     def _rows(self) -> Mapping[str, Rows]:
@@ -45,18 +46,22 @@ class Residents:
         mask[self._rows.get(queue, _NOWHERE)] = True
         return mask
 
+    def beside(self, queue: str) -> Bools:
+        """The same of all other queues."""
+        mask = np.zeros(len(self.session.names), dtype=np.bool_)
+        for name, rows in self._rows.items():
+            if name != queue:
+                mask[rows] = True
+        return mask
+
     def on(self, row: int, keep: Callable[[Job, Task], bool], *, among: frozenset[TaskStatus] = _PRESENT) -> list[Candidate]:
         """Those on node `row` that pass `keep`; `among`: by default the ones that are still there."""
-        found: list[Candidate] = []
-        session = self.session
-        for facts in session.snapshot.residents[row]:
-            job = session.job(facts.job)
-            if job is None:
-                continue
-            task = job.task(facts)
-            if task.status in among and task.row == row and keep(job, task):
-                found.append((job, task))
-        return found
+        found = self._found.get(row)
+        if found is None:
+            session = self.session
+            owned = [(session.job(facts.job), facts) for facts in session.snapshot.residents[row]]
+            found = self._found[row] = [(job, job.task(facts)) for job, facts in owned if job is not None]
+        return [(job, task) for job, task in found if task.status in among and task.row == row and keep(job, task)]
 
     def going(self, row: int) -> list[Task]:
         """Those of node `row` that are on their way out."""

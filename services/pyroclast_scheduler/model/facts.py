@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import EllipsisType
 
 from pyroclast.api import keys, records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of
+from pyroclast_scheduler.model.kinds import kind_of
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.sums import Contribution, TaskSums
 from pyroclast_scheduler.model.tallies import Tally
@@ -31,6 +33,7 @@ class JobFacts:
     """
 
     __slots__ = (
+        "_kind",
         "_vectors",
         "contribution",
         "created",
@@ -65,6 +68,7 @@ class JobFacts:
         self.min_resources: Amounts | None = None if spec.min_resources is None else amounts_of(spec.min_resources)
         self.tasks = tasks
         self.sums = sums
+        self._kind: bytes | EllipsisType | None = ...
         self._vectors: dict[str, tuple[Sequence[str], Floats]] = {}
         text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE))
         self.is_preemptable = bool(parse_bool(text or ""))
@@ -93,6 +97,13 @@ class JobFacts:
     def is_waiting(self) -> bool:
         """Whether it waits for anything: to be let in, for members, or for places of some."""
         return self.phase in _WAITING_PHASES or bool(self.tally[TaskStatus.PENDING])
+
+    @property
+    def kind(self) -> bytes | None:
+        """What it has in common with jobs that get the same as it, younger ones after it; None if there are no such."""
+        if self._kind is ...:
+            self._kind = kind_of(self.group, self.tasks, priority=self.priority, queue=self.queue)
+        return self._kind
 
     @property
     def running_estimate(self) -> str:

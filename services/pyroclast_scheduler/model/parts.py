@@ -69,6 +69,7 @@ class Part:
                 for row, tasks in enumerate(whole.residents)
             ),
             jobs=[facts for facts in whole.jobs if facts.key not in jobs],
+            lines=[[facts for facts in line if facts.key not in jobs] for line in whole.lines],
             let_in=[facts for facts in whole.let_in if facts.key not in jobs],
             all_jobs={key: facts for key, facts in whole.all_jobs.items() if key not in jobs},
             queues={name: queue for name, queue in whole.queues.items() if name not in queues},

@@ -18,7 +18,6 @@ from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import Port
 from pyroclast_scheduler.model.sums import QueueSums
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.model.waits import Limit
 
 __all__ = ["Snapshot"]
 
@@ -28,11 +27,12 @@ class Snapshot:
     """`names`, `nodes`, `is_ready`, `stamps` and the columns have one entry per row of the node table.
 
     Rows of which `is_ready` is False are free or placeholders. `residents` are the pods on each node that take room.
-    `is_coupled`: some pod cares where others are. `jobs` are those that a session has to look at, those of `limited` only if
-    their limit holds no more; `let_in` those with pods that went through their queue's gate and wait for a place; `all_jobs` all
-    of them by key, `queue_sums` what the jobs of each queue have and want together. Pods that are `held` wait because a bind of
-    them was refused a moment ago; `refused` are those whose bind was refused and that have no node yet. `features` goes from
-    session to session. `objects` are those that plugins asked for.
+    `is_coupled`: some pod cares where others are. `jobs` are those that a session has to look at; `lines` those at rest of each
+    kind that it has to ask too, oldest first, with others among them that are not in line any more; `let_in` those with pods that
+    went through their queue's gate and wait for a place; `all_jobs` all of them by key, `queue_sums` what the jobs of each queue
+    have and want together. Pods that are `held` wait because a bind of them was refused a moment ago; `refused` are those whose
+    bind was refused and that have no node yet. `features` goes from session to session. `objects` are those that plugins asked
+    for.
     """
 
     dimensions: Dimensions
@@ -49,7 +49,7 @@ class Snapshot:
     queue_sums: Mapping[str, QueueSums]
     queues: Mapping[str, QueueFacts]
     features: NodeFeatures
-    limited: Mapping[str, Limit] = field(default_factory=dict)
+    lines: Sequence[Sequence[JobFacts]] = ()
     let_in: Sequence[JobFacts] = ()
     is_coupled: bool = False
     held: frozenset[str] = frozenset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +33,13 @@ class Term:
         if self.namespaces is not None and task.namespace not in self.namespaces:
             return False
         return matches(self.selector, task.pod.metadata.labels)
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels by which it selects."""
+        selector = self.selector or {}
+        named = (each.get("key", "") for each in selector.get("matchExpressions") or ())
+        return frozenset(selector.get("matchLabels") or ()).union(named)
 
 
 Spaces = Mapping[str, Mapping[str, str]]
@@ -163,6 +170,10 @@ class TermCounts:
         `kind`: `podAntiAffinity` for required ones, `+podAffinity` and `+podAntiAffinity` for preferred ones.
         """
         return self._all_holders()[kind].values()
+
+    def is_minded(self, labels: Collection[str]) -> bool:
+        """Whether any pod on a node keeps away from others by one of these labels."""
+        return any(counts.any() and not term.labels.isdisjoint(labels) for term, counts in self.holders(_HELD[0]))
 
     def signature(self, task: TaskFacts) -> tuple[bool, ...]:
         """Which terms, its own and those that others hold, take `task` in: pods of one shape and signature are treated alike."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
-from pyroclast.api import records
 from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.shapes import Shape
 
-__all__ = ["Evicts", "Limit", "Rest"]
+__all__ = ["Evicts", "Rest"]
 
 
 class Evicts(Enum):
@@ -21,29 +20,13 @@ class Evicts(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """What plugins keep a job of `queue` from: all jobs of equal limits, or none of them.
-
-    With `shapes`: from having `count` more pods of any of these. Without: from being let in, by its namespace and `minimum`.
-    `record`: the queue as it was, of which the job says why it waits.
-    """
-
-    queue: str
-    record: records.Queue = field(compare=False)
-    shapes: frozenset[Shape] = frozenset()
-    count: int = 1
-    namespace: str = ""
-    minimum: frozenset[tuple[str, str | int]] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class Rest:
     """A job about which nothing is to be done or said as long as it stays as it is in `facts` …
 
     … and as long as no node could take another pod of its `shapes`: at least `lacking` in all, where it has one shape only;
     `evicts`: and as long as nothing changes of those who could be made to go for it. `is_wary`: as long as nothing at all
-    changes; `limit`, which only such jobs have: or plugins say that it holds all the same. `is_timed`: until the next schedule
-    period at the latest.
+    changes. `is_timed`: until the next schedule period at the latest. `kind`: all that rest and are of the same kind wait for the
+    same, and one of them is asked for all; None: it is alone. `reason`: why it says that it waits.
     """
 
     facts: JobFacts
@@ -52,4 +35,5 @@ class Rest:
     is_wary: bool = False
     is_timed: bool = False
     evicts: Evicts = Evicts.NOBODY
-    limit: Limit | None = None
+    kind: bytes | None = None
+    reason: str = ""

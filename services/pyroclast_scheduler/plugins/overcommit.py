@@ -22,8 +22,6 @@ _ENDLESS: Final = 1e100  # more changes nothing any more, and could overflow
 class Overcommit:
     """`overcommit-factor`: how much of the cluster may be promised; below 1 the default stands."""
 
-    lets_in_alike = True
-
     def __init__(self, arguments: Arguments) -> None:
         self._factor = arguments.number("overcommit-factor", _FACTOR, least=1)
 

@@ -25,8 +25,6 @@ __all__ = ["Proportion", "water_fill"]
 class Proportion:
     """No arguments."""
 
-    lets_in_alike = True
-
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 

@@ -31,8 +31,6 @@ class ResourceQuota:
 
     watches = (Watch(RESOURCE_QUOTAS, records.ResourceQuota),)
 
-    lets_in_alike = True
-
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 

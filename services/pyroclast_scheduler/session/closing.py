@@ -15,7 +15,7 @@ from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.reservations import read
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, readable_seconds
 from pyroclast_scheduler.session.causes import cause_of
 from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
 from pyroclast_scheduler.session.resting import WAITING, rest_of
@@ -26,7 +26,7 @@ __all__ = ["close", "left_out_status"]
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _ROOT = "root"
 _OURS = frozenset(pending.PendingReason)
-_RENEW_PERIODS = 60
+_RENEWED = 60.0  # seconds that numbers stand at least before they alone are brought up to date
 _BARE = records.PodGroupStatus()
 
 
@@ -39,7 +39,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     outcome = Outcome(notes=session.notes, warnings=session.warnings, queues=_queues(session))
     outcome.reservations, outcome.measures = session.reservations, session.measures
     outcome.released = session.reserved.difference(session.reservations or ())
-    outcome.let_in = session.let_in
+    outcome.let_in, outcome.drawn = session.let_in, session.drawn
     unready: dict[str, int] = {}
     has_promises = any(job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED] for job in session.jobs.values())
     has_placeholders = session.snapshot.has_placeholders
@@ -67,7 +67,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
         if is_incomplete:
             outcome.incomplete.append(job.facts.key)
         if not differs and not is_incomplete and not job.is_changed:
-            rest = rest_of(session, job, has_promises=has_promises)
+            rest = rest_of(session, job, has_promises=has_promises, reason="" if cause is None else cause.reason)
             if rest is not None:
                 outcome.rests.append(rest)
     outcome.unready = unready
@@ -115,9 +115,7 @@ def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> 
     # pods that ask for nothing count as scheduled before they have a node, so that no plugin says that their gang waits
     if cause is not None and phase in _WAITING_PHASES and PodGroupConditionType.UNSCHEDULABLE not in job.conditions:
         stated.append(Condition(PodGroupConditionType.UNSCHEDULABLE, cause.reason))
-    # numbers alone are renewed once a minute: each job in its own second of it
-    is_renewed = session.ports.period % _RENEW_PERIODS == int(job.facts.created) % _RENEW_PERIODS
-    said = [_worded(old.conditions, each, cause, is_renewed=is_renewed) for each in stated]
+    said = [_worded(old.conditions, each, cause, now=session.ports.now) for each in stated]
     return records.PodGroupStatus(
         phase=phase,
         conditions=_conditions(old.conditions, said, session.uid, timestamp),
@@ -137,14 +135,15 @@ def _phase(job: Job) -> PodGroupPhase:
     return PodGroupPhase.INQUEUE if job.phase is PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
 
 
-def _worded(old: Sequence[records.PodGroupCondition], new: Condition, cause: Cause | None, *, is_renewed: bool) -> Condition:
-    """`new` with the cause behind its sentence; the numbers of before stay while sentence and reason do."""
+def _worded(old: Sequence[records.PodGroupCondition], new: Condition, cause: Cause | None, *, now: float) -> Condition:
+    """`new` with the cause behind its sentence; the numbers of before stay for a while, as long as sentence and reason do."""
     if cause is None or new.type != PodGroupConditionType.UNSCHEDULABLE:
         return new
-    before = next((each.message for each in old if each.type == new.type and each.reason == new.reason), "")
-    sentence, summary = pending.parted(before)
-    if not is_renewed and summary.startswith(f"{cause.reason}:") and sentence == new.message:
-        return new._replace(message=before)
+    before = next((each for each in old if each.type == new.type and each.reason == new.reason), None)
+    if before is not None and now < (readable_seconds(before.last_transition_time) or 0.0) + _RENEWED:
+        sentence, summary = pending.parted(before.message)
+        if summary.startswith(f"{cause.reason}:") and sentence == new.message:
+            return new._replace(message=before.message)
     return new._replace(message=pending.joined(new.message, str(cause)))
 
 

@@ -117,8 +117,8 @@ class Waiting:
 class Outcome:
     """What a session leaves behind beside its commits.
 
-    `seen`: the jobs that it looked at; of others it says nothing, so that what was said of them before stands. `rests`: which of
-    them are not worth another look, until when.
+    `seen`: the jobs that it looked at; of others it says nothing, so that what was said of them before stands. `drawn`: those of
+    them that were at rest before. `rests`: which of them are not worth another look, until when.
     `statuses`: by PodGroup, the status that it should have and does not have yet. `bare`: PodGroups that are Pending and may not
     say so, since an absent phase reads like that.
     `promised`: by UID, the node that a pod gets once what goes there is gone. `incomplete`: PodGroups that hold places without
@@ -128,6 +128,7 @@ class Outcome:
     """
 
     seen: set[str] = field(default_factory=set)
+    drawn: list[str] = field(default_factory=list)
     rests: list[Rest] = field(default_factory=list)
     statuses: dict[str, records.PodGroupStatus] = field(default_factory=dict)
     bare: list[str] = field(default_factory=list)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,9 +14,11 @@ from pyroclast.api.records.meta import Record
 from pyroclast.api.types import HYPER_NODES, ResourceType
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.columns import Bools, Columns, Floats, Rows
+from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.kinds import NAMES
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.shapes import Shape
@@ -103,8 +106,8 @@ class Session(Rules):
         self.features.update(snapshot.nodes, snapshot.stamps)
         self._rows = dict(snapshot.rows)
         self.queues = {name: Queue(facts) for name, facts in snapshot.queues.items()}
-        awake = [facts for facts in snapshot.jobs if facts.key not in snapshot.limited]
-        self.jobs = {facts.key: Job(facts, self.dimensions, self._rows) for facts in sorted(awake, key=lambda facts: facts.key)}
+        awake = sorted(snapshot.jobs, key=lambda facts: facts.key)
+        self.jobs = {facts.key: Job(facts, self.dimensions, self._rows) for facts in awake}
         self.others: dict[str, Job] = {}
         self.waiting_by_queue: dict[str, list[tuple[tuple[Rank, ...], Job]]] | None = None
         self.queue_changes: dict[str, Floats] = {}
@@ -117,7 +120,8 @@ class Session(Rules):
         self._plans: dict[int, Plan] = {}
         self._term_counts: TermCounts | None = None
         self._uncounted: list[tuple[Move, int]] = []  # what happened before anybody asked who is where
-        self._is_timed = self._is_restless = self._lets_in_alike = False
+        self._draw_first()
+        self._is_timed = self._is_restless = False
         self._closers: list[tuple[str, Callable[[], None]]] = []
         super().__init__(self._opened(plugins))
         self._moved = self.all_of(lambda each: each.moved)
@@ -140,14 +144,33 @@ class Session(Rules):
         self._closers = [(name, each.close) for name, each in offered.items() if each.close is not None]
         self._is_timed = any(getattr(plugins[name], "is_timed", False) for name in offered)
         self._is_restless = any(getattr(plugins[name], "is_restless", False) for name in offered)
-        self._lets_in_alike = all(
-            each.closed_to is None and (each.job_enqueueable is None or getattr(plugins[name], "lets_in_alike", False))
-            for name, each in offered.items()
-        )
         return [
             [offered[entry.name].only(entry.enabled) for entry in tier if entry.name in offered]
             for tier in self.configuration.tiers
         ]
+
+    def _draw_first(self) -> None:
+        """Take up the first of each line; all of it where their names decide who keeps away from them."""
+        self.drawn: list[str] = []
+        self._lines: dict[str, Iterator[JobFacts]] = {}
+        are_names_minded = bool(self.snapshot.lines) and self.snapshot.is_coupled and self.term_counts.is_minded(NAMES)
+        known = self.snapshot.all_jobs
+        for each in self.snapshot.lines:
+            job = self._draw(facts for facts in each if known.get(facts.key) is facts and facts.key not in self.jobs)
+            while are_names_minded and job is not None:
+                job = self.follower(job)
+
+    def _draw(self, line: Iterator[JobFacts]) -> Job | None:
+        facts = next(line, None)
+        if facts is None:
+            return None
+        job = self.others.pop(facts.key, None) or Job(facts, self.dimensions, self._rows)
+        self.jobs[facts.key] = job
+        self.drawn.append(facts.key)
+        behind = next(line, None)
+        if behind is not None:
+            self._lines[facts.key] = chain([behind], line)
+        return job
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -181,11 +204,6 @@ class Session(Rules):
         return self._is_restless
 
     @property
-    def lets_in_alike(self) -> bool:
-        """Whether of the jobs of one queue and namespace with the same minimum either all may enter or none."""
-        return self._lets_in_alike
-
-    @property
     def evicts(self) -> Evicts | None:
         """Whose pods the actions may make go for a job that waits; None where an action looks at anything else too."""
         actions = set(self.configuration.actions) - _FILLING
@@ -203,6 +221,18 @@ class Session(Rules):
         if job is None and (facts := self.snapshot.all_jobs.get(key)) is not None:
             job = self.others[key] = Job(facts, self.dimensions, self._rows)
         return job
+
+    def follower(self, job: Job) -> Job | None:
+        """The next one at rest of the kind of `job`, which got something just now: it may too. None if there is none.
+
+        It is told once.
+        """
+        line = self._lines.pop(job.facts.key, None)
+        return None if line is None else self._draw(line)
+
+    def has_follower(self, job: Job) -> bool:
+        """Whether one at rest of the kind of `job` waits for what this one leaves."""
+        return job.facts.key in self._lines
 
     def objects(self, record: type[T]) -> Mapping[str, T]:
         """All objects of a kind that a plugin watches, by namespace/name. Not to be changed."""

@@ -231,6 +231,8 @@ class Loop:
             if waiting.nominated:
                 self._cache.nominate(waiting.task.uid, waiting.nominated)
         await self._writer.take(outcome)
+        async for key in in_turns(outcome.drawn):
+            self._cache.draw(key)
         async for rest in in_turns(outcome.rests):
             self._cache.rest(rest)
         if outcome.reservations is not None:

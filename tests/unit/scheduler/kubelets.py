@@ -148,6 +148,8 @@ class World:
             if row is not None:
                 row[3]["phase"] = str(status.phase)
                 self.changed("gang", row[0])
+        for key in outcome.drawn:
+            self.cache.draw(key)
         for rest in outcome.rests:
             self.cache.rest(rest)
 

@@ -149,6 +149,8 @@ class World:
         for key, status in outcome.statuses.items():
             self.cache.believe(key, status)
         if self.rests:
+            for key in outcome.drawn:
+                self.cache.draw(key)
             for rest in outcome.rests:
                 self.cache.rest(rest)
         self.binds.append(dict(sorted(found.items())))

@@ -55,6 +55,8 @@ class World:
                 self.cache.nominate(waiting.task.uid, waiting.nominated)
         for key, status in outcome.statuses.items():
             self.cache.believe(key, status)
+        for key in outcome.drawn:
+            self.cache.draw(key)
         for rest in outcome.rests:
             self.cache.rest(rest)
         for commit in commits:

@@ -50,6 +50,8 @@ class World:
             assert self.cache.assume(uid, node) is None
         for key, status in outcome.statuses.items():
             self.cache.believe(key, status)
+        for key in outcome.drawn:
+            self.cache.draw(key)
         for rest in outcome.rests:
             self.cache.rest(rest)
         said = {key: each for key, status in outcome.statuses.items() for each in status.conditions[-1:]}

@@ -49,6 +49,8 @@ class World:
     def taken(self, outcome):
         for key, status in outcome.statuses.items():
             self.cache.believe(key, status)
+        for key in outcome.drawn:
+            self.cache.draw(key)
         for rest in outcome.rests:
             self.cache.rest(rest)
 

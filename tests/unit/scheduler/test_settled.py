@@ -40,7 +40,7 @@ class World:
         self.configuration = parse(text, actions=ACTIONS, plugins=PLUGINS)
         self.has_couples = self.random.random() < 0.1  # beside them more is looked at, which would hide what is missed
         self.show(objects.queue(["root"]))
-        for event in [self.queue] * 5 + [self.node] * 3 + [self.job] * 4:
+        for event in [self.queue] * 5 + [self.node] * 3 + [self.jobs] * 3:
             event()
 
     def show(self, new, old=None):
@@ -60,6 +60,13 @@ class World:
 
     def any(self, kind):
         return self.random.choice([*self.shown[kind].values()])
+
+    def jobs(self):
+        """Some that are of one kind, or a single one."""
+        state = self.random.getstate()
+        for _ in range(self.random.choice((1, 4))):
+            self.random.setstate(state)
+            self.job()
 
     def job(self):
         pick, name, size = self.random.choice, f"j{next(self.numbers)}", self.random.randint(1, 3)
@@ -109,6 +116,8 @@ class World:
             assert self.cache.assume(uid, node) is None
         for key, status in outcome.statuses.items():
             self.edit(self.shown[records.PodGroup][key], status=msgspec.to_builtins(status))
+        for key in outcome.drawn:
+            self.cache.draw(key)
         for rest in outcome.rests:
             self.cache.rest(rest)
         for pod in [*self.shown[records.Pod].values()]:
@@ -124,13 +133,13 @@ class World:
         own, anew = self.cache.snapshot(), Cache()
         for each in chain.from_iterable(known.values() for known in self.shown.values()):
             self.tell(anew, None, each)
-        whole = replace(own, jobs=list(own.all_jobs.values()), limited={}, columns=own.columns.copy())
+        whole = replace(own, jobs=list(own.all_jobs.values()), lines=(), columns=own.columns.copy())
         return [found[:2] for found in map(self.decided, (whole, anew.snapshot())) if found[0] or found[1]]
 
 
 def missed(seed, name):
     world = World(seed, name)
-    events = (world.job, world.stranger, world.pod_goes, world.node, world.node, world.queue, world.group, world.part_of_network)
+    events = (world.jobs, world.stranger, world.pod_goes, world.node, world.node, world.queue, world.group, world.part_of_network)
     for event in world.random.choices(events, k=12):
         event()
         if found := world.missed():

@@ -47,6 +47,13 @@ class World:
         for _ in range(2 * NODES):
             self.job_comes()
 
+    def jobs_come(self):
+        """Some that are of one kind, or a single one."""
+        state = self.random.getstate()
+        for _ in range(self.random.choice((1, 4))):
+            self.random.setstate(state)
+            self.job_comes()
+
     def job_comes(self):
         self.count += 1
         name, size = f"j{self.count}", self.random.randint(1, 3)
@@ -84,6 +91,11 @@ class World:
         old = self.cache.queues[name].record
         self.cache.queue_changed(old, objects.queue([name, {"weight": self.random.randint(1, 5)}]))
 
+    def node_changes(self):
+        name = f"n{self.random.randrange(NODES)}"
+        old = self.cache.nodes.records[self.cache.nodes.rows[name]]
+        self.cache.node_changed(old, objects.node([name, self.random.choice((4, 8, 16, 32)), "64Gi"]))
+
     def _any(self):
         if not self.pods:
             self.job_comes()
@@ -91,7 +103,7 @@ class World:
 
     def change(self):
         often = [self.pod_changes] * 4
-        self.random.choice([self.job_comes, self.pod_goes, self.queue_changes, *often])()
+        self.random.choice([self.jobs_come, self.pod_goes, self.queue_changes, self.node_changes, *often])()
 
     def decided(self, snapshot):
         commits = []
@@ -114,7 +126,7 @@ class World:
             jobs=list(snapshot.all_jobs.values()),
             columns=snapshot.columns.copy(),
             is_ready=snapshot.is_ready.copy(),
-            limited={},
+            lines=(),
         )
         _, *want = self.decided(everybody)
         outcome, *found = self.decided(snapshot)
@@ -126,6 +138,8 @@ class World:
             self.cache.pod_changed(objects.pod(row), None)
         for key, status in outcome.statuses.items():
             self.cache.believe(key, status)
+        for key in outcome.drawn:
+            self.cache.draw(key)
         for rest in outcome.rests:
             self.cache.rest(rest)
         return found, want, len(snapshot.jobs)

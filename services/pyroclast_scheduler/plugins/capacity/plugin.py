@@ -43,8 +43,6 @@ class Capacity:
 
     watches = (Watch(RESOURCE_CLAIMS, records.ResourceClaim, is_optional=True),)
 
-    lets_in_alike = True
-
     def __init__(self, arguments: Arguments) -> None:
         self._levels = arguments.integer("ancestorReclaimLevel", 0, least=0)
         self._is_hierarchical = arguments.is_on("enableHierarchy")

@@ -31,28 +31,29 @@ class TaskTopology:
 
     def open(self, session: Session) -> Extensions:
         """Register, if any job that waits says how its tasks belong together."""
-        found: dict[str, Buckets] = {}
-        for job in session.jobs.values():
-            buckets = _buckets(session, job)
-            if buckets is not None:
-                found[job.facts.key] = buckets
-        if not found:
+        found = {job.facts.key: _buckets(session, job) for job in session.jobs.values()}
+        if not any(found.values()):
             return Extensions()
 
+        def buckets_of(key: str) -> Buckets | None:
+            if key not in found:  # a session may come to look at more jobs, of the kind of some that it looked at
+                found[key] = _buckets(session, session.jobs[key]) if key in session.jobs else None
+            return found[key]
+
         def rank(task: Task) -> Rank:
-            buckets = found.get(task.facts.job)
+            buckets = buckets_of(task.facts.job)
             place = None if buckets is None else buckets.rank(task)
             return (True,) if place is None else (False, *place)
 
         def scores(job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
             del plan, candidates
-            buckets = found.get(job.facts.key)
+            buckets = buckets_of(job.facts.key)
             free = session.columns.idle() + session.columns.releasing
             beside = None if buckets is None else buckets.scores(task, free)
             return None if beside is None else beside * (_BEST * self._weight)
 
         def moved(move: Move, sign: int) -> None:
-            buckets = found.get(move.job.facts.key)
+            buckets = buckets_of(move.job.facts.key)
             if buckets is not None and move.status is not TaskStatus.RELEASING:
                 for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
                     buckets.moved(task, row, is_placed=sign > 0)

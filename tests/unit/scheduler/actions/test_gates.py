@@ -70,6 +70,8 @@ def test_what_was_let_in_and_fits_on_no_node_keeps_its_room_while_its_job_rests(
         outcome, _ = decided(cache, SETTINGS)
         for key, status in outcome.statuses.items():
             cache.believe(key, status)
+        for key in outcome.drawn:
+            cache.draw(key)
         for rest in outcome.rests:
             cache.rest(rest)
     assert not cache.snapshot().jobs

@@ -1,0 +1,69 @@
+"""Kinds: jobs that differ in nothing that decides what they get but their age, so that what one of them cannot have none can.
+
+Where thousands wait, few of them are of another kind: a session looks at the oldest of each, and at the next when that one got
+something.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pyroclast.api import keys, records
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import TaskFacts
+
+__all__ = ["NAMES", "kind_of"]
+
+NAMES: Final = frozenset({
+    keys.JOB_NAME,
+    keys.JOB_RETRY_COUNT,
+    keys.TASK_INDEX,
+    "job-name",
+    "controller-uid",
+    "batch.kubernetes.io/job-name",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+    "statefulset.kubernetes.io/pod-name",
+    "pod-template-hash",
+    "training.kubeflow.org/job-name",
+    "training.kubeflow.org/replica-index",
+    "ray.io/cluster",
+})  # fmt: skip
+"""Labels by which controllers name and number their objects: jobs of one kind may differ in these."""
+
+_NAMED: Final = NAMES | {"kubectl.kubernetes.io/last-applied-configuration"}
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
+_BYTES: Final = 16
+
+
+def kind_of(group: records.PodGroup, tasks: Sequence[TaskFacts], *, priority: int, queue: str) -> bytes | None:
+    """What tells the kind of a job of `queue` from others; None if it is the only one of its kind.
+
+    It is if a pod has a place or is promised one, waits behind a gate, or has reasons of its own to be here or there: claims,
+    (anti-)affinity to other pods, spread; and if a pod asks for nothing, as these are placed one by one.
+    """
+    counts: Counter[tuple[object, ...]] = Counter()
+    is_divided = bool(group.spec.sub_group_policy)  # by labels, which may be the numbers of its pods
+    for task in tasks:
+        shape = task.shape
+        if task.status is not TaskStatus.PENDING or task.nominated or task.gates:
+            return None
+        if shape.has_claims or shape.is_coupled or shape.is_best_effort:
+            return None
+        labels = tuple(sorted(_without(task.pod.metadata.labels, _NAMED - {keys.TASK_INDEX} if is_divided else _NAMED).items()))
+        policy = task.pod.spec.preemption_policy
+        counts[id(shape), task.role, task.priority, task.is_preemptable, policy, labels] += 1
+    meta = group.metadata
+    texts = _without(meta.annotations, _NAMED), _without(meta.labels, _NAMED)
+    content = (meta.namespace, queue, priority, group.spec, group.status.phase, texts, sorted(counts.items()))
+    return hashlib.blake2b(_ENCODER.encode(content), digest_size=_BYTES).digest()
+
+
+def _without(texts: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
+    return {key: text for key, text in texts.items() if key not in names}

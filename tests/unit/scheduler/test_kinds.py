@@ -1,0 +1,224 @@
+"""Jobs that differ in nothing but name and age get the same, the oldest first: one of them is asked for all that rest."""
+
+import msgspec
+import pytest
+
+from pyroclast.api import records
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.session.configuration import parse
+from tests.scenarios import objects
+
+from .deciding import decided
+
+FILLING = ("priority", "gang", "predicates", "overcommit", "proportion", "nodeorder")
+
+
+class World:
+    """Jobs of one queue and a node, under some plugins and actions."""
+
+    def __init__(self, actions="enqueue, allocate, backfill", plugins=FILLING):
+        text = f"actions: '{actions}'\ntiers:\n- plugins: [{', '.join(f'{{name: {name}}}' for name in plugins)}]\n"
+        self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
+        self.cache = Cache()
+        self.queue()
+        self.nodes, self.pods = {}, {}
+
+    def queue(self, **options):
+        self.cache.queue_changed(None if not self.cache.queues else self.cache.queues["q"].record, objects.queue(["q", options]))
+
+    def node(self, cpu, name="n", **options):
+        new = objects.node([name, cpu, "64Gi", {"pods": 110, "labels": {"kubernetes.io/hostname": name}, **options}])
+        self.cache.node_changed(self.nodes.get(name), new)
+        self.nodes[name] = new
+
+    def job(self, name, cpu, *, size=1, where="-", group=None, labels=None, annotations=None, age=0, **options):
+        made = msgspec.to_builtins(objects.pod_group([name, "q", size, group or {}]))
+        made["metadata"] |= {"annotations": annotations or {}, "creationTimestamp": f"2026-01-01T00:00:{59 - age:02}Z"}
+        self.cache.group_changed(None, msgspec.convert(made, records.PodGroup))
+        for i in range(size):
+            options["labels"] = {"volcano.sh/job-name": name, **(labels or {})}
+            pod = self.pods[f"{name}-{i}"] = objects.pod([f"{name}-{i}", name, where, cpu, "1Gi" if cpu else 0, dict(options)])
+            self.cache.pod_changed(None, pod)
+
+    def ends(self, *names):
+        for name in names:
+            self.cache.pod_changed(self.pods.pop(name), None)
+
+    def session(self):
+        """What the next session looks at and what it binds, by name."""
+        outcome, binds = decided(self.cache, self.configuration)
+        for uid, node in binds.items():
+            assert self.cache.assume(uid, node) is None
+        for key, status in outcome.statuses.items():
+            self.cache.believe(key, status)
+        for key in outcome.drawn:
+            self.cache.draw(key)
+        for rest in outcome.rests:
+            self.cache.rest(rest)
+        return {key.removeprefix("t/") for key in outcome.seen}, {uid.removeprefix("t-") for uid in binds}
+
+    def settle(self):
+        for _ in range(4):
+            self.session()
+
+    def texts(self):
+        """What the five jobs say of why they wait."""
+        return [self.cache.group(f"t/j{i}").status.conditions[-1].message for i in range(5)]
+
+    def kind(self, name):
+        return self.cache.snapshot().all_jobs[f"t/{name}"].kind
+
+
+def full(jobs=5, **options):
+    """A node full of pods of one cpu each, and jobs of one kind that wait, the last one being the oldest."""
+    world = World(**options)
+    world.node(8)
+    for i in range(8):
+        world.job(f"runs{i}", 1, where="n", phase="Running")
+    for i in range(jobs):
+        world.job(f"j{i}", 1, age=i)
+    world.settle()
+    assert world.session() == (set(), set())
+    return world
+
+
+@pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "allocate, preempt, reclaim", "allocate, gangpreempt"])
+def test_who_waits_for_room_is_looked_at_when_it_may_be_his(actions):
+    world = full(actions=actions)
+    world.ends("runs0-0")
+    seen, bound = world.session()
+    assert bound == {"j4-0"}
+    assert seen & {"j0", "j1", "j2", "j3", "j4"} == {"j4", "j3"}
+    world.settle()
+    world.ends("runs1-0", "runs2-0")
+    assert world.session()[1] == {"j3-0", "j2-0"}
+
+
+def test_all_that_have_room_get_it_in_one_session():
+    world = full(jobs=20)
+    world.node(20)
+    assert world.session()[1] == {f"j{i}-0" for i in range(8, 20)}
+
+
+def test_who_goes_before_all_of_a_kind_goes_before_its_second():
+    world = full()
+    world.job("k", 1, age=30, group={"min": 1}, labels={"a": "b"})
+    world.cache.priority_changed(None, objects.priority_class(1))
+    world.job("high", 1, group={"class": 1})
+    world.settle()
+    world.ends("runs0-0", "runs1-0", "runs2-0")
+    assert world.session()[1] == {"high-0", "k-0", "j4-0"}
+
+
+def test_jobs_of_a_full_queue_are_asked_about_one_for_all():
+    world = World()
+    world.queue(capability={"cpu": 4})
+    world.node(64)
+    world.job("runs", 4, where="n", phase="Running")
+    for i in range(5):
+        world.job(f"j{i}", 2, age=i)
+    world.settle()
+    world.node(32)
+    assert world.session() == ({"j4"}, set())
+    world.queue(capability={"cpu": 8})
+    assert world.session()[1] == {"j4-0", "j3-0"}
+
+
+def test_jobs_that_are_not_let_in_are_asked_about_one_for_all():
+    world = World()
+    world.node(8)
+    for i in range(5):
+        world.job(f"j{i}", 1, age=i, group={"phase": "Pending", "minRes": {"cpu": 20}})
+    world.settle()
+    world.node(9)
+    assert world.session() == ({"j4"}, set())
+    world.node(40)
+    world.session()
+    assert {name for name in ("j4", "j3", "j2") if world.cache.group(f"t/{name}").status.phase == "Inqueue"} == {"j4", "j3"}
+
+
+def test_what_the_oldest_got_and_lost_is_asked_about_again():
+    world = full()
+    world.ends("runs0-0")
+    assert world.session()[1] == {"j4-0"}
+    world.ends("j4-0")
+    world.session()
+    assert world.session()[1] | world.session()[1] <= {"j3-0"}
+    assert world.cache.tasks["t-j3-0"].node == "n"
+
+
+def test_an_oldest_that_goes_before_it_is_asked_leaves_its_turn_to_the_next():
+    world = full()
+    world.ends("runs0-0", "j4-0")
+    assert world.session()[1] == {"j3-0"}
+
+
+def test_a_session_that_failed_leaves_the_question_open():
+    world = full()
+    world.ends("runs0-0")
+    assert world.cache.snapshot().lines
+    assert world.session()[1] == {"j4-0"}
+
+
+def test_all_say_so_when_one_finds_out_that_it_waits_for_something_else():
+    world = full()
+    assert all("QueueFull" in text for text in world.texts())
+    world.node(8, taints=["k=v:NoSchedule"])
+    world.ends("runs0-0")
+    world.settle()
+    assert all("NoNodeAllowed" in text for text in world.texts())
+
+
+def test_whose_name_somebody_minds_is_no_measure_for_the_others():
+    world = full()
+    stranger = msgspec.to_builtins(objects.pod(["s", "", "n", 0, 0]))
+    selector = {"matchLabels": {"volcano.sh/job-name": "j4"}}
+    term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
+    stranger["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    world.cache.pod_changed(None, msgspec.convert(stranger, records.Pod))
+    world.settle()
+    world.ends("runs0-0")
+    assert world.session()[1] == {"j3-0"}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        ({}, True),
+        ({"age": 20}, True),
+        ({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}, True),
+        ({"annotations": {"volcano.sh/sla-waiting-time": "1h"}}, False),
+        ({"labels": {"app": "x"}}, False),
+        ({"prio": 7}, False),
+        ({"group": {"topo": ["hard", 1]}}, False),
+        ({"group": {"phase": "Pending"}}, False),
+        ({"size": 3}, False),
+        ({"cpu": 2}, False),
+        ({"pre": False}, False),
+        ({"sel": {"disk": "ssd"}}, False),
+    ],
+)
+def test_jobs_are_of_one_kind_unless_something_matters(change, is_same):
+    world = World()
+    world.job("a", 1, size=2)
+    world.job("b", **{"cpu": 1, "size": 2, **change})
+    assert world.kind("a") is not None
+    assert (world.kind("a") == world.kind("b")) is is_same
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"where": "n"},
+        {"pvc": ["c"]},
+        {"affine": {"key": "zone", "app": "x"}},
+        {"gates": ["g"]},
+        {"cpu": 0},
+    ],
+)
+def test_who_has_a_place_or_reasons_of_his_own_is_the_only_one_of_its_kind(options):
+    world = World()
+    world.node(8)
+    world.job("a", **{"cpu": 1, **options})
+    assert world.kind("a") is None
