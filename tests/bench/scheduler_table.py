@@ -171,20 +171,44 @@ def idle(jobs: int) -> tuple[Callable[[], object], int]:
 
 
 def hopeless(
-    jobs: int, *, change: bool = False, millis: int = 40_000, prepare: Callable[[Cache], None] = lambda _: None
+    jobs: int,
+    *,
+    change: bool = False,
+    millis: int = 40_000,
+    prepare: Callable[[Cache], None] = lambda _: None,
+    configuration: Configuration = FILLING,
 ) -> tuple[Callable[[], object], int]:
     """Jobs that do not fit: their pods ask for more than a node has, or `prepare` left them too little."""
     cache = cluster(5000)
     prepare(cache)
     for j in range(jobs):
         waiting(cache, f"job{j}", 4, millis=millis + j % 50)
-    steady(cache)
+    steady(cache, configuration)
     turns = iter(range(1, 10**6))
 
     def run() -> None:
         if change:
             cache.node_changed(None, node(7, cpu=16 + next(turns) % 8))
-        cycle(cache, keep=True)
+        cycle(cache, configuration, keep=True)
+
+    return run, 0
+
+
+def slots(jobs: int, *, configuration: Configuration = FILLING) -> tuple[Callable[[], object], int]:
+    """Jobs of one pod wait on 1,000 full nodes, and a pod of another job ends."""
+    cache = cluster(1000)
+    for j in range(1000):
+        running(cache, f"run{j}", 16, 1000, at=16 * j, millis=2000)
+    for j in range(jobs):
+        waiting(cache, f"job{j}", 1, millis=2000)
+    steady(cache, configuration)
+    turns = iter(range(1000))
+
+    def run() -> None:
+        task = next(task for task in cache.tasks_of(f"b/run{next(turns)}") if task.node)
+        cache.pod_changed(task.pod, None)
+        _, commits = cycle(cache, configuration, keep=True)
+        assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == 1
 
     return run, 0
 
@@ -379,6 +403,14 @@ TABLE = {
     "nodes": Work("the same, one node changed", 50, SIZES, partial(hopeless, change=True, millis=2000, prepare=full_nodes)),
     "quota": Work("N Jobs of a full queue, nothing changed", 10, SIZES, partial(hopeless, millis=2000, prepare=full_queue)),
     "queue": Work("the same, one node changed", 50, SIZES, partial(hopeless, change=True, millis=2000, prepare=full_queue)),
+    "held": Work(
+        "the same where actions evict",
+        50,
+        SIZES,
+        partial(hopeless, change=True, millis=2000, prepare=full_queue, configuration=TAKING),
+    ),
+    "slot": Work("N one-pod Jobs on full nodes, a pod ends", 50, SIZES, slots),
+    "rival": Work("the same where actions evict", 50, SIZES, partial(slots, configuration=TAKING)),
     "gang": Work("gang of N on 5,000 nodes, whole cycle", 8, (250, 500, 1000), placing),
     "anti": Work("the same beside one anti-affine pod", 10, (250, 500, 1000), lambda n: placing(n, prepare=anti_affine)),
     "taint": Work("the same with one PreferNoSchedule taint", 10, (250, 500, 1000), lambda n: placing(n, taint=True)),

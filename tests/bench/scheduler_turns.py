@@ -25,6 +25,7 @@ from pyroclast.kube.turns import Turn
 from pyroclast.lean import SWITCH_SECONDS
 from pyroclast.runtime.looplag import measure_lag
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.waits import Rest
 from pyroclast_scheduler.replay.taking import Ours, taken
 from pyroclast_scheduler.session.ports import Ports
@@ -76,7 +77,7 @@ class Turns:
             is_over = True
 
 
-async def snapshot(cache: Cache) -> None:
+async def snapshot(cache: Cache) -> Snapshot:
     """What the loop does before a session, as `shell.loop` does it."""
     turn = Turn()
     for _ in range(_PARTS):
@@ -84,7 +85,7 @@ async def snapshot(cache: Cache) -> None:
             break
         if turn.is_over:
             await turn.next()
-    cache.snapshot()
+    return cache.snapshot()
 
 
 async def assuming(size: int, turns: Turns) -> None:
@@ -121,10 +122,11 @@ async def returning(size: int, turns: Turns) -> None:
     assert problems[-1] == "the pod is gone"
 
 
-def at_rest(cache: Cache, *, is_wary: bool = False) -> None:
-    """Leave all jobs at rest that the next session would look at."""
+def at_rest(cache: Cache, *, is_wary: bool = False, are_alike: bool = False) -> None:
+    """Leave all jobs at rest that the next session would look at. `are_alike`: those of one kind as such."""
     for facts in cache.snapshot().jobs:
-        cache.rest(Rest(facts, frozenset(task.shape for task in facts.tasks), is_wary=is_wary))
+        kind = facts.kind if are_alike else None
+        cache.rest(Rest(facts, frozenset(task.shape for task in facts.tasks), is_wary=is_wary, kind=kind))
 
 
 async def ranking(size: int, turns: Turns) -> None:
@@ -156,6 +158,19 @@ async def rousing(size: int, turns: Turns) -> None:
         async with turns.watched():
             change()
             await snapshot(cache)
+
+
+async def asking(size: int, turns: Turns) -> None:
+    """Jobs of one pod and one kind are at rest, and the oldest is asked at any change, which wakes it alone."""
+    cache = cluster(100)
+    for j in range(size):
+        waiting(cache, f"job{j}", 1, millis=100_000)
+    at_rest(cache, is_wary=True, are_alike=True)
+    async with turns.watched():
+        for i in range(3):
+            cache.pod_changed(None, pod("other", i))
+            asked = (await snapshot(cache)).lines[0][0]
+            cache.draw(asked.key)
 
 
 async def fitting(size: int, turns: Turns) -> None:
@@ -226,6 +241,7 @@ TABLE = {
     "wait": Work("N pods wait: snapshot", (25_000, 50_000, 100_000), queueing),
     "rank": Work("N Jobs: a PriorityClass changes", (25_000, 50_000, 100_000), ranking),
     "rouse": Work("N Jobs at rest are roused", (25_000, 50_000, 100_000), rousing),
+    "ask": Work("of N Jobs of a kind one is asked", (25_000, 50_000, 100_000), asking),
     "shapes": Work("N shapes wait, nodes change", (1_000, 2_000, 4_000), fitting),
     "debug": Work("/debug/snapshot with N pods", (25_000, 50_000, 100_000), looking),
     "session": Work("a session reclaims for N Jobs", (2_000, 4_000, 8_000), deciding),

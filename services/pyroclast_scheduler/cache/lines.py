@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
@@ -20,8 +21,8 @@ class Line:
     def __init__(self) -> None:
         self._members: dict[str, JobFacts] = {}
         self._written: dict[str, JobFacts] = {}
-        self._order: list[JobFacts] = []
-        self._is_written = True
+        self.order: list[JobFacts] = []
+        """Those in line, oldest first, and maybe others that were. While a session reads it, jobs may come in between."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -34,16 +35,14 @@ class Line:
     def add(self, facts: JobFacts) -> None:
         """Take a job into the line, or its facts as they are now."""
         self._members[facts.key] = facts
-        self._is_written &= self._written.get(facts.key) is facts
+        if self._written.get(facts.key) is facts:
+            return
+        if len(self.order) > 2 * len(self._members) + _MOST_GONE:
+            self.order = [each for each in self.order if self._members.get(each.key) is each]
+            self._written = {each.key: each for each in self.order}
+        insort(self.order, facts, key=_AGE)
+        self._written[facts.key] = facts
 
     def discard(self, key: str) -> None:
         """The job is not in line any more."""
         self._members.pop(key, None)
-
-    def order(self) -> Sequence[JobFacts]:
-        """Those in line, oldest first, and maybe others that were. It stays as it is."""
-        if not self._is_written or len(self._order) > 2 * len(self._members) + _MOST_GONE:
-            self._order = sorted(self._members.values(), key=_AGE)
-            self._written = self._members.copy()
-            self._is_written = True
-        return self._order

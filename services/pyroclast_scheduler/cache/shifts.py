@@ -11,9 +11,10 @@ import numpy as np
 from pyroclast_scheduler.cache.changes import alike
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.model.columns import Rows
-from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.dimensions import Amounts, Ints
 from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.shapes import Shape
+from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import TaskFacts
 
 __all__ = ["Shifts", "Victims"]
@@ -26,8 +27,8 @@ _MANY_PODS: Final = 5000  # of jobs that changed: beyond it all nodes are taken 
 class Shifts:
     """Collects changes until they are taken. `jobs`: those whose pods on nodes, or whose PodGroups, changed.
 
-    `is_demand`: pods that wait came, changed or went, so that shares of queues may be others. `is_any`: a queue or a node
-    changed, on which all of it may depend.
+    `is_demand`: what queues have or ask for changed, so that what they may take from each other may too. `is_any`: a queue or a
+    node changed, on which all of it may depend.
     """
 
     def __init__(self) -> None:
@@ -42,8 +43,7 @@ class Shifts:
         for each in (before, task):
             if each is not None and each.node:
                 self._job(each.job)
-            elif each is not None:
-                self.is_demand = True
+        self.is_demand |= before is None or task is None or not before.node or _holds(before) != _holds(task)
 
     def clear(self) -> None:
         """Forget all of it."""
@@ -60,6 +60,11 @@ class Shifts:
         if len(self.jobs) > _MANY_JOBS:
             self.jobs.clear()
             self.is_any = True
+
+
+def _holds(task: TaskFacts) -> tuple[bool, str, Amounts]:
+    """What counts of a pod for its queue."""
+    return task.status in ALLOCATED, task.job, task.shape.request
 
 
 class Victims:

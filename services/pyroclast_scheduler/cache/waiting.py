@@ -87,7 +87,7 @@ class Waiting:
     def line(self, kind: bytes) -> Sequence[JobFacts]:
         """Those of one kind, oldest first, among jobs that rested once."""
         line = self._lines.get(kind)
-        return () if line is None else line.order()
+        return () if line is None else line.order
 
     def oldest(self, parts: int) -> list[str]:
         """Those that have waited longest, one of so many, at least one where there are any."""

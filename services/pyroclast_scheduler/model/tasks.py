@@ -20,7 +20,7 @@ _NO_INDEX: Final = -1
 
 
 class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One pod, as a session sees it at its start.
+    """One pod, or the seat of one that does not exist yet, as a session sees it at its start.
 
     `job` is the key of its PodGroup, empty if it has none; `node` the name of its node, empty if it has none. `index` is the
     number at the end of a name of three or more parts, −1 without one. `created` is in seconds since the epoch. `nominated`: the

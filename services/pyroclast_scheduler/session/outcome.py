@@ -64,7 +64,10 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True)
 class Binds:
-    """Pods of one job that are to be bound together: (pod UID, node name); `preparations`: by UID, for those that need any."""
+    """Pods of one job that are to be bound together: (pod UID, node name); `preparations`: by UID, for those that need any.
+
+    What the snapshot calls the UID of a task comes out as it was: for one whose pod does not exist yet, the name of its seat.
+    """
 
     job: str
     placed: tuple[tuple[str, str], ...]

@@ -174,6 +174,7 @@ CHANGES = {
     "a pod of its queue changes where it never fits": lambda world: world.changed("m", **{"volcano.sh/preemptable": "false"}),
     "a pod of another queue changes where it could fit": lambda world: world.changed("t", **{"volcano.sh/preemptable": "false"}),
     "a pod of another queue goes": lambda world: world.cache.pod_changed(world.pods["t"], None),
+    "a pod of its queue goes where it never fits": lambda world: world.cache.pod_changed(world.pods["m"], None),
     "a queue changes": lambda world: world.cache.queue_changed(objects.queue(["q"]), objects.queue(["q", {"weight": 7}])),
     "a node comes": lambda world: world.cache.node_changed(None, objects.node(["tiny", 1, "1Gi"])),
     "a pod of its queue comes where it could fit": lambda world: world.cache.pod_changed(
@@ -189,6 +190,7 @@ CHANGES = {
         ("a pod of its queue changes where it never fits", False, False),
         ("a pod of another queue changes where it could fit", False, False),  # it may not go any more
         ("a pod of another queue goes", True, True),  # there is room
+        ("a pod of its queue goes where it never fits", False, True),  # its queue has less than before
         ("a queue changes", True, True),
         ("a node comes", True, True),
         ("a pod of its queue comes where it could fit", False, True),
