@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.eviction.dryrun import DryRun
-from pyroclast_scheduler.eviction.lost import Lost
+from pyroclast_scheduler.eviction.lost import Book, Lost
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
 from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.jobs import Job
@@ -51,9 +51,13 @@ def execute(session: Session, arguments: Arguments) -> None:
             starving[job.facts.queue] = []
             queues.push(session.queues[job.facts.queue])
         starving[job.facts.queue].append(job)
+    book: Book | None = None
+    if not session.is_timed:  # with time alone others may go
+        book = session.ports.memory.setdefault("preempt", Book())
+        book.open(session.snapshot)
     if not starving:
         return
-    residents, lost = Residents(session), Lost(session)
+    residents, lost = Residents(session), Lost(session, book)
     while queues:
         jobs = starving[queues.pop().name]
         line: Heap[Job] = Heap(session.job_key)
@@ -66,6 +70,7 @@ def execute(session: Session, arguments: Arguments) -> None:
                 line.push(follower)
         for job in jobs:
             _against_itself(session, residents, job, dry_run)
+    lost.close()
 
 
 def _against_others(session: Session, residents: Residents, lost: Lost, job: Job, dry_run: DryRun | None) -> bool:

@@ -70,6 +70,7 @@ class Cache:
         self._shapes = ShapeBook()
         self._features = NodeFeatures()
         self._now = now
+        self._snapshots = 0
         self._wake: Callable[[], None] = lambda: None
 
     def on_change(self, wake: Callable[[], None]) -> None:
@@ -181,6 +182,7 @@ class Cache:
         if new is not None:
             self.priorities[new.metadata.name] = new
         self._jobs.all_changed()
+        self._shifts.is_any = True
         self._changed()
 
     def object_changed(self, old: Record | None, new: Record | None) -> None:
@@ -405,7 +407,8 @@ class Cache:
         """
         self._refresh()
         self._wakes.rouse(self.queues)
-        return replace(self.view(), lines=self._wakes.lines())
+        self._snapshots += 1
+        return replace(self.view(), number=self._snapshots, lines=self._wakes.lines(), touched=self._wakes.touched())
 
     def view(self) -> Snapshot:
         """The same for those who only look on: nothing counts as seen by it."""

@@ -100,6 +100,11 @@ class Victims:
             at = {nodes.rows[task.node] for task in each.tasks if task.node in nodes.rows}
             self._touched.setdefault(each.queue, set()).update(at)
 
+    @property
+    def rows(self) -> set[int] | None:
+        """The nodes of which something changed, or of jobs that have pods there; None if that may be all."""
+        return None if self._is_any or self._is_everywhere else set().union(*self._touched.values())
+
     def may_help(self, queue: str, shapes: Collection[Shape], *, only_own: bool) -> bool:
         """Whether a pod of one of `shapes` might get a place that it could not get before by pods that go for it.
 

@@ -40,6 +40,7 @@ class Waiting:
         self._timed: dict[Who, None] = {}
         self._by_shape: dict[Shape, dict[Who, int]] = {}
         self._by_wish: dict[_Wish, dict[Who, None]] = {}
+        self._evicting: dict[Who, None] = {}
 
     def __len__(self) -> int:
         return len(self._rests)
@@ -100,7 +101,7 @@ class Waiting:
     @property
     def has_evicting(self) -> bool:
         """Whether there are any for which others may have to go."""
-        return bool(self._by_wish)
+        return bool(self._evicting)
 
     def helped(self, victims: Victims) -> Iterator[Iterable[Who]]:
         """Those that others might now go for, in small steps."""
@@ -121,6 +122,8 @@ class Waiting:
         self._said[who] = rest
         if rest.is_timed:
             self._timed[who] = None
+        if rest.evicts is not Evicts.NOBODY:
+            self._evicting[who] = None
         if rest.is_wary:
             self._wary[who] = None
             return
@@ -132,6 +135,7 @@ class Waiting:
     def _forget(self, who: Who, rest: Rest) -> None:
         del self._said[who]
         self._timed.pop(who, None)
+        self._evicting.pop(who, None)
         if rest.is_wary:
             del self._wary[who]
             return

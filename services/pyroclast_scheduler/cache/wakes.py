@@ -40,6 +40,7 @@ class Wakes:
         self._is_all = False
         self._to_ask: dict[bytes, None] = {}
         self._asked: dict[bytes, None] = {}
+        self._touched: set[int] | None = None
 
     def note(self) -> None:
         """Something changed that may alter what a session decides."""
@@ -80,6 +81,12 @@ class Wakes:
         found = {kind: line for kind in kinds if (line := self._waiting.line(kind))}
         self._asked, self._to_ask = dict.fromkeys(found), {}
         return list(found.values())
+
+    def touched(self) -> frozenset[int] | None:
+        """Rows on which other pods could go than when this was last asked; None if that may be all of them."""
+        found = None if self._touched is None else frozenset(self._touched)
+        self._touched = set()
+        return found
 
     def discard(self, jobs: Iterable[str]) -> None:
         """These jobs are no longer at rest."""
@@ -122,6 +129,8 @@ class Wakes:
         branches = _branches(self._queues, queues)
         is_all = self._is_all
         victims = self._victims(roomier) if waiting.has_evicting and not is_all else None
+        rows = None if victims is None else victims.rows
+        self._touched = None if rows is None or self._touched is None else self._touched | rows
         self._shifts.clear()
         self._queues.clear()
         self._is_any = self._is_all = False

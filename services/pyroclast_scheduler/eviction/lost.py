@@ -6,28 +6,66 @@ A gang of hundreds of equal pods asks the same of every node: what was found out
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Final
 
 import numpy as np
 
 from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.shapes import Shape
+from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Lost"]
+__all__ = ["Book", "Lost"]
+
+_MOST_KINDS: Final = 500  # of which it goes from session to session what was found out
+
+
+class Book:
+    """What was found out for jobs of a kind, from session to session: where nothing changed since, it holds."""
+
+    is_derived = True
+
+    def __init__(self) -> None:
+        self._number = self._nodes = 0
+        self._lost: dict[Hashable, tuple[Shape, Bools]] = {}
+
+    def open(self, snapshot: Snapshot) -> None:
+        """A session begins: forget what may be otherwise now. To be told of each."""
+        touched, before = snapshot.touched, (self._number + 1, self._nodes)
+        self._number, self._nodes = snapshot.number, len(snapshot.names)
+        if touched is None or before != (self._number, self._nodes):
+            self._lost.clear()
+        for _, rows in self._lost.values():
+            rows[list(touched or ())] = False
+
+    def of(self, kind: Hashable) -> Bools | None:
+        """The nodes that are lost to tasks of that kind. Not to be changed."""
+        found = self._lost.get(kind)
+        return None if found is None else found[1]
+
+    def keep(self, kind: Hashable, shape: Shape, rows: Bools) -> None:
+        """The nodes that are, as the session leaves them; `shape`: of the tasks, by whose identity they are of that kind."""
+        self._lost.pop(kind, None)
+        self._lost[kind] = shape, rows
+        if len(self._lost) > _MOST_KINDS:
+            del self._lost[next(iter(self._lost))]
 
 
 class Lost:
-    """Kept for one action.
+    """Kept for one action. `book`: what goes on to that of the next session, once it is closed.
 
     Tasks of one shape, role and priority are of one kind, unless other pods or their claims tell them apart: those of one job,
     and of jobs of one kind while they have what they began with.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, book: Book | None = None) -> None:
         self._session = session
-        self._seen = len(session.log)
+        self._book = book
+        self._shared: dict[Hashable, Shape] = {}
+        self._seen = 0 if book is not None else len(session.log)
         self._changed: Ints = np.full(len(session.names), -1, dtype=np.int64)
         self._lost: dict[Hashable, Ints] = {}
         self._everywhere: dict[Hashable, int] = {}
@@ -38,17 +76,17 @@ class Lost:
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
         own = facts.uid if facts.shape.has_claims else ""
         whose = None if job.is_changed else job.facts.kind
-        return whose or job.facts.key, id(facts.shape), facts.role, facts.priority, facts.is_preemptable, signature, own
+        kind = whose or job.facts.key, id(facts.shape), facts.role, facts.priority, facts.is_preemptable, signature, own
+        if whose is not None:
+            self._shared[kind] = facts.shape
+        return kind
 
     def open(self, kind: Hashable, nodes: Bools) -> Bools:
         """Those of `nodes` that are not known to be lost to tasks of that kind."""
-        since = self._lost.get(kind)
+        since = self._since(kind)
         if since is None:
             return nodes
-        log = self._session.log
-        for position in range(self._seen, len(log)):
-            self._changed[log[position]] = position
-        self._seen = len(log)
+        self._look()
         return nodes & (since <= self._changed)
 
     def is_hopeless(self, kind: Hashable) -> bool:
@@ -61,7 +99,29 @@ class Lost:
 
     def add(self, kind: Hashable, row: int) -> None:
         """A task of that kind could not be given room on node `row`."""
-        since = self._lost.get(kind)
+        since = self._since(kind)
         if since is None:
             since = self._lost[kind] = np.full(len(self._changed), -1, dtype=np.int64)
         since[row] = len(self._session.log)
+
+    def close(self) -> None:
+        """The action ends: what was found out of nodes that no action changed goes on to the next session."""
+        if self._book is None:
+            return
+        self._look()
+        for kind, shape in self._shared.items():
+            if kind in self._lost:
+                self._book.keep(kind, shape, (self._lost[kind] >= 0) & (self._changed < 0))
+
+    def _since(self, kind: Hashable) -> Ints | None:
+        """By node, how much had changed when it was lost to tasks of that kind, −1 if it is not; None if no node is."""
+        found = self._lost.get(kind)
+        if found is None and self._book is not None and (known := self._book.of(kind)) is not None:
+            found = self._lost[kind] = np.where(known, np.int64(0), np.int64(-1))
+        return found
+
+    def _look(self) -> None:
+        log = self._session.log
+        for position in range(self._seen, len(log)):
+            self._changed[log[position]] = position
+        self._seen = len(log)

@@ -32,7 +32,7 @@ class Snapshot:
     went through their queue's gate and wait for a place; `all_jobs` all of them by key, `queue_sums` what the jobs of each queue
     have and want together. Pods that are `held` wait because a bind of them was refused a moment ago; `refused` are those whose
     bind was refused and that have no node yet. `features` goes from session to session. `objects` are those that plugins asked
-    for.
+    for. `touched`: rows where others could go for a pod than when the snapshot of the `number` before was taken; None: anywhere.
     """
 
     dimensions: Dimensions
@@ -49,6 +49,8 @@ class Snapshot:
     queue_sums: Mapping[str, QueueSums]
     queues: Mapping[str, QueueFacts]
     features: NodeFeatures
+    number: int = 0
+    touched: frozenset[int] | None = None
     lines: Sequence[Sequence[JobFacts]] = ()
     let_in: Sequence[JobFacts] = ()
     is_coupled: bool = False

@@ -38,6 +38,7 @@ class World:
         self.jobs = {}
         self.pods = {}
         self.count = 0
+        self.memory = {}
         for name in QUEUES:
             self.cache.queue_changed(None, objects.queue([name, {"weight": random_.randint(1, 3)}]))
         for rank in range(3):
@@ -105,14 +106,14 @@ class World:
         often = [self.pod_changes] * 4
         self.random.choice([self.jobs_come, self.pod_goes, self.queue_changes, self.node_changes, *often])()
 
-    def decided(self, snapshot):
+    def decided(self, snapshot, memory):
         commits = []
         outcome = run_cycle(
             snapshot,
             self.configuration,
             actions=registry.actions(),
             plugins=registry.plugins(),
-            ports=Ports(objects.NOW, commits.append),
+            ports=Ports(objects.NOW, commits.append, memory=memory),
             uid="u",
         )
         binds = {pair for commit in commits for each in commit.binds for pair in each.placed}
@@ -128,8 +129,8 @@ class World:
             is_ready=snapshot.is_ready.copy(),
             lines=(),
         )
-        _, *want = self.decided(everybody)
-        outcome, *found = self.decided(snapshot)
+        _, *want = self.decided(everybody, {})
+        outcome, *found = self.decided(snapshot, self.memory)
         for uid, node in sorted(found[0]):
             self.cache.assume(uid, node)
             self._is_bound(uid, node)

@@ -1,0 +1,101 @@
+"""Who cannot win a place from others is tried again only on nodes of which something changed, from session to session."""
+
+import pytest
+
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.eviction.victims import Residents
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.ports import Ports
+from tests.scenarios import objects
+
+NODES = 6
+
+
+class World:
+    """Nodes of two cpu, each full of two pods of a job of its own; `waits` asks for one cpu and matters as much as they do."""
+
+    def __init__(self, monkeypatch, plugins="priority gang predicates"):
+        text = f"actions: allocate, preempt\ntiers: [plugins: [{', '.join(f'{{name: {name}}}' for name in plugins.split())}]]"
+        self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
+        self.cache, self.memory, self.rows = Cache(), {}, set()
+        self.cache.queue_changed(None, objects.queue(["q"]))
+        for rank in range(3):
+            self.cache.priority_changed(None, objects.priority_class(rank))
+        for i in range(NODES):
+            self.cache.node_changed(None, objects.node([f"n{i}", 2, "64Gi"]))
+            self.job(f"j{i}", 2, f"n{i}")
+        self.job("waits", 1, "-")
+        on = Residents.on
+        monkeypatch.setattr(Residents, "on", lambda *given, **named: self.rows.add(given[1]) or on(*given, **named))
+
+    def job(self, name, size, node, *, rank=1):
+        group = objects.pod_group([name, "q", 1, {"class": rank}])
+        self.cache.group_changed(self.cache.written(f"t/{name}"), group)
+        if not self.cache.tasks_of(f"t/{name}"):
+            for i in range(size):
+                self.cache.pod_changed(None, objects.pod([f"{name}-{i}", name, node, 1, "1Gi", {"prio": rank}]))
+
+    def session(self):
+        """The rows that are asked for who could go there, and what is evicted."""
+        self.rows.clear()
+        commits = []
+        outcome = run_cycle(
+            self.cache.snapshot(),
+            self.configuration,
+            actions=registry.actions(),
+            plugins=registry.plugins(),
+            ports=Ports(objects.NOW, commits.append, memory=self.memory),
+            uid="u",
+        )
+        for key, status in outcome.statuses.items():
+            self.cache.believe(key, status)
+        for key in outcome.drawn:
+            self.cache.draw(key)
+        for rest in outcome.rests:
+            self.cache.rest(rest)
+        evicted = {each.task.name for commit in commits for each in commit.evictions}
+        return {self.cache.nodes.names[row] for row in self.rows}, evicted
+
+    def settle(self):
+        for _ in range(4):
+            self.session()
+        assert self.session() == (set(), set())
+
+
+EVERYWHERE = {f"n{i}" for i in range(NODES)}
+CHANGES = {
+    "a pod of another job changes": (lambda world: world.job("j3", 2, "n3", rank=2), {"n3"}, set()),
+    "a pod comes": (lambda world: world.job("late", 1, "n2"), {"n2"}, set()),
+    "who is there matters less": (lambda world: world.job("j4", 2, "n4", rank=0), {"n4"}, {"j4-0"}),
+    "a class changes": (
+        lambda world: world.cache.priority_changed(objects.priority_class(2), objects.priority_class(2)), EVERYWHERE, set()
+    ),
+    "a node changes": (
+        lambda world: world.cache.node_changed(None, objects.node(["n5", 2, "64Gi", {"labels": {"a": "b"}}])), EVERYWHERE, set()
+    ),
+    "a queue changes": (
+        lambda world: world.cache.queue_changed(objects.queue(["q"]), objects.queue(["q", {"weight": 3}])), EVERYWHERE, set()
+    ),
+    "anything may have": (lambda world: world.cache.stale(), EVERYWHERE, set()),
+    "a session was lost": (
+        lambda world: (world.job("late", 1, "n2"), world.cache.snapshot()), EVERYWHERE, set()
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_where_nothing_changed_nobody_is_asked_again(monkeypatch, name):
+    world = World(monkeypatch)
+    world.settle()
+    change, rows, evicted = CHANGES[name]
+    change(world)
+    assert world.session() == (rows, evicted)
+
+
+def test_where_time_alone_may_change_who_goes_all_are_asked(monkeypatch):
+    world = World(monkeypatch, plugins="priority gang predicates tdm")
+    world.settle()
+    world.cache.recheck()
+    assert world.session() == (EVERYWHERE, set())
