@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["is_empty", "is_valid", "matches"]
+__all__ = ["is_empty", "is_valid", "matches", "selected_labels"]
 
 _TAKES_VALUES: Final = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
 
@@ -22,6 +22,12 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
 def is_empty(selector: Mapping[str, Any] | None) -> bool:
     """Whether `selector` selects by nothing: it is absent, or has no terms."""
     return not selector or not (selector.get("matchLabels") or selector.get("matchExpressions"))
+
+
+def selected_labels(selector: Mapping[str, Any] | None) -> set[str]:
+    """The labels by which `selector` selects."""
+    known = selector or {}
+    return {*(known.get("matchLabels") or ()), *(each.get("key", "") for each in known.get("matchExpressions") or ())}
 
 
 def is_valid(selector: Mapping[str, Any]) -> bool:

@@ -69,6 +69,8 @@ class Lost:
         self._changed: Ints = np.full(len(session.names), -1, dtype=np.int64)
         self._lost: dict[Hashable, Ints] = {}
         self._everywhere: dict[Hashable, int] = {}
+        if book is not None:
+            self._reopen_changed()
 
     def kind(self, job: Job, task: Task) -> Hashable:
         """What `task` has in common with others of `job`."""
@@ -112,6 +114,12 @@ class Lost:
         for kind, shape in self._shared.items():
             if kind in self._lost:
                 self._book.keep(kind, shape, (self._lost[kind] >= 0) & (self._changed < 0))
+
+    def _reopen_changed(self) -> None:
+        """Who may go of a job depends on what the job has elsewhere."""
+        for job in (*self._session.jobs.values(), *self._session.others.values()):
+            if job.is_changed:
+                self._changed[[task.row for task in job.tasks if task.row >= 0]] = 0
 
     def _since(self, kind: Hashable) -> Ints | None:
         """By node, how much had changed when it was lost to tasks of that kind, −1 if it is not; None if no node is."""

@@ -45,8 +45,8 @@ _BYTES: Final = 16
 def kind_of(group: records.PodGroup, tasks: Sequence[TaskFacts], *, priority: int, queue: str) -> bytes | None:
     """What tells the kind of a job of `queue` from others; None if it is the only one of its kind.
 
-    It is if a pod has a place or is promised one, waits behind a gate, or has reasons of its own to be here or there: claims,
-    (anti-)affinity to other pods, spread; and if a pod asks for nothing, as these are placed one by one.
+    It is if a pod has a place or is promised one, waits behind a gate, or has reasons of its own to be here or there: claims, or
+    that it minds the names of others; and if a pod asks for nothing, as these are placed one by one.
     """
     counts: Counter[tuple[object, ...]] = Counter()
     is_divided = bool(group.spec.sub_group_policy)  # by labels, which may be the numbers of its pods
@@ -54,7 +54,7 @@ def kind_of(group: records.PodGroup, tasks: Sequence[TaskFacts], *, priority: in
         shape = task.shape
         if task.status is not TaskStatus.PENDING or task.nominated or task.gates:
             return None
-        if shape.has_claims or shape.is_coupled or shape.is_best_effort:
+        if shape.has_claims or shape.is_best_effort or not NAMES.isdisjoint(shape.minded_labels):
             return None
         labels = tuple(sorted(_without(task.pod.metadata.labels, _NAMED - {keys.TASK_INDEX} if is_divided else _NAMED).items()))
         policy = task.pod.spec.preemption_policy

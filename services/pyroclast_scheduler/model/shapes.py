@@ -11,6 +11,7 @@ from weakref import WeakSet, WeakValueDictionary
 import msgspec
 
 from pyroclast.api import keys, records
+from pyroclast.resources.selectors import selected_labels
 from pyroclast_scheduler.model.claims import has_claims
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.requests import non_zero, pod_limits, pod_request
@@ -86,6 +87,17 @@ class Shape:
     def is_coupled(self) -> bool:
         """Whether where one pod of this shape goes depends on where others went, beyond the room they take."""
         return bool(self.spread or self.affinity.get("podAffinity") or self.affinity.get("podAntiAffinity"))
+
+    @cached_property
+    def minded_labels(self) -> frozenset[str]:
+        """The labels of pods that count for where one of this shape goes."""
+        kinds = ("podAffinity", "podAntiAffinity")
+        preferred = (each.get("podAffinityTerm") or {} for kind in kinds for each in self.preferred(kind))
+        found: set[str] = set()
+        for term in (*self.spread, *preferred, *(each for kind in kinds for each in self.required(kind))):
+            found |= selected_labels(term.get("labelSelector"))
+            found.update(term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ())
+        return frozenset(found)
 
 
 class ShapeBook:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from pyroclast.resources.selectors import is_empty, matches
+from pyroclast.resources.selectors import is_empty, matches, selected_labels
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -33,13 +33,6 @@ class Term:
         if self.namespaces is not None and task.namespace not in self.namespaces:
             return False
         return matches(self.selector, task.pod.metadata.labels)
-
-    @property
-    def labels(self) -> frozenset[str]:
-        """The labels by which it selects."""
-        selector = self.selector or {}
-        named = (each.get("key", "") for each in selector.get("matchExpressions") or ())
-        return frozenset(selector.get("matchLabels") or ()).union(named)
 
 
 Spaces = Mapping[str, Mapping[str, str]]
@@ -173,7 +166,8 @@ class TermCounts:
 
     def is_minded(self, labels: Collection[str]) -> bool:
         """Whether any pod on a node keeps away from others by one of these labels."""
-        return any(counts.any() and not term.labels.isdisjoint(labels) for term, counts in self.holders(_HELD[0]))
+        held = (term for term, counts in self.holders("podAntiAffinity") if counts.any())
+        return any(not selected_labels(term.selector).isdisjoint(labels) for term in held)
 
     def signature(self, task: TaskFacts) -> tuple[bool, ...]:
         """Which terms, its own and those that others hold, take `task` in: pods of one shape and signature are treated alike."""

@@ -197,6 +197,7 @@ def test_whose_name_somebody_minds_is_no_measure_for_the_others():
         ({"cpu": 2}, False),
         ({"pre": False}, False),
         ({"sel": {"disk": "ssd"}}, False),
+        ({"anti": {"key": "zone", "app": "x"}}, False),
     ],
 )
 def test_jobs_are_of_one_kind_unless_something_matters(change, is_same):
@@ -212,7 +213,7 @@ def test_jobs_are_of_one_kind_unless_something_matters(change, is_same):
     [
         {"where": "n"},
         {"pvc": ["c"]},
-        {"affine": {"key": "zone", "app": "x"}},
+        {"spread": {"key": "zone", "maxSkew": 1, "when": "DoNotSchedule", "match": {"volcano.sh/job-name": "a"}}},
         {"gates": ["g"]},
         {"cpu": 0},
     ],
@@ -222,3 +223,20 @@ def test_who_has_a_place_or_reasons_of_his_own_is_the_only_one_of_its_kind(optio
     world.node(8)
     world.job("a", **{"cpu": 1, **options})
     assert world.kind("a") is None
+
+
+def test_jobs_that_mind_others_are_asked_about_one_for_all():
+    world = World()
+    anti = {"key": "kubernetes.io/hostname", "app": "x"}
+    world.node(64)
+    for i in range(4):
+        world.job(f"j{i}", 1, age=i, anti=anti, labels={"app": "x"})
+    world.settle()
+    assert world.cache.tasks["t-j3-0"].node == "n"
+    world.node(64, "m")
+    assert world.session()[1] == {"j2-0"}
+    world.settle()
+    world.node(32)
+    assert world.session() == ({"j1"}, set())
+    world.node(64, "k")
+    assert world.session()[1] == {"j1-0"}

@@ -99,3 +99,18 @@ def test_where_time_alone_may_change_who_goes_all_are_asked(monkeypatch):
     world.settle()
     world.cache.recheck()
     assert world.session() == (EVERYWHERE, set())
+
+
+def test_who_gets_more_elsewhere_in_the_same_session_may_lose_something(monkeypatch):
+    world = World(monkeypatch)
+    world.cache.node_changed(None, objects.node(["own", 1, "64Gi", {"labels": {"own": "j5"}, "taints": ["own=j5:NoSchedule"]}]))
+    stranger = objects.pod(["s", "", "own", 1, "1Gi"])
+    world.cache.pod_changed(None, stranger)
+    world.cache.group_changed(world.cache.written("t/j5"), objects.pod_group(["j5", "q", 2, {"class": 0}]))
+    third = {"prio": 0, "sel": {"own": "j5"}, "tolerate": "own=j5:NoSchedule"}
+    world.cache.pod_changed(None, objects.pod(["j5-2", "j5", "-", 1, "1Gi", third]))
+    world.settle()
+    world.cache.pod_changed(stranger, None)
+    _, evicted = world.session()
+    assert len(evicted) == 1
+    assert evicted < {"j5-0", "j5-1"}
