@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from pyroclast_scheduler.eviction.dryrun import DryRun
 from pyroclast_scheduler.eviction.lost import Book, Lost
+from pyroclast_scheduler.eviction.turns import take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
 from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.jobs import Job
@@ -59,21 +61,13 @@ def execute(session: Session, arguments: Arguments) -> None:
         return
     residents, lost = Residents(session), Lost(session, book)
     while queues:
-        jobs = starving[queues.pop().name]
-        line: Heap[Job] = Heap(session.job_key)
-        for job in jobs:
-            line.push(job)
-        while line:
-            job = line.pop()
-            if _against_others(session, residents, lost, job, dry_run) and (follower := session.follower(job)) is not None:
-                jobs.append(follower)
-                line.push(follower)
-        for job in jobs:
+        against_others = partial(_against_others, session, residents, lost, dry_run)
+        for job in take_turns(session, starving[queues.pop().name], against_others):
             _against_itself(session, residents, job, dry_run)
     lost.close()
 
 
-def _against_others(session: Session, residents: Residents, lost: Lost, job: Job, dry_run: DryRun | None) -> bool:
+def _against_others(session: Session, residents: Residents, lost: Lost, dry_run: DryRun | None, job: Job) -> bool:
     """Whether it got anything."""
     statement = session.statement()
     tasks = _waiting(session, job)

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.eviction.lost import Lost
+from pyroclast_scheduler.eviction.turns import take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
@@ -43,13 +44,7 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
         queue = queues.pop()
         if session.overused(queue):
             continue
-        line: Heap[Job] = Heap(session.job_key)
-        for job in starving[queue.name]:
-            line.push(job)
-        while line:
-            job = line.pop()
-            if _reclaim_for_job(session, residents, lost, queue, job) and (follower := session.follower(job)) is not None:
-                line.push(follower)
+        take_turns(session, starving[queue.name], partial(_reclaim_for_job, session, residents, lost, queue))
 
 
 def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: Queue, job: Job) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pyroclast_scheduler.eviction.bundles import Bundle, allowed, ordered, split
+from pyroclast_scheduler.eviction.turns import take_turns
 from pyroclast_scheduler.eviction.victims import Residents
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode
@@ -69,23 +70,21 @@ def make_room(session: Session, arguments: Arguments, kind: Kind) -> None:
     if not starving:
         return
     residents = Residents(session)
+
+    def makes_room(job: Job) -> bool:
+        plan = _Search(session, kind, residents, job, is_whole_allowed=is_whole_allowed).plan(most)
+        if plan is None:
+            return False
+        plan.statement.commit()
+        for uid, place in plan.places.items():
+            job.sub_jobs[uid].nominated_hyper_node = place
+        return True
+
     while queues:
         queue = queues.pop()
         if kind.is_reclaim and session.overused(queue):
             continue
-        line: Heap[Job] = Heap(session.job_key)
-        for job in starving[queue.name]:
-            line.push(job)
-        while line:
-            job = line.pop()
-            plan = _Search(session, kind, residents, job, is_whole_allowed=is_whole_allowed).plan(most)
-            if plan is not None:
-                plan.statement.commit()
-                for uid, place in plan.places.items():
-                    job.sub_jobs[uid].nominated_hyper_node = place
-                follower = session.follower(job)
-                if follower is not None:
-                    line.push(follower)
+        take_turns(session, starving[queue.name], makes_room)
 
 
 class _Search:

@@ -77,7 +77,7 @@ class Lost:
         facts = task.facts
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
         own = facts.uid if facts.shape.has_claims else ""
-        whose = None if job.is_changed else job.facts.kind
+        whose = self._session.kind(job)
         kind = whose or job.facts.key, id(facts.shape), facts.role, facts.priority, facts.is_preemptable, signature, own
         if whose is not None:
             self._shared[kind] = facts.shape

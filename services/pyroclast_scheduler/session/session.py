@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Final, Protocol, TypeAlias, TypeVar
 
@@ -153,12 +153,16 @@ class Session(Rules):
         """Take up the first of each line; all of it where their names decide who keeps away from them."""
         self.drawn: list[str] = []
         self._lines: dict[str, Iterator[JobFacts]] = {}
-        are_names_minded = bool(self.snapshot.lines) and self.snapshot.is_coupled and self.term_counts.is_minded(NAMES)
         known = self.snapshot.all_jobs
         for each in self.snapshot.lines:
             job = self._draw(facts for facts in each if known.get(facts.key) is facts and facts.key not in self.jobs)
-            while are_names_minded and job is not None:
+            while job is not None and self._are_names_minded:
                 job = self.follower(job)
+
+    @cached_property
+    def _are_names_minded(self) -> bool:
+        """Whether a pod keeps away from others by their names, so that not all jobs of a kind get the same."""
+        return self.snapshot.is_coupled and self.term_counts.is_minded(NAMES)
 
     def _draw(self, line: Iterator[JobFacts]) -> Job | None:
         facts = next(line, None)
@@ -221,6 +225,10 @@ class Session(Rules):
         if job is None and (facts := self.snapshot.all_jobs.get(key)) is not None:
             job = self.others[key] = Job(facts, self.dimensions, self._rows)
         return job
+
+    def kind(self, job: Job) -> bytes | None:
+        """The kind of `job` while it has what it began with: what it cannot get now, no other one can. None if it is alone."""
+        return None if job.is_changed or self._are_names_minded else job.facts.kind
 
     def follower(self, job: Job) -> Job | None:
         """The next one at rest of the kind of `job`, which got something just now: it may too. None if there is none.

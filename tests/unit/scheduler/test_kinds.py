@@ -6,7 +6,9 @@ import pytest
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 
 from .deciding import decided
@@ -58,6 +60,15 @@ class World:
             self.cache.rest(rest)
         return {key.removeprefix("t/") for key in outcome.seen}, {uid.removeprefix("t-") for uid in binds}
 
+    def evicts(self):
+        """What the next session promises to whom, and whom it evicts."""
+        commits = []
+        ports = Ports(objects.NOW, commits.append)
+        options = {"actions": registry.actions(), "plugins": registry.plugins(), "ports": ports, "uid": "u"}
+        outcome = run_cycle(self.cache.snapshot(), self.configuration, **options)
+        evicted = {each.task.name for commit in commits for each in commit.evictions}
+        return {uid.removeprefix("t-") for uid in outcome.promised}, evicted
+
     def settle(self):
         for _ in range(4):
             self.session()
@@ -68,6 +79,14 @@ class World:
 
     def kind(self, name):
         return self.cache.snapshot().all_jobs[f"t/{name}"].kind
+
+
+def minding(job):
+    """A pod that keeps away from those of a job by its name."""
+    body = msgspec.to_builtins(objects.pod(["s", "", "n", 0, 0]))
+    term = {"labelSelector": {"matchLabels": {"volcano.sh/job-name": job}}, "topologyKey": "kubernetes.io/hostname"}
+    body["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return msgspec.convert(body, records.Pod)
 
 
 def full(jobs=5, **options):
@@ -170,16 +189,25 @@ def test_all_say_so_when_one_finds_out_that_it_waits_for_something_else():
     assert all("NoNodeAllowed" in text for text in world.texts())
 
 
-def test_whose_name_somebody_minds_is_no_measure_for_the_others():
-    world = full()
-    stranger = msgspec.to_builtins(objects.pod(["s", "", "n", 0, 0]))
-    selector = {"matchLabels": {"volcano.sh/job-name": "j4"}}
-    term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
-    stranger["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    world.cache.pod_changed(None, msgspec.convert(stranger, records.Pod))
+@pytest.mark.parametrize("actions", ["allocate", "allocate, preempt"])
+def test_whose_name_somebody_minds_is_no_measure_for_the_others(actions):
+    world = full(actions=actions)
+    world.cache.pod_changed(None, minding("j4"))
     world.settle()
     world.ends("runs0-0")
     assert world.session()[1] == {"j3-0"}
+
+
+def test_whose_name_somebody_minds_is_no_measure_for_whom_others_go():
+    world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates"))
+    world.cache.priority_changed(None, objects.priority_class(1))
+    world.node(1)
+    world.job("runs", 1, where="n", phase="Running")
+    world.cache.group_changed(world.cache.written("t/runs"), objects.pod_group(["runs", "q", 0]))
+    world.cache.pod_changed(None, minding("j4"))
+    for i in (3, 4):
+        world.job(f"j{i}", 1, age=i, group={"class": 1})
+    assert world.evicts() == ({"j3-0"}, {"runs-0"})
 
 
 @pytest.mark.parametrize(
