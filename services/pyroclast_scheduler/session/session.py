@@ -228,7 +228,7 @@ class Session(Rules):
 
     def kind(self, job: Job) -> bytes | None:
         """The kind of `job` while it has what it began with: what it cannot get now, no other one can. None if it is alone."""
-        return None if job.is_changed or self._are_names_minded else job.facts.kind
+        return None if job.is_changed or self._is_restless or self._are_names_minded else job.facts.kind
 
     def follower(self, job: Job) -> Job | None:
         """The next one at rest of the kind of `job`, which got something just now: it may too. None if there is none.
