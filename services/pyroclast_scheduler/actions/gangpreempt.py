@@ -14,8 +14,11 @@ __all__ = ["execute"]
 def execute(session: Session, arguments: Arguments) -> None:
     """Make room for starving jobs at the cost of jobs of their queue."""
 
-    def may_go(job: Job, owner: Job, task: Task) -> bool:
+    def may_lose(job: Job, owner: Job) -> bool:
         is_lower = owner is not job and owner.facts.queue == job.facts.queue and owner.facts.priority < job.facts.priority
-        return is_lower and task.facts.is_preemptable and owner.facts.may_be_preempted
+        return is_lower and owner.facts.may_be_preempted
 
-    make_room(session, arguments, Kind("gangpreempt", is_reclaim=False, may_go=may_go))
+    def may_go(task: Task) -> bool:
+        return task.facts.is_preemptable
+
+    make_room(session, arguments, Kind("gangpreempt", is_reclaim=False, may_lose=may_lose, may_go=may_go))

@@ -15,9 +15,11 @@ __all__ = ["execute"]
 def execute(session: Session, arguments: Arguments) -> None:
     """Make room for starving jobs at the cost of other queues that may be reclaimed from."""
 
-    def may_go(job: Job, owner: Job, task: Task) -> bool:
+    def may_lose(job: Job, owner: Job) -> bool:
         is_other = owner.facts.queue != job.facts.queue and session.queues[owner.facts.queue].facts.is_reclaimable
-        is_running = task.status is TaskStatus.RUNNING
-        return is_other and is_running and task.facts.is_preemptable and owner.facts.may_be_preempted
+        return is_other and owner.facts.may_be_preempted
 
-    make_room(session, arguments, Kind("gangreclaim", is_reclaim=True, may_go=may_go))
+    def may_go(task: Task) -> bool:
+        return task.status is TaskStatus.RUNNING and task.facts.is_preemptable
+
+    make_room(session, arguments, Kind("gangreclaim", is_reclaim=True, may_lose=may_lose, may_go=may_go))

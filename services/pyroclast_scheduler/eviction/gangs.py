@@ -36,11 +36,12 @@ _MOST_DOMAINS = 8
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What one action does: its name, and who may go for whom (job that wants room, owner of a pod, pod)."""
+    """What one action does: its name, who may lose pods for whom (job that wants room, owner of pods), and which pods."""
 
     name: str
     is_reclaim: bool
-    may_go: Callable[[Job, Job, Task], bool]
+    may_lose: Callable[[Job, Job], bool]
+    may_go: Callable[[Task], bool]
 
 
 @dataclass(slots=True)
@@ -161,8 +162,9 @@ class _Search:
         """What may go in `domain`, the first one first."""
         session, kind, job = self.session, self.kind, self.job
         by_job: dict[str, tuple[Job, list[Task]]] = {}
-        for row in np.flatnonzero(domain.nodes & self.open).tolist():
-            for owner, task in self.residents.on(row, lambda owner, task: kind.may_go(job, owner, task)):
+        losing = self.residents.of(lambda owner: kind.may_lose(job, owner))
+        for row in np.flatnonzero(domain.nodes & self.open & losing).tolist():
+            for owner, task in self.residents.on(row, lambda owner, task: kind.may_lose(job, owner) and kind.may_go(task)):
                 by_job.setdefault(owner.facts.key, (owner, []))[1].append(task)
         found = [bundle for owner, tasks in by_job.values() for bundle in split(owner, tasks)]
         found = ordered(session, job, found, self.need, is_reclaim=kind.is_reclaim)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Bools, Rows
+from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -20,7 +20,6 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "needed"]
 
 _PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
-_NOWHERE: Final = np.zeros(0, dtype=np.intp)
 _GOING: Final = frozenset({TaskStatus.RELEASING})
 
 
@@ -30,29 +29,38 @@ class Residents:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._found: dict[int, list[Candidate]] = {}
+        self._nowhere = self._mask([])
 
     @cached_property
-    def _rows(self) -> Mapping[str, Rows]:
-        jobs = self.session.snapshot.all_jobs
+    def _by_job(self) -> Mapping[str, list[int]]:
+        """The nodes of each job's pods, a node for each pod."""
         found: dict[str, list[int]] = {}
         for row, there in enumerate(self.session.snapshot.residents):
-            for queue in {jobs[task.job].queue for task in there if task.job in jobs}:
-                found.setdefault(queue, []).append(row)
-        return {queue: np.array(rows, dtype=np.intp) for queue, rows in found.items()}
+            for task in there:
+                found.setdefault(task.job, []).append(row)
+        return {key: rows for key, rows in found.items() if key in self.session.snapshot.all_jobs}
+
+    @cached_property
+    def _by_queue(self) -> Mapping[str, Bools]:
+        jobs = self.session.snapshot.all_jobs
+        found: dict[str, list[int]] = {}
+        for key, rows in self._by_job.items():
+            found.setdefault(jobs[key].queue, []).extend(rows)
+        return {queue: self._mask(rows) for queue, rows in found.items()}
 
     def where(self, queue: str) -> Bools:
-        """The nodes that have pods of jobs of `queue`; those that went since are among them."""
-        mask = np.zeros(len(self.session.names), dtype=np.bool_)
-        mask[self._rows.get(queue, _NOWHERE)] = True
-        return mask
+        """The nodes that have pods of jobs of `queue`; those that went since are among them. Not to be changed."""
+        return self._by_queue.get(queue, self._nowhere)
 
     def beside(self, queue: str) -> Bools:
         """The same of all other queues."""
-        mask = np.zeros(len(self.session.names), dtype=np.bool_)
-        for name, rows in self._rows.items():
-            if name != queue:
-                mask[rows] = True
-        return mask
+        found: Bools = np.logical_or.reduce([self._nowhere, *(mask for name, mask in self._by_queue.items() if name != queue)])
+        return found
+
+    def of(self, keep: Callable[[Job], bool]) -> Bools:
+        """The same of jobs that pass `keep`."""
+        jobs = ((self.session.job(key), rows) for key, rows in self._by_job.items())
+        return self._mask([row for job, rows in jobs if job is not None and keep(job) for row in rows])
 
     def on(self, row: int, keep: Callable[[Job, Task], bool], *, among: frozenset[TaskStatus] = _PRESENT) -> list[Candidate]:
         """Those on node `row` that pass `keep`; `among`: by default the ones that are still there."""
@@ -62,6 +70,11 @@ class Residents:
             owned = [(session.job(facts.job), facts) for facts in session.snapshot.residents[row]]
             found = self._found[row] = [(job, job.task(facts)) for job, facts in owned if job is not None]
         return [(job, task) for job, task in found if task.status in among and task.row == row and keep(job, task)]
+
+    def _mask(self, rows: list[int]) -> Bools:
+        mask = np.zeros(len(self.session.names), dtype=np.bool_)
+        mask[np.array(rows, dtype=np.intp)] = True
+        return mask
 
     def going(self, row: int) -> list[Task]:
         """Those of node `row` that are on their way out."""
