@@ -29,6 +29,9 @@ MAKING = {"nodes.pyroclast.dev/start-delay": "60s"}
 def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A control plane of these tests' own, whose nodes they fill and delete."""
     with running(control_plane, tmp_path_factory.mktemp("gangs") / control_plane, nodes=NODES) as cluster:
+        create(cluster, gang("first", 1000, size=1))
+        runs(cluster, "first", size=1)
+        cleared(cluster)  # takes the garbage collector of kube-controller-manager up to 40 s when it has just learnt of the kinds
         yield cluster
 
 
@@ -50,9 +53,7 @@ def binds(own: Cluster, hook: Binds) -> Iterator[Binds]:
     yield hook
     hook.let_go()
     hook.refused.clear()
-    for kind in ("vcjob", "pod"):
-        own.kubectl("delete", kind, "--all", "-n", NAMESPACE, "--wait=false")
-    wait_until(lambda: not pods(own), "all pods to be gone")
+    cleared(own)
     own.kubectl("uncordon", *nodes(own))
 
 
@@ -79,6 +80,14 @@ def bind(cluster: Cluster, pod: str, node: str) -> None:
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod, "uid": uid}, "target": target}
     cluster.kubectl("create", "--raw", f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/binding", "-f", "-", stdin=json.dumps(body))
+
+
+def cleared(cluster: Cluster) -> None:
+    """Delete all Jobs and pods, and wait until nothing of them is left: a PodGroup that is there still counts as let in."""
+    for kind in ("vcjob", "pod"):
+        cluster.kubectl("delete", kind, "--all", "-n", NAMESPACE, "--wait=false")
+    for kind in ("pods", "podgroups.scheduling.volcano.sh"):
+        wait_until(lambda kind=kind: not cluster.get(kind, "-n", NAMESPACE)["items"], f"all {kind} to be gone")
 
 
 def create(cluster: Cluster, manifest: str) -> None:
