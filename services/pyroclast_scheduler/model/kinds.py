@@ -20,6 +20,7 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 __all__ = ["NAMES", "kind_of"]
 
 NAMES: Final = frozenset({
+    keys.CREATED_BY_JOB_FLOW,
     keys.JOB_NAME,
     keys.JOB_RETRY_COUNT,
     keys.TASK_INDEX,
@@ -37,7 +38,7 @@ NAMES: Final = frozenset({
 })  # fmt: skip
 """Labels by which controllers name and number their objects: jobs of one kind may differ in these."""
 
-_NAMED: Final = NAMES | {"kubectl.kubernetes.io/last-applied-configuration"}
+_NAMED: Final = NAMES | {keys.CRON_JOB_SCHEDULED_TIMESTAMP, "kubectl.kubernetes.io/last-applied-configuration"}
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 _BYTES: Final = 16
 
@@ -49,14 +50,15 @@ def kind_of(group: records.PodGroup, tasks: Sequence[TaskFacts], *, priority: in
     that it minds the names of others; and if a pod asks for nothing, as these are placed one by one.
     """
     counts: Counter[tuple[object, ...]] = Counter()
-    is_divided = bool(group.spec.sub_group_policy)  # by labels, which may be the numbers of its pods
+    # subgroups are told apart by labels, which may be the numbers of the pods
+    passed_over = _NAMED - {keys.TASK_INDEX} if group.spec.sub_group_policy else _NAMED
     for task in tasks:
         shape = task.shape
         if task.status is not TaskStatus.PENDING or task.nominated or task.gates:
             return None
         if shape.has_claims or shape.is_best_effort or not NAMES.isdisjoint(shape.minded_labels):
             return None
-        labels = tuple(sorted(_without(task.pod.metadata.labels, _NAMED - {keys.TASK_INDEX} if is_divided else _NAMED).items()))
+        labels = tuple(sorted(_without(task.pod.metadata.labels, passed_over).items()))
         policy = task.pod.spec.preemption_policy
         counts[id(shape), task.role, task.priority, task.is_preemptable, policy, labels] += 1
     meta = group.metadata

@@ -216,6 +216,7 @@ def test_whose_name_somebody_minds_is_no_measure_for_whom_others_go():
         ({}, True),
         ({"age": 20}, True),
         ({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}, True),
+        ({"annotations": {"volcano.sh/createdByJobFlow": "t.f"}}, True),
         ({"annotations": {"volcano.sh/sla-waiting-time": "1h"}}, False),
         ({"labels": {"app": "x"}}, False),
         ({"prio": 7}, False),
