@@ -27,6 +27,7 @@ from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import Configuration, parse
 from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.ports import Ports
+from tests.scenarios.taking import take
 
 from .scheduler import ACTIONS, CHART, PLUGINS, group, node, pod, queue
 
@@ -147,12 +148,7 @@ def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = 
                 assert cache.assume_all(binds.placed) is None
             for eviction in commit.evictions:
                 cache.releasing(eviction.task.uid)
-        for key, status in outcome.statuses.items():
-            cache.believe(key, status)
-        for key in outcome.drawn:
-            cache.draw(key)
-        for rest in outcome.rests:
-            cache.rest(rest)
+        take(cache, outcome)
     return outcome, commits
 
 

@@ -24,6 +24,7 @@ from pyroclast_scheduler.session.session import Session
 
 from . import claims, cpus, extenders, objects, storage
 from .profiles import configuration, profile_of
+from .taking import take
 
 UNDERSTOOD = {
     "L",
@@ -220,12 +221,7 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, **surroundings: Any
     seen.reservations = {key.partition("/")[2]: state for key, state in (outcome.reservations or {}).items()}
     seen.writes |= storage.writes(commits)
     seen.reasons |= {waiting.task.name: waiting.message for waiting in outcome.waiting}
-    for key, status in outcome.statuses.items():
-        cache.believe(key, status)
-    for key in outcome.drawn:
-        cache.draw(key)
-    for rest in outcome.rests:
-        cache.rest(rest)
+    take(cache, outcome)
     for job in session.jobs.values():
         name = job.facts.name
         pipelined = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]

@@ -16,6 +16,7 @@ from pyroclast_scheduler.model.statuses import READY
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
+from tests.scenarios.taking import take_rests
 
 CONFIGURATION = """
 actions: "enqueue, allocate, preempt, backfill"
@@ -148,10 +149,7 @@ class World:
             if row is not None:
                 row[3]["phase"] = str(status.phase)
                 self.changed("gang", row[0])
-        for key in outcome.drawn:
-            self.cache.draw(key)
-        for rest in outcome.rests:
-            self.cache.rest(rest)
+        take_rests(self.cache, outcome)
 
     @staticmethod
     def check_gangs(snapshot, commits) -> None:

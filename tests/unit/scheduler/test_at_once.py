@@ -14,6 +14,7 @@ from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
 from tests.scenarios import objects
+from tests.scenarios.taking import take_rests
 
 TEXT = """
 actions: "enqueue, allocate, backfill"
@@ -149,10 +150,7 @@ class World:
         for key, status in outcome.statuses.items():
             self.cache.believe(key, status)
         if self.rests:
-            for key in outcome.drawn:
-                self.cache.draw(key)
-            for rest in outcome.rests:
-                self.cache.rest(rest)
+            take_rests(self.cache, outcome)
         self.binds.append(dict(sorted(found.items())))
 
     def happen(self, event):

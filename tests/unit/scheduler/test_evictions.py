@@ -12,6 +12,7 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects, runner
+from tests.scenarios.taking import take
 
 CYCLES = 14
 PLUGINS = """
@@ -53,12 +54,7 @@ class World:
         for waiting in outcome.waiting:
             if waiting.nominated:
                 self.cache.nominate(waiting.task.uid, waiting.nominated)
-        for key, status in outcome.statuses.items():
-            self.cache.believe(key, status)
-        for key in outcome.drawn:
-            self.cache.draw(key)
-        for rest in outcome.rests:
-            self.cache.rest(rest)
+        take(self.cache, outcome)
         for commit in commits:
             for binds in commit.binds:
                 for uid, node in binds.placed:

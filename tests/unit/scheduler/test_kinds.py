@@ -10,6 +10,7 @@ from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
+from tests.scenarios.taking import take
 
 from .deciding import decided
 
@@ -52,12 +53,7 @@ class World:
         outcome, binds = decided(self.cache, self.configuration)
         for uid, node in binds.items():
             assert self.cache.assume(uid, node) is None
-        for key, status in outcome.statuses.items():
-            self.cache.believe(key, status)
-        for key in outcome.drawn:
-            self.cache.draw(key)
-        for rest in outcome.rests:
-            self.cache.rest(rest)
+        take(self.cache, outcome)
         return {key.removeprefix("t/") for key in outcome.seen}, {uid.removeprefix("t-") for uid in binds}
 
     def evicts(self):

@@ -9,6 +9,7 @@ from pyroclast_scheduler.eviction.victims import Residents
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
+from tests.scenarios.taking import take
 
 NODES = 6
 
@@ -49,12 +50,7 @@ class World:
             ports=Ports(objects.NOW, commits.append, memory=self.memory),
             uid="u",
         )
-        for key, status in outcome.statuses.items():
-            self.cache.believe(key, status)
-        for key in outcome.drawn:
-            self.cache.draw(key)
-        for rest in outcome.rests:
-            self.cache.rest(rest)
+        take(self.cache, outcome)
         evicted = {each.task.name for commit in commits for each in commit.evictions}
         return {self.cache.nodes.names[row] for row in self.rows}, evicted
 

@@ -9,6 +9,7 @@ from pyroclast_scheduler.model.dimensions import MOST, MOST_OF_ONE, UNKNOWN
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
+from tests.scenarios.taking import take
 
 MANY = {f"x.io/r{i:04}": 1 for i in range(3000)}
 QUOTA = ["proportion", "capacity", "overcommit"]
@@ -48,12 +49,7 @@ class World:
         placed = dict(place for commit in commits for binds in commit.binds for place in binds.placed)
         for uid, node in placed.items():
             assert self.cache.assume(uid, node) is None
-        for key, status in outcome.statuses.items():
-            self.cache.believe(key, status)
-        for key in outcome.drawn:
-            self.cache.draw(key)
-        for rest in outcome.rests:
-            self.cache.rest(rest)
+        take(self.cache, outcome)
         said = {key: each for key, status in outcome.statuses.items() for each in status.conditions[-1:]}
         return {uid.removeprefix("t-"): node for uid, node in placed.items()}, said
 

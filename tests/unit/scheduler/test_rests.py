@@ -11,6 +11,7 @@ from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.points import Extensions, Vote
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
+from tests.scenarios.taking import take
 
 from .deciding import decided
 
@@ -50,12 +51,7 @@ class World:
         outcome, binds = decided(self.cache, self.configuration)
         for uid, node in binds.items():
             assert self.cache.assume(uid, node) is None
-        for key, status in outcome.statuses.items():
-            self.cache.believe(key, status)
-        for key in outcome.drawn:
-            self.cache.draw(key)
-        for rest in outcome.rests:
-            self.cache.rest(rest)
+        take(self.cache, outcome)
         return binds, {rest.facts.name: rest for rest in outcome.rests}, outcome
 
     def looked_at(self):

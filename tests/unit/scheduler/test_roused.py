@@ -8,6 +8,7 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.configuration import parse
 from tests.scenarios import objects
+from tests.scenarios.taking import take
 
 from .deciding import decided
 
@@ -47,12 +48,7 @@ class World:
         return outcome, list(binds.items())
 
     def taken(self, outcome):
-        for key, status in outcome.statuses.items():
-            self.cache.believe(key, status)
-        for key in outcome.drawn:
-            self.cache.draw(key)
-        for rest in outcome.rests:
-            self.cache.rest(rest)
+        take(self.cache, outcome)
 
     def settled(self):
         """What is bound until all jobs rest."""

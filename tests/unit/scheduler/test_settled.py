@@ -17,6 +17,7 @@ from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.counts import ONE_IN
 from tests.scenarios import objects
+from tests.scenarios.taking import take_rests
 
 ACTIONS, PLUGINS = registry.actions(), registry.plugins()
 FILLING = "enqueue, allocate, backfill"
@@ -116,10 +117,7 @@ class World:
             assert self.cache.assume(uid, node) is None
         for key, status in outcome.statuses.items():
             self.edit(self.shown[records.PodGroup][key], status=msgspec.to_builtins(status))
-        for key in outcome.drawn:
-            self.cache.draw(key)
-        for rest in outcome.rests:
-            self.cache.rest(rest)
+        take_rests(self.cache, outcome)
         for pod in [*self.shown[records.Pod].values()]:
             if pod.metadata.uid in evicted:
                 self.show(None, old=pod)

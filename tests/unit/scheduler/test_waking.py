@@ -12,6 +12,7 @@ from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.counts import ONE_IN
 from tests.scenarios import objects
+from tests.scenarios.taking import take
 
 CONFIGURATIONS = {
     "preempt": "allocate, preempt",
@@ -137,12 +138,7 @@ class World:
         for uid in found[1]:
             row = self.pods.pop(uid.removeprefix("t-"))
             self.cache.pod_changed(objects.pod(row), None)
-        for key, status in outcome.statuses.items():
-            self.cache.believe(key, status)
-        for key in outcome.drawn:
-            self.cache.draw(key)
-        for rest in outcome.rests:
-            self.cache.rest(rest)
+        take(self.cache, outcome)
         return found, want, len(snapshot.jobs)
 
     def _is_bound(self, uid, node):

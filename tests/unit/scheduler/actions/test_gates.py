@@ -11,6 +11,7 @@ from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.scenarios.taking import take
 from tests.unit.scheduler.deciding import decided
 
 GATE = keys.QUEUE_ALLOCATION_GATE
@@ -68,12 +69,7 @@ def test_what_was_let_in_and_fits_on_no_node_keeps_its_room_while_its_job_rests(
 
     for _ in range(3):
         outcome, _ = decided(cache, SETTINGS)
-        for key, status in outcome.statuses.items():
-            cache.believe(key, status)
-        for key in outcome.drawn:
-            cache.draw(key)
-        for rest in outcome.rests:
-            cache.rest(rest)
+        take(cache, outcome)
     assert not cache.snapshot().jobs
     pods = [["late", "k", "-", 2, 0, {**ASKED, "gates": [GATE]}], ["small", "k", "-", 1, 0, {**ASKED, "gates": [GATE]}]]
     feed(cache, {"podgroups": [["k", "q", 1]], "pods": pods})

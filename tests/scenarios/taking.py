@@ -1,0 +1,23 @@
+"""What a session leaves behind is taken up by the cache, as the loop of the scheduler does it."""
+
+from __future__ import annotations
+
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.session.outcome import Outcome
+
+__all__ = ["take", "take_rests"]
+
+
+def take(cache: Cache, outcome: Outcome) -> None:
+    """The statuses that are being written, and who rests. What was committed is the caller's."""
+    for key, status in outcome.statuses.items():
+        cache.believe(key, status)
+    take_rests(cache, outcome)
+
+
+def take_rests(cache: Cache, outcome: Outcome) -> None:
+    """Who rests, of those who were at rest before too."""
+    for key in outcome.drawn:
+        cache.draw(key)
+    for rest in outcome.rests:
+        cache.rest(rest)
