@@ -12,17 +12,15 @@ import numpy as np
 
 from pyroclast_scheduler.eviction.dryrun import DryRun
 from pyroclast_scheduler.eviction.lost import Book, Lost
-from pyroclast_scheduler.eviction.turns import take_turns
+from pyroclast_scheduler.eviction.turns import keep_or_undo, starving, take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
 from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.heaps import Heap
 from pyroclast_scheduler.session.points import Candidate
 from pyroclast_scheduler.session.search import fits, ranked, resolvable
 from pyroclast_scheduler.session.session import Session
@@ -44,25 +42,17 @@ def execute(session: Session, arguments: Arguments) -> None:
     dry_run: DryRun | None = DryRun.of(session, arguments)
     if not arguments.boolean("enableTopologyAwarePreemption", default=False):
         dry_run = None
-    queues: Heap[Queue] = Heap(session.queue_key)
-    starving: dict[str, list[Job]] = {}
-    for job in session.jobs.values():
-        if job.is_pending or has_topology(job) or session.job_invalid(job) is not None or not session.job_starving(job):
-            continue
-        if job.facts.queue not in starving:
-            starving[job.facts.queue] = []
-            queues.push(session.queues[job.facts.queue])
-        starving[job.facts.queue].append(job)
+    waiting = starving(session, passes=lambda job: not has_topology(job))
     book: Book | None = None
     if not session.is_timed:  # with time alone others may go
         book = session.ports.memory.setdefault("preempt", Book())
         book.open(session.snapshot)
-    if not starving:
+    if not waiting:
         return
     residents, lost = Residents(session), Lost(session, book)
-    while queues:
-        against_others = partial(_against_others, session, residents, lost, dry_run)
-        for job in take_turns(session, starving[queues.pop().name], against_others):
+    against_others = partial(_against_others, session, residents, lost, dry_run)
+    for _, jobs in waiting:
+        for job in take_turns(session, jobs, against_others):
             _against_itself(session, residents, job, dry_run)
     lost.close()
 
@@ -79,11 +69,7 @@ def _against_others(session: Session, residents: Residents, lost: Lost, dry_run:
             return owner is not job and owner.facts.queue == job.facts.queue and _may_go(task, victim)
 
         _Attempt(session, residents, job, task, keep, dry_run, lost).succeeds(statement)
-    if not session.job_pipelined(job):
-        statement.discard()
-    has_any = bool(statement.moves)
-    statement.commit()
-    return has_any
+    return keep_or_undo(session, job, statement)
 
 
 def _against_itself(session: Session, residents: Residents, job: Job, dry_run: DryRun | None) -> None:

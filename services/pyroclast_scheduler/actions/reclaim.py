@@ -9,14 +9,13 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.eviction.lost import Lost
-from pyroclast_scheduler.eviction.turns import take_turns
+from pyroclast_scheduler.eviction.turns import keep_or_undo, starving, take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.heaps import Heap
 from pyroclast_scheduler.session.search import fits, resolvable
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
@@ -28,23 +27,13 @@ _REASON: Final = "reclaim"
 
 def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument tunes a cache that is not needed here
     """Each queue that is not overused lets its starving jobs take places from other queues, whole gangs or nothing."""
-    queues: Heap[Queue] = Heap(session.queue_key)
-    starving: dict[str, list[Job]] = {}
-    for job in session.jobs.values():
-        if job.is_pending or session.job_invalid(job) is not None or not session.job_starving(job):
-            continue
-        if job.facts.queue not in starving:
-            starving[job.facts.queue] = []
-            queues.push(session.queues[job.facts.queue])
-        starving[job.facts.queue].append(job)
-    if not starving:
+    waiting = starving(session)
+    if not waiting:
         return
     residents, lost = Residents(session), Lost(session)
-    while queues:
-        queue = queues.pop()
-        if session.overused(queue):
-            continue
-        take_turns(session, starving[queue.name], partial(_reclaim_for_job, session, residents, lost, queue))
+    for queue, jobs in waiting:
+        if not session.overused(queue):
+            take_turns(session, jobs, partial(_reclaim_for_job, session, residents, lost, queue))
 
 
 def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: Queue, job: Job) -> bool:
@@ -60,11 +49,7 @@ def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: 
             continue
         if session.preemptive(queue, plan.request) and session.pre_predicate(task, plan) is None:
             _reclaim_for_task(session, residents, lost, statement, job, task)
-    if not session.job_pipelined(job):
-        statement.discard()
-    has_any = bool(statement.moves)
-    statement.commit()
-    return has_any
+    return keep_or_undo(session, job, statement)
 
 
 def _reclaim_for_task(  # noqa: PLR0917

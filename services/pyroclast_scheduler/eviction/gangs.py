@@ -12,18 +12,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pyroclast_scheduler.eviction.bundles import Bundle, allowed, ordered, split
-from pyroclast_scheduler.eviction.turns import take_turns
+from pyroclast_scheduler.eviction.turns import starving, take_turns
 from pyroclast_scheduler.eviction.victims import Residents
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import Sheets, required_parts, sheets_of
-from pyroclast_scheduler.session.heaps import Heap
 from pyroclast_scheduler.session.points import GangEviction, Purpose
 from pyroclast_scheduler.session.search import find
 from pyroclast_scheduler.session.session import Session
@@ -60,15 +58,8 @@ def make_room(session: Session, arguments: Arguments, kind: Kind) -> None:
     """
     most = arguments.integer("maxDomains", _MOST_DOMAINS, least=1)
     is_whole_allowed = arguments.boolean("allowWholeBundle", default=True)
-    queues: Heap[Queue] = Heap(session.queue_key)
-    starving: dict[str, list[Job]] = {}
-    for job in session.jobs.values():
-        if job.is_pending or session.job_invalid(job) is not None or not session.job_starving(job):
-            continue
-        if job.facts.queue not in starving:
-            queues.push(session.queues[job.facts.queue])
-        starving.setdefault(job.facts.queue, []).append(job)
-    if not starving:
+    waiting = starving(session)
+    if not waiting:
         return
     residents = Residents(session)
 
@@ -81,11 +72,9 @@ def make_room(session: Session, arguments: Arguments, kind: Kind) -> None:
             job.sub_jobs[uid].nominated_hyper_node = place
         return True
 
-    while queues:
-        queue = queues.pop()
-        if kind.is_reclaim and session.overused(queue):
-            continue
-        take_turns(session, starving[queue.name], makes_room)
+    for queue, jobs in waiting:
+        if not (kind.is_reclaim and session.overused(queue)):
+            take_turns(session, jobs, makes_room)
 
 
 class _Search:

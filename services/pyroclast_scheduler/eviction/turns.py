@@ -1,14 +1,34 @@
-"""Turns: the jobs of a queue for which an action may make room, one after another."""
+"""Turns: the jobs for which an action may make room, queue by queue and one after another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.session.heaps import Heap
 from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["take_turns"]
+__all__ = ["keep_or_undo", "starving", "take_turns"]
+
+
+def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True) -> list[tuple[Queue, list[Job]]]:
+    """The queues, in their order, with jobs that may take places from others, of those that pass `passes`; and these jobs."""
+    found: dict[str, list[Job]] = {}
+    for job in session.jobs.values():
+        if not job.is_pending and passes(job) and session.job_invalid(job) is None and session.job_starving(job):
+            found.setdefault(job.facts.queue, []).append(job)
+    return [(queue, found[queue.name]) for queue in sorted((session.queues[name] for name in found), key=session.queue_key)]
+
+
+def keep_or_undo(session: Session, job: Job, statement: Statement) -> bool:
+    """Keep what was done for `job` if it would be ready with it, else undo it; whether it got anything."""
+    if not session.job_pipelined(job):
+        statement.discard()
+    has_any = bool(statement.moves)
+    statement.commit()
+    return has_any
 
 
 def take_turns(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job], bool]) -> list[Job]:
