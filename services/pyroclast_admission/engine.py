@@ -12,10 +12,11 @@ import structlog
 from msgspec.structs import replace
 
 from pyroclast.kube.errors import KubeError
-from pyroclast.rules.lookups import QueueLookup, QueueView
+from pyroclast.rules.lookups import QueueView
 from pyroclast.runtime.traces import Traces
 from pyroclast_admission.handlers import Webhook, answer
 from pyroclast_admission.known import Known
+from pyroclast_admission.lookup import DoubtedQueues, ReadQueues
 from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
 from pyroclast_admission.review import Answer, BadReview, Review, decode, encode, refusal
@@ -30,6 +31,9 @@ LARGE_BODY: Final = 128 * 1024
 
 MAX_LARGE: Final = 8
 """Large reviews waiting for that thread; more are sent away to come again."""
+
+MAX_READ: Final = 32
+"""Queues that are read again before a denial; where it may rest on more, the cache decides."""
 
 RETRY_SECONDS: Final = 1
 
@@ -48,7 +52,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """Answers reviews. Everything but the lookups of queues that the cache does not know is synchronous.
+    """Answers reviews. Everything but reading queues again is synchronous.
 
     Args:
         webhooks: those that are served.
@@ -109,20 +113,21 @@ class Engine:
 
     async def _answer(self, webhook: Webhook, review: Review) -> Answer:
         known = self._known()
-        noted = _NotedQueues(known.queues)
-        result = answer(webhook, review, replace(known, queues=noted))
-        if noted.missed and not result.verdict.allowed:
-            return await self._answer_afresh(webhook, review, noted.missed, result)
-        return result
+        doubted = DoubtedQueues(known.queues)
+        result = answer(webhook, review, replace(known, queues=doubted))
+        if result.verdict.allowed or not 0 < len(doubted.names) <= MAX_READ:
+            return result
+        return await self._answer_afresh(webhook, review, sorted(doubted.names))
 
-    async def _answer_afresh(self, webhook: Webhook, review: Review, missed: set[str], result: Answer) -> Answer:
-        """The answer once the queues that the cache does not know have been looked up: it may only lag behind."""
+    async def _answer_afresh(self, webhook: Webhook, review: Review, names: Sequence[str]) -> Answer:
+        """The answer once the queues of those names have been read: of these the cache may only lag behind."""
         try:
-            found = [await self._fetch(name) for name in sorted(missed)]
+            read = dict(zip(names, await asyncio.gather(*map(self._fetch, names)), strict=True))
         except KubeError as error:
-            message = f"queue {min(missed)} cannot be looked up now, try again: {error.message}"
+            message = f"queue {names[0]} cannot be looked up now, try again: {error.message}"
             return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
-        return answer(webhook, review, self._known()) if any(found) else result
+        known = self._known()
+        return answer(webhook, review, replace(known, queues=ReadQueues(known.queues, read)))
 
     async def _reply_large(self, webhook: Webhook, body: bytes) -> Reply:
         """The answer from the caches alone, worked out in the thread."""
@@ -148,28 +153,6 @@ class Engine:
 
     def _count(self, webhook: Webhook, result: Answer) -> None:
         self._metrics.count(webhook.path, "allowed" if result.verdict.allowed else "denied")
-
-
-class _NotedQueues:
-    """Queues from the cache, with a note of the names that were asked for in vain."""
-
-    __slots__ = ("_queues", "missed")
-
-    def __init__(self, queues: QueueLookup) -> None:
-        self._queues = queues
-        self.missed: set[str] = set()
-
-    def get(self, name: str) -> QueueView | None:
-        view = self._queues.get(name)
-        if view is None and name:
-            self.missed.add(name)
-        return view
-
-    def children(self, name: str) -> Sequence[QueueView]:
-        return self._queues.children(name)
-
-    def all(self) -> Sequence[QueueView]:
-        return self._queues.all()
 
 
 def _encoded(webhook: Webhook, review: Review, result: Answer) -> Reply:

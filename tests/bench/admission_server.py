@@ -111,11 +111,11 @@ async def serving(state: Known | None = None, *, material: Material | None = Non
     tls = ServingTls()
     tls.use(material.certificate, material.key)
 
-    async def nowhere(name: str) -> QueueView | None:
-        return None
+    async def read(name: str) -> QueueView | None:
+        return state.queues.get(name)
 
     overload, metrics = Overload(), ReviewMetrics(CollectorRegistry())
-    engine = Engine(WEBHOOKS, lambda: state, nowhere, overload=overload, metrics=metrics)
+    engine = Engine(WEBHOOKS, lambda: state, read, overload=overload, metrics=metrics)
     server = WebhookServer(engine, metrics, tls.context)
     await server.start("127.0.0.1", 0)
     try:

@@ -9,7 +9,6 @@ from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.keys import FORCE_DELETE
 from pyroclast.rules.jobs import check_template_spec
 from pyroclast.rules.jobs.defaults import DEFAULT_QUEUE
-from pyroclast.rules.jobs.queue import is_open
 from pyroclast.rules.jobs.warnings import spec_warnings
 from pyroclast.rules.lookups import FlowView, QueueLookup, queue_not_found
 from pyroclast.rules.values import mapping, text
@@ -36,7 +35,7 @@ def validate(
     warnings = list(spec_warnings(spec, "spec", queue))
     if queue is None:
         warnings.append(f"spec.queue: {queue_not_found(queue_name)}; jobs will be refused until it is there")
-    elif not is_open(queue):
+    elif not queue.is_open:
         warnings.append(f"spec.queue: queue {queue_name} is {queue.state}; jobs will be refused until it is Open")
     return verdict_of(findings, warnings=tuple(warnings))
 

@@ -62,6 +62,11 @@ class QueueView:
             allocated_pods=pods.value if pods is not None else 0,
         )
 
+    @property
+    def is_open(self) -> bool:
+        """Whether jobs may enter. A queue that was made a moment ago has no state yet: it is about to open."""
+        return self.state in ("", "Open")
+
 
 class QueueLookup(Protocol):
     """The queues of the cluster."""

@@ -27,13 +27,13 @@ PATHS = [webhook.path for webhook in WEBHOOKS]
 MAX_SECONDS = 0.1
 
 
-async def _nowhere(_: str) -> QueueView | None:
-    return None
-
-
 def engine() -> Engine:
     state = known(QueueView("closed", "root", "Closed"), QueueView("parent", "root", "Open"), QueueView("leaf", "parent", "Open"))
-    return Engine(WEBHOOKS, lambda: state, _nowhere, overload=Overload(), metrics=ReviewMetrics(CollectorRegistry()))
+
+    async def read(name: str) -> QueueView | None:
+        return state.queues.get(name)
+
+    return Engine(WEBHOOKS, lambda: state, read, overload=Overload(), metrics=ReviewMetrics(CollectorRegistry()))
 
 
 async def answered(fuzzed: Engine, path: str, body: bytes) -> dict[str, Any] | None:

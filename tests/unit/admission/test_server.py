@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast.kube.errors import ConnectionFailed
 from pyroclast.rules.lookups import QueueView
-from pyroclast_admission import engine as engines
 from pyroclast_admission.handlers import WEBHOOKS
 from tests.bench.admission_server import known, serving
 from tests.unit.admission.clients import asking, patch_of, review, status_of
@@ -217,43 +215,6 @@ async def test_large_reviews_do_not_hold_up_small_ones() -> None:
                 answered += not slow.done()
         assert slow.result()
         assert answered
-
-
-async def test_a_queue_that_the_cache_does_not_know_yet_is_looked_up() -> None:
-    from prometheus_client import CollectorRegistry
-
-    from pyroclast_admission.metrics import ReviewMetrics
-    from pyroclast_admission.overload import Overload
-    from tests.bench.admission_server import FixedQueues
-
-    asked: list[str] = []
-    state = [known()]
-
-    async def fetch(name: str) -> QueueView | None:
-        asked.append(name)
-        if name == "late":
-            state[0] = known(QueueView("late", "root", "Open"))
-            return QueueView("late", "root", "Open")
-        if name == "away":
-            raise ConnectionFailed("connection refused")
-        return None
-
-    import orjson
-
-    engine = engines.Engine(WEBHOOKS, lambda: state[0], fetch, overload=Overload(), metrics=ReviewMetrics(CollectorRegistry()))
-    answers = {}
-    for queue in ("late", "nowhere", "away", "default"):
-        reply = await engine.reply("/jobs/validate", orjson.dumps(review("/jobs/validate", object=job(queue=queue))))
-        answers[queue] = orjson.loads(reply.body)
-    engine.close()
-    assert answers["late"]["response"]["allowed"] is True
-    assert answers["default"]["response"]["allowed"] is True
-    assert status_of(answers["nowhere"])["code"] == 422
-    away = status_of(answers["away"])
-    assert (away["code"], away["reason"], away["details"]) == (503, "ServiceUnavailable", {"retryAfterSeconds": 1})
-    assert away["message"] == "queue away cannot be looked up now, try again: connection refused"
-    assert asked == ["late", "nowhere", "away"]
-    assert isinstance(known().queues, FixedQueues)
 
 
 async def test_clean_up_by_the_cluster_is_never_held_up() -> None:

@@ -13,14 +13,9 @@ from pyroclast.rules.lookups import ROOT_QUEUE, QueueLookup, QueueView, queue_no
 from pyroclast.rules.values import mapping, mappings
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["check_queue", "is_open", "queue_warnings"]
+__all__ = ["check_queue", "queue_warnings"]
 
 SHOWN_CHILDREN = 3
-
-
-def is_open(queue: QueueView) -> bool:
-    """Whether jobs may enter. A queue that was made a moment ago has no state yet: it is about to open."""
-    return queue.state in ("", "Open")
 
 
 def check_queue(name: str, queues: QueueLookup, path: str) -> Iterator[Finding]:
@@ -30,7 +25,7 @@ def check_queue(name: str, queues: QueueLookup, path: str) -> Iterator[Finding]:
         sentence = f"unable to find job queue: {queue_not_found(name)}"
         yield found(f" {sentence};", invalid(path, name, f"{sentence}; create the queue first or name another one"))
         return
-    if not is_open(queue):
+    if not queue.is_open:
         sentence = f"can only submit job to queue with state `Open`, queue `{name}` status is `{queue.state}`"
         yield replace(found(f" {sentence};", forbidden(path, sentence)), about_fields=False)
     if name == ROOT_QUEUE:

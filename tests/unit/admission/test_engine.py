@@ -1,0 +1,97 @@
+"""Before something is denied for the state of queues, the API server is asked: the cache may lag behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from prometheus_client import CollectorRegistry
+
+from pyroclast.kube.errors import ConnectionFailed
+from pyroclast.rules.lookups import QueueView
+from pyroclast_admission import engine as engines
+from pyroclast_admission.handlers import WEBHOOKS
+from pyroclast_admission.metrics import ReviewMetrics
+from pyroclast_admission.overload import Overload
+from tests.bench.admission_server import known
+from tests.unit.admission.clients import review, status_of
+from tests.unit.rules.builders import job
+
+CACHED = (QueueView("default", "root", "Open"), QueueView("shut", "root", "Closed"), QueueView("above", "root", "Open"))
+CHILDREN = [QueueView(f"below-{number}", "above", "Open") for number in range(3)]
+
+
+@contextmanager
+def an_engine(*cached: QueueView, read: Mapping[str, QueueView]) -> Iterator[tuple[engines.Engine, list[str]]]:
+    """An engine whose cache has `cached` while the API server has `read`, and the names of the queues that it reads there."""
+    asked: list[str] = []
+
+    async def fetch(name: str) -> QueueView | None:
+        asked.append(name)
+        if name == "away":
+            raise ConnectionFailed("connection refused")
+        return read.get(name)
+
+    metrics = ReviewMetrics(CollectorRegistry())
+    engine = engines.Engine(WEBHOOKS, lambda: known(*cached), fetch, overload=Overload(), metrics=metrics)
+    try:
+        yield engine, asked
+    finally:
+        engine.close()
+
+
+async def ask_engine(engine: engines.Engine, path: str, **asked: Any) -> dict[str, Any]:
+    reply = await engine.reply(path, orjson.dumps(review(path, **asked)))
+    answered: dict[str, Any] = orjson.loads(reply.body)
+    return answered
+
+
+@pytest.mark.parametrize(
+    ("queue", "read", "allowed", "asked"),
+    [
+        ("late", [QueueView("late", "root", "Open")], True, ["late"]),
+        ("late", [QueueView("late", "root", "Closed")], False, ["late"]),
+        ("nowhere", [], False, ["nowhere"]),
+        ("default", [], True, []),
+        ("shut", [QueueView("shut", "root", "Open")], True, ["shut"]),
+        ("shut", [QueueView("shut", "root", "Closed")], False, ["shut"]),
+        ("shut", [], False, ["shut"]),
+        ("above", [], True, ["below-0", "below-1", "below-2"]),
+        ("above", CHILDREN[1:], False, ["below-0", "below-1", "below-2"]),
+        ("above", [replace(child, parent="root") for child in CHILDREN], True, ["below-0", "below-1", "below-2"]),
+    ],
+)
+async def test_a_job_is_denied_only_for_what_the_api_server_says_of_its_queue(
+    queue: str, read: Sequence[QueueView], allowed: bool, asked: list[str]
+) -> None:
+    with an_engine(*CACHED, *CHILDREN, read={view.name: view for view in read}) as (engine, seen):
+        answered = await ask_engine(engine, "/jobs/validate", object=job(queue=queue))
+    assert (answered["response"]["allowed"], seen) == (allowed, asked)
+
+
+async def test_a_queue_that_cannot_be_looked_up_is_to_be_asked_for_again() -> None:
+    with an_engine(*CACHED, read={}) as (engine, _):
+        away = status_of(await ask_engine(engine, "/jobs/validate", object=job(queue="away")))
+    assert (away["code"], away["reason"], away["details"]) == (503, "ServiceUnavailable", {"retryAfterSeconds": 1})
+    assert away["message"] == "queue away cannot be looked up now, try again: connection refused"
+
+
+@pytest.mark.parametrize("left", [0, 1, 3])
+async def test_a_queue_goes_as_soon_as_no_child_is_left(left: int) -> None:
+    with an_engine(*CACHED, *CHILDREN, read={child.name: child for child in CHILDREN[:left]}) as (engine, _):
+        answered = await ask_engine(engine, "/queues/validate", name="above", operation="DELETE")
+    assert answered["response"]["allowed"] is (left == 0)
+    if left:
+        names = ", ".join(child.name for child in CHILDREN[:left])
+        assert status_of(answered)["message"] == f"queue above can not be deleted because it has {left} child queues: {names}"
+
+
+async def test_a_denial_for_very_many_queues_rests_on_the_cache() -> None:
+    many = [QueueView(f"below-{number}", "above", "Open") for number in range(engines.MAX_READ + 1)]
+    with an_engine(*CACHED, *many, read={}) as (engine, asked):
+        answered = await ask_engine(engine, "/queues/validate", name="above", operation="DELETE")
+    assert (answered["response"]["allowed"], asked) == (False, [])
