@@ -19,7 +19,7 @@ from pyroclast.rules.amounts import amount
 from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast.rules.values import mapping
 
-__all__ = ["FlowCache", "NamespaceCache", "PriorityCache", "QueueCache", "TemplateCache", "queue_view"]
+__all__ = ["FlowCache", "NamespaceCache", "PriorityCache", "QueueCache", "TemplateCache", "flow_view", "queue_view"]
 
 
 _OWN_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
@@ -40,6 +40,11 @@ def queue_view(queue: Queue) -> QueueView:
         guarantee=queue.spec.guarantee.resource or {},
         allocated_pods=pods.value if pods is not None else 0,
     )
+
+
+def flow_view(flow: JobFlow) -> FlowView | None:
+    """What the rules see of a flow that an informer holds; None of one that is going, as it needs no template any more."""
+    return None if flow.metadata.is_terminating else FlowView(flow.metadata.name, flow.status.state.phase)
 
 
 class QueueCache:
@@ -95,9 +100,9 @@ class FlowCache:
         )
 
     def using(self, namespace: str, template: str) -> Sequence[FlowView]:
-        """The flows of the namespace with an entry of that name; one that is going needs no template any more."""
+        """The flows of the namespace with an entry of that name that are not going."""
         flows = self.informer.by_index("template", f"{namespace}/{template}")
-        return [FlowView(flow.metadata.name, flow.status.state.phase) for flow in flows if not flow.metadata.is_terminating]
+        return [view for flow in flows if (view := flow_view(flow)) is not None]
 
 
 class TemplateCache:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from typing import Final
 
 import msgspec
 import structlog
-from msgspec.structs import replace
 
 from pyroclast.kube.errors import KubeError
-from pyroclast.rules.lookups import QueueView
 from pyroclast.runtime.traces import Traces
+from pyroclast_admission.doubts import Doubt, View, noting, with_read
 from pyroclast_admission.handlers import Webhook, answer
 from pyroclast_admission.known import Known
-from pyroclast_admission.lookup import DoubtedQueues, ReadQueues
 from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
 from pyroclast_admission.review import Answer, BadReview, Review, decode, encode, refusal
 from pyroclast_admission.tracing import trace_of, with_trace
 
-__all__ = ["Engine", "Reply"]
+__all__ = ["Engine", "Fetch", "Reply"]
 
 log = structlog.get_logger()
 
@@ -33,14 +32,14 @@ MAX_LARGE: Final = 8
 """Large reviews waiting for that thread; more are sent away to come again."""
 
 MAX_READ: Final = 32
-"""Queues that are read again before a denial; where it may rest on more, the cache decides."""
+"""Objects that are read before a denial; where it may rest on more, the caches decide."""
 
 RETRY_SECONDS: Final = 1
 
 TRACED: Final = "/jobs/mutate"
 """The webhook with which the trace of a Job begins."""
 
-QueueFetcher = Callable[[str], Awaitable[QueueView | None]]
+Fetch = Callable[[Doubt], Awaitable[View | None]]
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -52,12 +51,12 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """Answers reviews. Everything but reading queues again is synchronous.
+    """Answers reviews. Everything but reading what a denial rests on is synchronous.
 
     Args:
         webhooks: those that are served.
         known: gives what the rules may look at, at each review.
-        fetch: reads one queue from the API server.
+        fetch: reads one object from the API server.
         overload: tells when to send requests away.
         metrics: counts what is answered.
         traces: takes a span per review.
@@ -67,7 +66,7 @@ class Engine:
         self,
         webhooks: Iterable[Webhook],
         known: Callable[[], Known],
-        fetch: QueueFetcher,
+        fetch: Fetch,
         *,
         overload: Overload,
         metrics: ReviewMetrics,
@@ -112,22 +111,21 @@ class Engine:
             return with_trace(result, review.object, self._traces.annotations()) if webhook.path == TRACED else result
 
     async def _answer(self, webhook: Webhook, review: Review) -> Answer:
-        known = self._known()
-        doubted = DoubtedQueues(known.queues)
-        result = answer(webhook, review, replace(known, queues=doubted))
-        if result.verdict.allowed or not 0 < len(doubted.names) <= MAX_READ:
+        doubts: set[Doubt] = set()
+        result = answer(webhook, review, noting(self._known(), doubts))
+        if result.verdict.allowed or not 0 < len(doubts) <= MAX_READ:
             return result
-        return await self._answer_afresh(webhook, review, sorted(doubted.names))
+        return await self._answer_afresh(webhook, review, sorted(doubts, key=itemgetter(1)))
 
-    async def _answer_afresh(self, webhook: Webhook, review: Review, names: Sequence[str]) -> Answer:
-        """The answer once the queues of those names have been read: of these the cache may only lag behind."""
+    async def _answer_afresh(self, webhook: Webhook, review: Review, doubts: Sequence[Doubt]) -> Answer:
+        """The answer once what the caches may only lag behind of has been read."""
         try:
-            read = dict(zip(names, await asyncio.gather(*map(self._fetch, names)), strict=True))
+            read = dict(zip(doubts, await asyncio.gather(*map(self._fetch, doubts)), strict=True))
         except KubeError as error:
-            message = f"queue {names[0]} cannot be looked up now, try again: {error.message}"
+            kind, key = doubts[0]
+            message = f"{kind.kind.lower()} {key.name} cannot be looked up now, try again: {error.message}"
             return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
-        known = self._known()
-        return answer(webhook, review, replace(known, queues=ReadQueues(known.queues, read)))
+        return answer(webhook, review, with_read(self._known(), read))
 
     async def _reply_large(self, webhook: Webhook, body: bytes) -> Reply:
         """The answer from the caches alone, worked out in the thread."""

@@ -27,7 +27,7 @@ from pyroclast_admission.engine import Engine
 from pyroclast_admission.files import FileWatcher
 from pyroclast_admission.handlers import WEBHOOKS, Mode
 from pyroclast_admission.known import Known, Options
-from pyroclast_admission.lookup import QueueFetcher
+from pyroclast_admission.lookup import Fetcher
 from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
 from pyroclast_admission.server import WebhookServer
@@ -83,7 +83,7 @@ class AdmissionService:
             options = dataclasses.replace(self._known.options, pod_level_resources=await has_pod_resources(self._client))
             self._known = structs.replace(self._known, options=options)
         overload, metrics = Overload(), ReviewMetrics(self._service.metrics)
-        fetcher = QueueFetcher(self._client)
+        fetcher = Fetcher(self._client)
         engine = Engine(
             self._webhooks, lambda: self._known, fetcher.fetch, overload=overload, metrics=metrics, traces=self._service.traces
         )

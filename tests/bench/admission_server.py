@@ -16,6 +16,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from pyroclast.api.types import QUEUES
 from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast.runtime import memory
 from pyroclast.runtime.listener import Listener
@@ -23,14 +24,15 @@ from pyroclast.runtime.tls import ServingTls
 from pyroclast_admission.certificates.material import Material
 from pyroclast_admission.certificates.plan import Policy, Step
 from pyroclast_admission.certificates.steps import carry_out
-from pyroclast_admission.engine import Engine
+from pyroclast_admission.doubts import Doubt, View
+from pyroclast_admission.engine import Engine, Fetch
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Known, Options
 from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
 from pyroclast_admission.server import WebhookServer
 
-__all__ = ["FixedFlows", "FixedNamespaces", "FixedQueues", "Serving", "known", "policy", "serving"]
+__all__ = ["FixedFlows", "FixedNamespaces", "FixedQueues", "Serving", "known", "policy", "reader", "serving"]
 
 
 class FixedQueues:
@@ -58,6 +60,9 @@ class FixedFlows:
     def using(self, namespace: str, template: str) -> Sequence[FlowView]:
         return self._flows.get(template, ())
 
+    def named(self, name: str) -> FlowView | None:
+        return next((flow for flows in self._flows.values() for flow in flows if flow.name == name), None)
+
 
 class FixedNamespaces:
     """Namespaces that do not change, by name."""
@@ -80,6 +85,17 @@ def known(*queues: QueueView, **changes: Any) -> Known:
         "time_zones": frozenset({"UTC", "Etc/UTC", "Pacific/Honolulu", "America/New_York", "Europe/Berlin"}),
     }
     return Known(**{**defaults, **changes})
+
+
+def reader(state: Known) -> Fetch:
+    """Reads what is in `state`: the API server has nothing else."""
+
+    async def read(doubt: Doubt) -> View | None:
+        kind, key = doubt
+        assert isinstance(state.flows, FixedFlows)
+        return state.queues.get(key.name) if kind is QUEUES else state.flows.named(key.name)
+
+    return read
 
 
 def policy() -> Policy:
@@ -111,11 +127,8 @@ async def serving(state: Known | None = None, *, material: Material | None = Non
     tls = ServingTls()
     tls.use(material.certificate, material.key)
 
-    async def read(name: str) -> QueueView | None:
-        return state.queues.get(name)
-
     overload, metrics = Overload(), ReviewMetrics(CollectorRegistry())
-    engine = Engine(WEBHOOKS, lambda: state, read, overload=overload, metrics=metrics)
+    engine = Engine(WEBHOOKS, lambda: state, reader(state), overload=overload, metrics=metrics)
     server = WebhookServer(engine, metrics, tls.context)
     await server.start("127.0.0.1", 0)
     try:

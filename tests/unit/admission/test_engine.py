@@ -1,4 +1,4 @@
-"""Before something is denied for the state of queues, the API server is asked: the cache may lag behind."""
+"""Before something is denied for the state of others, the API server is asked: the caches may lag behind."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pyroclast.kube.errors import ConnectionFailed
-from pyroclast.rules.lookups import QueueView
+from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast_admission import engine as engines
+from pyroclast_admission.doubts import Doubt, View
 from pyroclast_admission.handlers import WEBHOOKS
+from pyroclast_admission.known import Known
 from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
-from tests.bench.admission_server import known
+from tests.bench.admission_server import FixedFlows, known
 from tests.unit.admission.clients import review, status_of
 from tests.unit.rules.builders import job
 
@@ -26,18 +28,19 @@ CHILDREN = [QueueView(f"below-{number}", "above", "Open") for number in range(3)
 
 
 @contextmanager
-def an_engine(*cached: QueueView, read: Mapping[str, QueueView]) -> Iterator[tuple[engines.Engine, list[str]]]:
-    """An engine whose cache has `cached` while the API server has `read`, and the names of the queues that it reads there."""
+def an_engine(cached: Known, read: Mapping[str, View]) -> Iterator[tuple[engines.Engine, list[str]]]:
+    """An engine whose caches have `cached` while the API server has `read`, and the names of what it reads there."""
     asked: list[str] = []
 
-    async def fetch(name: str) -> QueueView | None:
-        asked.append(name)
-        if name == "away":
+    async def fetch(doubt: Doubt) -> View | None:
+        _, key = doubt
+        asked.append(key.name)
+        if key.name == "away":
             raise ConnectionFailed("connection refused")
-        return read.get(name)
+        return read.get(key.name)
 
     metrics = ReviewMetrics(CollectorRegistry())
-    engine = engines.Engine(WEBHOOKS, lambda: known(*cached), fetch, overload=Overload(), metrics=metrics)
+    engine = engines.Engine(WEBHOOKS, lambda: cached, fetch, overload=Overload(), metrics=metrics)
     try:
         yield engine, asked
     finally:
@@ -68,21 +71,30 @@ async def ask_engine(engine: engines.Engine, path: str, **asked: Any) -> dict[st
 async def test_a_job_is_denied_only_for_what_the_api_server_says_of_its_queue(
     queue: str, read: Sequence[QueueView], allowed: bool, asked: list[str]
 ) -> None:
-    with an_engine(*CACHED, *CHILDREN, read={view.name: view for view in read}) as (engine, seen):
+    with an_engine(known(*CACHED, *CHILDREN), {view.name: view for view in read}) as (engine, seen):
         answered = await ask_engine(engine, "/jobs/validate", object=job(queue=queue))
     assert (answered["response"]["allowed"], seen) == (allowed, asked)
 
 
 async def test_a_queue_that_cannot_be_looked_up_is_to_be_asked_for_again() -> None:
-    with an_engine(*CACHED, read={}) as (engine, _):
+    with an_engine(known(*CACHED), {}) as (engine, _):
         away = status_of(await ask_engine(engine, "/jobs/validate", object=job(queue="away")))
     assert (away["code"], away["reason"], away["details"]) == (503, "ServiceUnavailable", {"retryAfterSeconds": 1})
     assert away["message"] == "queue away cannot be looked up now, try again: connection refused"
 
 
+@pytest.mark.parametrize(("read", "allowed"), [(None, True), ("Succeed", True), ("Running", False)])
+async def test_a_template_goes_as_soon_as_no_flow_uses_it(read: str | None, allowed: bool) -> None:
+    cached = known(flows=FixedFlows(step=[FlowView("over", "Failed"), FlowView("runs", "Running")]))
+    with an_engine(cached, {} if read is None else {"runs": FlowView("runs", read)}) as (engine, asked):
+        old = {"metadata": {"name": "step", "namespace": "team-a"}}
+        answered = await ask_engine(engine, "/jobtemplates/validate", operation="DELETE", name="step", oldObject=old)
+    assert (answered["response"]["allowed"], asked) == (allowed, ["runs"])
+
+
 @pytest.mark.parametrize("left", [0, 1, 3])
 async def test_a_queue_goes_as_soon_as_no_child_is_left(left: int) -> None:
-    with an_engine(*CACHED, *CHILDREN, read={child.name: child for child in CHILDREN[:left]}) as (engine, _):
+    with an_engine(known(*CACHED, *CHILDREN), {child.name: child for child in CHILDREN[:left]}) as (engine, _):
         answered = await ask_engine(engine, "/queues/validate", name="above", operation="DELETE")
     assert answered["response"]["allowed"] is (left == 0)
     if left:
@@ -92,6 +104,6 @@ async def test_a_queue_goes_as_soon_as_no_child_is_left(left: int) -> None:
 
 async def test_a_denial_for_very_many_queues_rests_on_the_cache() -> None:
     many = [QueueView(f"below-{number}", "above", "Open") for number in range(engines.MAX_READ + 1)]
-    with an_engine(*CACHED, *many, read={}) as (engine, asked):
+    with an_engine(known(*CACHED, *many), {}) as (engine, asked):
         answered = await ask_engine(engine, "/queues/validate", name="above", operation="DELETE")
     assert (answered["response"]["allowed"], asked) == (False, [])

@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 from prometheus_client import CollectorRegistry
 
-from pyroclast.rules.lookups import QueueView
 from pyroclast.rules.verdicts import Verdict
 from pyroclast.runtime.traces import ANNOTATION, Traces
 from pyroclast_admission.engine import Engine
@@ -18,7 +17,7 @@ from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
 from pyroclast_admission.review import Answer
 from pyroclast_admission.tracing import trace_of, with_trace
-from tests.bench.admission_server import known
+from tests.bench.admission_server import known, reader
 from tests.unit.admission.clients import patch_of, review
 from tests.unit.rules.builders import job
 
@@ -63,12 +62,9 @@ class Spans(Traces):
 
 
 async def test_each_review_is_a_span_and_the_first_of_a_job_begins_its_trace() -> None:
-    async def nowhere(_: str) -> QueueView | None:
-        return None
-
     state, spans = known(), Spans()
     metrics = ReviewMetrics(CollectorRegistry())
-    engine = Engine(WEBHOOKS, lambda: state, nowhere, overload=Overload(), metrics=metrics, traces=spans)
+    engine = Engine(WEBHOOKS, lambda: state, reader(state), overload=Overload(), metrics=metrics, traces=spans)
     new, carrying = job(), {**job(), "metadata": {"name": "job-1", "annotations": CONTEXT}}
     first = await engine.reply("/jobs/mutate", orjson.dumps(review("/jobs/mutate", object=new)))
     assert patch_of(orjson.loads(first.body))[-1] == {"op": "add", "path": "/metadata/annotations", "value": CONTEXT}
