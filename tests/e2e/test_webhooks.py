@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 import pytest
 
-from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.cluster import Cluster, KubectlError, wait_until
 
 TASK = {"name": "a", "replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "busybox:1.37"}]}}}
 JDB = {"volcano.sh/jdb-min-available": "50%"}
@@ -134,6 +133,16 @@ def test_queues_get_their_defaults_and_the_reserved_ones_stay(cluster: Cluster, 
     assert "`default` queue can not be deleted" in cluster.refused("delete", "queue", "default")
 
 
+def test_a_queue_goes_at_once_after_its_children(cluster: Cluster, namespace: str) -> None:
+    parent, children = f"q-{namespace}", [f"q-{namespace}-{number}" for number in range(3)]
+    cluster.kubectl("create", "-f", "-", stdin=manifest("scheduling.volcano.sh/v1beta1", "Queue", parent, {}))
+    for child in children:
+        body = manifest("scheduling.volcano.sh/v1beta1", "Queue", child, {"parent": parent})
+        cluster.kubectl("create", "-f", "-", stdin=body)
+    is_kept("it has 3 child queues", cluster, "queue", parent)
+    cluster.kubectl("delete", "queue", *children, parent)
+
+
 def test_podgroups_get_the_queue_of_their_namespace(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("annotate", "namespace", namespace, "scheduling.volcano.sh/queue-name=default")
     cluster.kubectl(
@@ -148,13 +157,9 @@ def test_templates_in_use_stay(cluster: Cluster, namespace: str) -> None:
         "create", "-n", namespace, "-f", "-", stdin=manifest("flow.volcano.sh/v1alpha1", "JobTemplate", "step", JOB_SPEC)
     )
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("flow.volcano.sh/v1alpha1", "JobFlow", "flow", flow))
-    said = []
-
-    def is_known_to_be_in_use() -> bool:  # the webhook sees flows through a watch
-        said.append(cluster.refused("delete", "jobtemplate", "step", "-n", namespace, "--dry-run=server"))
-        return "flow" in said[-1]
-
-    assert is_known_to_be_in_use() or threading.Event().wait(2) or is_known_to_be_in_use(), said
+    is_kept("JobFlows that are not complete use it: flow", cluster, "jobtemplate", "step", "-n", namespace)
+    cluster.kubectl("annotate", "jobflow", "flow", "-n", namespace, "flow.volcano.sh/force-delete=true")
+    cluster.kubectl("delete", "jobflow/flow", "jobtemplate/step", "-n", namespace)  # one at once after the other
 
 
 def test_pods_of_others_never_reach_the_webhooks(cluster: Cluster, namespace: str) -> None:
@@ -166,6 +171,19 @@ def test_pods_of_others_never_reach_the_webhooks(cluster: Cluster, namespace: st
     ours = manifest("v1", "Pod", "ours", {"schedulerName": "volcano", **TASK["template"]["spec"]}, annotations=JDB)  # type: ignore[index]
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=ours)
     assert pod_calls(cluster) > before
+
+
+def is_kept(why: str, cluster: Cluster, *what: str) -> None:
+    """Wait until it may not be deleted for that reason: the webhook sees other objects through watches."""
+
+    def is_refused() -> bool:
+        try:
+            cluster.kubectl("delete", *what, "--dry-run=server")
+        except KubectlError as error:
+            return why in error.stderr
+        return False
+
+    wait_until(is_refused, f"the webhook to keep {what} as {why}")
 
 
 def pod_calls(cluster: Cluster) -> int:
