@@ -13,6 +13,8 @@ __all__ = ["Part", "PartDied", "wait_until"]
 
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.05
+_TRIES = 3
+_PORT_TAKEN = "address already in use"
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
@@ -22,12 +24,12 @@ class PartDied(RuntimeError):
 
 
 class Part:
-    """A program with its command line. `ready` is asked until it says yes after each start.
+    """A program with its command line, asked for at each start. `ready` is asked until it says yes after it.
 
     `starts` tells of each start when it was and when the program was ready, in seconds since the epoch.
     """
 
-    def __init__(self, name: str, command: list[str], log: Path, ready: Callable[[], Awaitable[bool]]) -> None:
+    def __init__(self, name: str, command: Callable[[], list[str]], log: Path, ready: Callable[[], Awaitable[bool]]) -> None:
         self.name, self.command, self.log = name, command, log
         self.starts: list[tuple[float, float]] = []
         self._ready = ready
@@ -39,16 +41,27 @@ class Part:
         running = self._process is not None and self._process.returncode is None
         return self._process.pid if running and self._process else None
 
-    async def start(self, *, wait: bool = True, within: float = 60.0) -> None:
-        """Start the process (and wait, at most `within` seconds, until it is ready)."""
-        started = time.time()
-        with self.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self.command, stdout=log, stderr=log, stdin=asyncio.subprocess.DEVNULL, preexec_fn=_die_with_parent
-            )
-        if wait:
-            await self.ready(within)
-            self.starts.append((started, time.time()))
+    async def start(self, *, within: float = 60.0) -> None:
+        """Start the process and wait, at most `within` seconds, until it is ready; again where another took its port first.
+
+        Raises:
+            PartDied: it ended meanwhile.
+            TimeoutError: it is not ready after `within` seconds.
+        """
+        for left in reversed(range(_TRIES)):
+            started = time.time()
+            with self.log.open("ab") as log:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self.command(), stdout=log, stderr=log, stdin=asyncio.subprocess.DEVNULL, preexec_fn=_die_with_parent
+                )
+            try:
+                await self.ready(within)
+            except PartDied as died:
+                if not left or _PORT_TAKEN not in str(died):
+                    raise
+            else:
+                self.starts.append((started, time.time()))
+                return
 
     async def ready(self, within: float = 60.0) -> None:
         """Wait until it is ready.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -47,8 +47,8 @@ class RealControlPlane:
         self.url = f"https://127.0.0.1:{self._api_port}"
         self.etcd_url = f"http://127.0.0.1:{self._etcd_port}"
         self.kubeconfig = self._write_kubeconfig("admin", directory / "kubeconfig")
-        self.etcd = Part("etcd", self._etcd_command(fsync=fsync), self._log("etcd"), self._etcd_ready)
-        self.apiserver = Part("kube-apiserver", self._apiserver_command(), self._log("kube-apiserver"), self._apiserver_ready)
+        self.etcd = Part("etcd", partial(self._etcd_command, fsync=fsync), self._log("etcd"), self._etcd_ready)
+        self.apiserver = Part("kube-apiserver", self._apiserver_command, self._log("kube-apiserver"), self._apiserver_ready)
         self.controller_manager = self._controller_manager(controllers)
         self.scheduler = self._scheduler() if scheduler else None
 
@@ -63,7 +63,7 @@ class RealControlPlane:
         await self.etcd.start()
         await self.apiserver.start()
         for part in self.parts[2:]:
-            await part.start(wait=False)
+            await part.start()
         await wait_until(self._default_service_account, 60.0, "the ServiceAccount default/default")
 
     async def stop(self) -> None:
@@ -163,7 +163,6 @@ class RealControlPlane:
         return [*_command("kube-apiserver", options), "--allow-privileged"]
 
     def _controller_manager(self, controllers: str) -> Part:
-        port = free_port()
         pki = self._certificates
         options = {
             "kubeconfig": self._write_kubeconfig("kube-controller-manager"),
@@ -175,14 +174,13 @@ class RealControlPlane:
             "controllers": controllers,
             "kube-api-qps": 500,
             "kube-api-burst": 1000,
-            "secure-port": port,
             "bind-address": "127.0.0.1",
         }
-        command = [*_command("kube-controller-manager", options), "--use-service-account-credentials"]
-        return Part("kube-controller-manager", command, self._log("kube-controller-manager"), _healthy(port))
+        return self._watched(
+            "kube-controller-manager", [*_command("kube-controller-manager", options), "--use-service-account-credentials"]
+        )
 
     def _scheduler(self) -> Part:
-        port = free_port()
         configuration = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
@@ -191,10 +189,20 @@ class RealControlPlane:
         }
         options = {
             "config": self._write_yaml("kube-scheduler.yaml", configuration),
-            "secure-port": port,
             "bind-address": "127.0.0.1",
         }
-        return Part("kube-scheduler", _command("kube-scheduler", options), self._log("kube-scheduler"), _healthy(port))
+        return self._watched("kube-scheduler", _command("kube-scheduler", options))
+
+    def _watched(self, name: str, command: list[str]) -> Part:
+        """A program that tells of its health on a port that nobody else asks for, so it is drawn at each start."""
+        port = 0
+
+        def with_port() -> list[str]:
+            nonlocal port
+            port = free_port()
+            return [*command, f"--secure-port={port}"]
+
+        return Part(name, with_port, self._log(name), lambda: _is_ok(f"https://127.0.0.1:{port}/healthz"))
 
     def _write_kubeconfig(self, name: str, path: Path | None = None) -> Path:
         pki = self._certificates
@@ -251,11 +259,6 @@ def _certificates(directory: Path) -> Certificates:
 
 def _command(name: str, options: dict[str, Any]) -> list[str]:
     return [str(build.program(name)), *(f"--{option}={value}" for option, value in options.items())]
-
-
-def _healthy(port: int) -> Callable[[], Awaitable[bool]]:
-    """Ask the health port of a program whose certificate it made itself."""
-    return partial(_is_ok, f"https://127.0.0.1:{port}/healthz")
 
 
 async def _is_ok(url: str) -> bool:
