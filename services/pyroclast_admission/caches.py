@@ -69,7 +69,7 @@ class QueueCache:
         return list(self._views.values())
 
     def put(self, view: QueueView) -> None:
-        """Take a queue that was read from the API server before the watch brought it."""
+        """Take a queue as it is now."""
         self.remove(view.name)
         self._views[view.name] = view
         self._children[view.parent] = {**self._children.get(view.parent, {}), view.name: view}

@@ -53,8 +53,6 @@ class Fetcher:
             self._absent[doubt] = now + REMEMBERED_SECONDS
             return None
         body = orjson.dumps(found)
-        return (
-            flow_view(msgspec.json.decode(body, type=JobFlow))
-            if kind is JOB_FLOWS
-            else queue_view(msgspec.json.decode(body, type=Queue))
-        )
+        if kind is JOB_FLOWS:
+            return flow_view(msgspec.json.decode(body, type=JobFlow))
+        return queue_view(msgspec.json.decode(body, type=Queue))
