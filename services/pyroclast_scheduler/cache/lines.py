@@ -12,7 +12,7 @@ from pyroclast_scheduler.model.facts import JobFacts
 __all__ = ["Line"]
 
 _AGE: Final = attrgetter("created", "uid")
-_MOST_GONE: Final = 1000  # entries of jobs that left the line, beyond which it is written anew
+_MOST_GONE: Final = 50  # entries beyond two for each job in line, each with all pods of a job, until it is written anew
 
 
 class Line:

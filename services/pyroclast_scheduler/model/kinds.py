@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from pyroclast.api import keys, records
+from pyroclast.resources.selectors import selected_labels
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -47,11 +48,11 @@ def kind_of(group: records.PodGroup, tasks: Sequence[TaskFacts], *, priority: in
     """What tells the kind of a job of `queue` from others; None if it is the only one of its kind.
 
     It is if a pod has a place or is promised one, waits behind a gate, or has reasons of its own to be here or there: claims, or
-    that it minds the names of others; and if a pod asks for nothing, as these are placed one by one.
+    that it minds the names of others; if a pod asks for nothing, as these are placed one by one; and if a number is too large to
+    be written.
     """
     counts: Counter[tuple[object, ...]] = Counter()
-    # subgroups are told apart by labels, which may be the numbers of the pods
-    passed_over = _NAMED - {keys.TASK_INDEX} if group.spec.sub_group_policy else _NAMED
+    passed_over = _NAMED.difference(*map(_dividing, group.spec.sub_group_policy))
     for task in tasks:
         shape = task.shape
         if task.status is not TaskStatus.PENDING or task.nominated or task.gates:
@@ -64,7 +65,15 @@ def kind_of(group: records.PodGroup, tasks: Sequence[TaskFacts], *, priority: in
     meta = group.metadata
     texts = _without(meta.annotations, _NAMED), _without(meta.labels, _NAMED)
     content = (meta.namespace, queue, priority, group.spec, group.status.phase, texts, sorted(counts.items()))
-    return hashlib.blake2b(_ENCODER.encode(content), digest_size=_BYTES).digest()
+    try:
+        return hashlib.blake2b(_ENCODER.encode(content), digest_size=_BYTES).digest()
+    except OverflowError:
+        return None
+
+
+def _dividing(policy: records.SubGroupPolicy) -> set[str]:
+    """The labels by which a policy divides pods into subgroups; these may be the numbers of the pods."""
+    return selected_labels(policy.label_selector).union(policy.match_label_keys)
 
 
 def _without(texts: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:

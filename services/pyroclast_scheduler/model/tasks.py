@@ -17,6 +17,7 @@ from pyroclast_scheduler.model.statuses import TaskStatus, status_of
 __all__ = ["Task", "TaskFacts", "group_of", "readable_seconds", "seconds_of", "task_of"]
 
 _NO_INDEX: Final = -1
+_BEYOND_INT32: Final = 2**31
 
 
 class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -160,9 +161,10 @@ def _priority(spec: records.PodSpec, annotation: str) -> int:
     if not annotation:
         return own
     try:
-        return int(annotation)
+        found = int(annotation)
     except ValueError:
         return own
+    return found if -_BEYOND_INT32 <= found < _BEYOND_INT32 else own
 
 
 def _index_of(name: str) -> int:

@@ -227,8 +227,14 @@ class Session(Rules):
         return job
 
     def kind(self, job: Job) -> bytes | None:
-        """The kind of `job` while it has what it began with: what it cannot get now, no other one can. None if it is alone."""
-        return None if job.is_changed or self._is_restless or self._are_names_minded else job.facts.kind
+        """The kind of `job` while it has what it began with: what it cannot get now, no other one can. None if it is alone.
+
+        It is while a pod of it is held: that says nothing of others.
+        """
+        held = self.snapshot.held
+        if job.is_changed or self._is_restless or self._are_names_minded:
+            return None
+        return None if held and any(task.uid in held for task in job.facts.tasks) else job.facts.kind
 
     def follower(self, job: Job) -> Job | None:
         """The next one at rest of the kind of `job`, which got something just now: it may too. None if there is none.

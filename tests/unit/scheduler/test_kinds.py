@@ -6,6 +6,7 @@ import pytest
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.lines import Line
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
@@ -265,3 +266,56 @@ def test_jobs_that_mind_others_are_asked_about_one_for_all():
     assert world.session() == ({"j1"}, set())
     world.node(64, "k")
     assert world.session()[1] == {"j1-0"}
+
+
+def test_whose_pods_are_held_says_nothing_of_others():
+    world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates"))
+    world.cache.priority_changed(None, objects.priority_class(1))
+    world.node(2)
+    world.job("runs", 1, where="n", phase="Running", group={"min": 0})
+    world.cache.group_changed(world.cache.written("t/runs"), objects.pod_group(["runs", "q", 0]))
+    for i in (3, 4):
+        world.job(f"j{i}", 1, age=i, group={"class": 1})
+    world.cache.assume("t-j4-0", "n")
+    world.cache.forget("t-j4-0", is_refused=True)
+    world.node(1)
+    assert world.evicts() == ({"j3-0"}, {"runs-0"})
+
+
+@pytest.mark.parametrize(("label", "is_same"), [("training.kubeflow.org/replica-index", False), ("volcano.sh/task-index", True)])
+def test_jobs_that_are_divided_otherwise_are_of_other_kinds(label, is_same):
+    world = World()
+    policy = {"name": "p", "subGroupSize": 1, "matchLabelKeys": ["training.kubeflow.org/replica-index"]}
+    for name, values in (("a", "00"), ("b", "01")):
+        made = msgspec.to_builtins(objects.pod_group([name, "q", 2]))
+        made["spec"]["subGroupPolicy"] = [policy]
+        world.cache.group_changed(None, msgspec.convert(made, records.PodGroup))
+        for i, value in enumerate(values):
+            world.cache.pod_changed(None, objects.pod([f"{name}-{i}", name, "-", 1, "1Gi", {"labels": {label: value}}]))
+    assert (world.kind("a") == world.kind("b")) is is_same
+
+
+@pytest.mark.parametrize("options", [{"annotations": {"volcano.sh/task-priority": "9" * 30}}, {"group": {"roles": {"r": 2**70}}}])
+def test_numbers_of_any_size_fail_no_session(options):
+    world = World()
+    world.node(8)
+    world.job("a", 9, **options)
+    pod = msgspec.to_builtins(world.pods["a-0"])
+    pod["metadata"]["annotations"] |= options.get("annotations", {})
+    world.cache.pod_changed(None, msgspec.convert(pod, records.Pod))
+    world.settle()
+    assert world.session() == (set(), set())
+
+
+def test_a_line_lets_go_of_most_jobs_that_left_it():
+    world = World()
+    for i in range(300):
+        world.job(f"j{i}", 1)
+    first, *others = world.cache.snapshot().all_jobs.values()
+    line = Line()
+    line.add(first)
+    for each in others:
+        line.add(each)
+        line.discard(each.key)
+    assert first in line.order
+    assert len(line.order) < 100
