@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from pyroclast.api import records
+from pyroclast.api.records.meta import ObjectRecord, Record
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -49,14 +50,10 @@ def same_but_status(old: records.PodGroup, new: records.PodGroup) -> bool:
     )
 
 
-def same_but_version(old: records.PodGroup, new: records.PodGroup) -> bool:
-    """Whether two PodGroups differ in nothing but the version that the API server gave them."""
-    version = new.metadata.resource_version
-    return (
-        old.status == new.status
-        and old.spec == new.spec
-        and msgspec.structs.replace(old.metadata, resource_version=version) == new.metadata
-    )
+def same_but_version(old: ObjectRecord, new: Record) -> bool:
+    """Whether two objects, as far as they are read, differ in nothing but the version that the API server gave them."""
+    metadata = msgspec.structs.replace(old.metadata, resource_version=new.metadata.resource_version)
+    return metadata == new.metadata and msgspec.structs.replace(old, metadata=metadata) == new
 
 
 def same_queue(old: records.Queue, new: records.Queue) -> bool:

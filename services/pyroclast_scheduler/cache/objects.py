@@ -9,6 +9,7 @@ import msgspec
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
+from pyroclast_scheduler.cache.changes import same_but_version
 from pyroclast_scheduler.cache.faults import Faults
 from pyroclast_scheduler.model.objects import Objects
 
@@ -28,11 +29,10 @@ class ObjectTable:
         self.kinds: dict[type[Record], ResourceType] = {}
 
     def changed(self, old: Record | None, new: Record | None) -> bool:
-        """An object came, changed, or went; whether that was news."""
-        if new is not None:
-            known = self._found.get(type(new), {}).get(str(new.key))
-            if known is not None and is_older(new, known):
-                return False
+        """An object came, changed, or went; whether that was news: many statuses change of which nothing is read."""
+        known = None if new is None else self._found.get(type(new), {}).get(str(new.key))
+        if new is not None and known is not None and is_older(new, known):
+            return False
         for record, is_there in ((old, False), (new, True)):
             if record is None:
                 continue
@@ -43,7 +43,7 @@ class ObjectTable:
             if type(record) in self.kinds:
                 self._faults.clear(self.kinds[type(record)], record)
         self.moved()
-        return True
+        return new is None or known is None or not same_but_version(known, new)
 
     def leave_out(self, record: type[Record], key: str, reason: str) -> None:
         """Take an object for one that is not there, until it changes."""

@@ -76,9 +76,9 @@ class Waiting:
             self._forget(rest.kind, self._said[rest.kind])
 
     @property
-    def all(self) -> KeysView[str]:
-        """All of them, those first that have waited longest."""
-        return self._rests.keys()
+    def all(self) -> KeysView[Who]:
+        """All of them."""
+        return self._said.keys()
 
     @property
     def timed(self) -> Sequence[Who]:
@@ -94,9 +94,9 @@ class Waiting:
         """Those that have waited longest, one of so many, at least one where there are any."""
         return list(islice(self._rests, -(-len(self._rests) // parts)))
 
-    def of_queues(self, names: Collection[str]) -> Iterator[str]:
+    def of_queues(self, names: Collection[str]) -> Iterator[Who]:
         """Those of these queues."""
-        return (key for key, rest in self._rests.items() if rest.facts.queue in names)
+        return (who for who, rest in self._said.items() if rest.facts.queue in names)
 
     @property
     def has_evicting(self) -> bool:

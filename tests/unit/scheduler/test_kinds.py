@@ -186,6 +186,31 @@ def test_all_say_so_when_one_finds_out_that_it_waits_for_something_else():
     assert all("NoNodeAllowed" in text for text in world.texts())
 
 
+SERVICE = records.Service(metadata=records.Meta(name="s", namespace="t", uid="s", resource_version="1"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda world: world.queue(weight=3), lambda world: world.cache.object_changed(None, SERVICE)],
+    ids=["queue", "object"],
+)
+def test_where_anything_may_have_changed_one_is_asked_for_all(change):
+    world = full()
+    change(world)
+    assert world.session() == ({"j4"}, set())
+    world.ends("runs0-0", "runs1-0")
+    assert world.session()[1] == {"j4-0", "j3-0"}
+
+
+def test_of_an_object_that_changed_in_nothing_that_is_read_nobody_hears():
+    world = full()
+    world.cache.object_changed(None, SERVICE)
+    world.settle()
+    again = msgspec.structs.replace(SERVICE, metadata=msgspec.structs.replace(SERVICE.metadata, resource_version="2"))
+    world.cache.object_changed(SERVICE, again)
+    assert world.session() == (set(), set())
+
+
 @pytest.mark.parametrize("actions", ["allocate", "allocate, preempt"])
 def test_whose_name_somebody_minds_is_no_measure_for_the_others(actions):
     world = full(actions=actions)

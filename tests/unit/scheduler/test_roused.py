@@ -97,7 +97,7 @@ def test_what_queues_inherit_wakes_the_jobs_below(change):
     assert world.settled() == {}
     if change == "gone":  # and with it what its descendants could not use
         world.cache.queue_changed(above, None)
-        assert [facts.name for facts in world.cache.snapshot().jobs] == ["g"]
+        assert [[facts.name for facts in line] for line in world.cache.snapshot().lines] == [["g"]]
     else:
         world.cache.queue_changed(above, queue("above", "two"))
         assert world.settled() == {"g-0": "n"}
