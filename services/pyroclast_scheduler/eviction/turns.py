@@ -57,5 +57,6 @@ def take_turns(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job]
         hopeless.clear()
         follower = session.follower(job)
         if follower is not None:
+            session.unexplained.add(follower.facts.key)
             add(follower)
     return found

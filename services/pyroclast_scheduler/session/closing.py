@@ -44,6 +44,8 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     has_promises = any(job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED] for job in session.jobs.values())
     has_placeholders = session.snapshot.has_placeholders
     for job in (*session.jobs.values(), *touched):
+        if _is_unexplained(session, job):
+            continue
         outcome.seen.add(job.facts.key)
         cause = cause_of(session, job) if _may_wait(job) else None
         status = _status(session, job, cause, timestamp)
@@ -72,6 +74,11 @@ def close(session: Session, *, timestamp: str) -> Outcome:
                 outcome.rests.append(rest)
     outcome.unready = unready
     return outcome
+
+
+def _is_unexplained(session: Session, job: Job) -> bool:
+    """Whether nobody looked why `job` waits: what it says stands, until the next session looks at it."""
+    return job.facts.key in session.unexplained and not (job.is_changed or job.fit_errors or job.is_limited)
 
 
 def _end_reservations(session: Session) -> None:

@@ -120,8 +120,8 @@ class Waiting:
 class Outcome:
     """What a session leaves behind beside its commits.
 
-    `seen`: the jobs that it looked at; of others it says nothing, so that what was said of them before stands. `drawn`: those of
-    them that were at rest before. `rests`: which of them are not worth another look, until when.
+    `seen`: the jobs that it looked at; of others it says nothing, so that what was said of them before stands. `drawn`: jobs that
+    were at rest before, which it looked at or has the next one look at. `rests`: which are not worth another look, until when.
     `statuses`: by PodGroup, the status that it should have and does not have yet. `bare`: PodGroups that are Pending and may not
     say so, since an absent phase reads like that.
     `promised`: by UID, the node that a pod gets once what goes there is gone. `incomplete`: PodGroups that hold places without

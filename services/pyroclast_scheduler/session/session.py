@@ -152,6 +152,7 @@ class Session(Rules):
     def _draw_first(self) -> None:
         """Take up the first of each line; all of it where their names decide who keeps away from them."""
         self.drawn: list[str] = []
+        self.unexplained: set[str] = set()
         self._lines: dict[str, Iterator[JobFacts]] = {}
         known = self.snapshot.all_jobs
         for each in self.snapshot.lines:

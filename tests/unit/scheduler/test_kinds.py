@@ -320,6 +320,28 @@ def test_jobs_that_are_divided_otherwise_are_of_other_kinds(label, is_same):
     assert (world.kind("a") == world.kind("b")) is is_same
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_what_the_next_one_says_stands_until_somebody_looks_why_it_waits(size):
+    world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates"))
+    world.cache.priority_changed(None, objects.priority_class(1))
+    world.node(2)
+    world.job("runs", 1, size=2, where="n", phase="Running")
+    world.cache.group_changed(world.cache.written("t/runs"), objects.pod_group(["runs", "q", 2]))
+    for i in range(5):
+        world.job(f"j{i}", 1, age=i, size=size, group={"class": 1})
+    world.settle()
+    before = world.texts()
+    assert world.session() == (set(), set())
+    world.cache.group_changed(world.cache.written("t/runs"), objects.pod_group(["runs", "q", 2 - size]))
+    world.node(2)
+    seen, _ = world.session()
+    assert seen & {"j4", "j3"} == {"j4"}
+    assert world.texts()[:4] == before[:4]
+    assert world.texts()[4] != before[4]
+    world.settle()
+    assert all("NodesFull" in text or "RoomIsComing" in text for text in world.texts())
+
+
 @pytest.mark.parametrize("options", [{"annotations": {"volcano.sh/task-priority": "9" * 30}}, {"group": {"roles": {"r": 2**70}}}])
 def test_numbers_of_any_size_fail_no_session(options):
     world = World()
