@@ -46,7 +46,7 @@ def execute(session: Session, arguments: Arguments) -> None:
     book: Book | None = None
     if not session.is_timed:  # with time alone others may go
         book = session.ports.memory.setdefault("preempt", Book())
-        book.open(session.snapshot)
+        book.open(session.snapshot, session.configuration)
     if not waiting:
         return
     residents, lost = Residents(session), Lost(session, book)

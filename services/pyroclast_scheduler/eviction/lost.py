@@ -16,6 +16,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Book", "Lost"]
@@ -30,14 +31,16 @@ class Book:
 
     def __init__(self) -> None:
         self._number = self._nodes = 0
+        self._configuration: Configuration | None = None
         self._lost: dict[Hashable, tuple[Shape, Bools]] = {}
 
-    def open(self, snapshot: Snapshot) -> None:
+    def open(self, snapshot: Snapshot, configuration: Configuration) -> None:
         """A session begins: forget what may be otherwise now. To be told of each."""
         touched, before = snapshot.touched, (self._number + 1, self._nodes)
         self._number, self._nodes = snapshot.number, len(snapshot.names)
-        if touched is None or before != (self._number, self._nodes):
+        if touched is None or before != (self._number, self._nodes) or configuration != self._configuration:
             self._lost.clear()
+        self._configuration = configuration
         for _, rows in self._lost.values():
             rows[list(touched or ())] = False
 

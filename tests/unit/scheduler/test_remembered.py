@@ -110,3 +110,16 @@ def test_who_gets_more_elsewhere_in_the_same_session_may_lose_something(monkeypa
     _, evicted = world.session()
     assert len(evicted) == 1
     assert evicted < {"j5-0", "j5-1"}
+
+
+def test_what_was_found_out_without_a_plugin_is_forgotten_when_it_is_there_again(monkeypatch):
+    world = World(monkeypatch)
+    tiers = "[plugins: [{name: priority}], plugins: [{name: gang}, {name: predicates}]]"
+    whole = parse(f"actions: allocate, preempt\ntiers: {tiers}", actions=registry.actions(), plugins=registry.plugins())
+    for i in range(NODES):
+        world.cache.group_changed(world.cache.written(f"t/j{i}"), objects.pod_group([f"j{i}", "q", 2, {"class": 0}]))
+    world.configuration = whole.without({"priority"})
+    world.settle()
+    world.configuration = whole
+    world.cache.recheck()
+    assert world.session()[1] == {"j0-1"}
