@@ -121,9 +121,10 @@ class _Attempt:
         if lost is not None:
             nodes = lost.open(kind, nodes)
         future = session.columns.future_idle()
-        has_room: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= future[plan.present])
+        would_fit: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= future[plan.present])
+        has_room = would_fit
         if not session.allocatable(session.queues[self.job.facts.queue], plan, 1, task):
-            has_room = np.zeros_like(has_room)  # nobody takes it without any pod of the queue going
+            has_room = np.zeros_like(would_fit)  # nobody takes it without any pod of the queue going
         where = self.residents.where(self.job.facts.queue) if self.where is None else self.where
         nodes = nodes & (where | has_room)
         is_tried = False
@@ -135,7 +136,7 @@ class _Attempt:
                 session.measures.victims = len(victims)
                 if self._on(statement, plan, row, victims):
                     return True
-            elif lost is not None:
+            elif lost is not None and not would_fit[row]:  # what the queue may have is no matter of the node
                 lost.add(kind, row)
         if lost is not None and not is_tried:
             lost.give_up(kind)

@@ -320,6 +320,23 @@ def test_jobs_that_are_divided_otherwise_are_of_other_kinds(label, is_same):
     assert (world.kind("a") == world.kind("b")) is is_same
 
 
+def test_what_the_queue_may_not_have_is_no_matter_of_the_node():
+    world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates", "proportion"))
+    world.cache.priority_changed(None, objects.priority_class(1))
+    world.queue(capability={"cpu": 5})
+    world.node(4)
+    world.job("stays", 1, where="n", phase="Running", group={"class": 1})
+    for name in ("m", "o"):
+        world.node(2, name, pods=1)
+        world.job(f"on-{name}", 2, where=name, phase="Running")
+        world.cache.group_changed(world.cache.written(f"t/on-{name}"), objects.pod_group([f"on-{name}", "q", 0]))
+    for i in (3, 4):
+        world.job(f"j{i}", 1, age=i, group={"class": 1})
+    promised, evicted = world.evicts()
+    assert promised == {"j3-0", "j4-0"}
+    assert len(evicted) == 1
+
+
 @pytest.mark.parametrize("size", [1, 2])
 def test_what_the_next_one_says_stands_until_somebody_looks_why_it_waits(size):
     world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates"))
