@@ -32,10 +32,10 @@ _BARE = records.PodGroupStatus()
 
 def close(session: Session, *, timestamp: str) -> Outcome:
     """Let the plugins finish and say what is to be written. `timestamp`: now, RFC 3339."""
+    session.jobs.update([(key, job) for key, job in session.others.items() if job.is_changed])  # plugins tell of these too
     session.close_plugins()
     _end_reservations(session)
     _report_reservations(session)
-    touched = [job for job in session.others.values() if job.is_changed]
     outcome = Outcome(notes=session.notes, warnings=session.warnings, queues=_queues(session))
     outcome.reservations, outcome.measures = session.reservations, session.measures
     outcome.released = session.reserved.difference(session.reservations or ())
@@ -43,7 +43,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     unready: dict[str, int] = {}
     has_promises = any(job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED] for job in session.jobs.values())
     has_placeholders = session.snapshot.has_placeholders
-    for job in (*session.jobs.values(), *touched):
+    for job in session.jobs.values():
         if _is_unexplained(session, job):
             continue
         outcome.seen.add(job.facts.key)

@@ -337,6 +337,23 @@ def test_what_the_queue_may_not_have_is_no_matter_of_the_node():
     assert len(evicted) == 1
 
 
+def test_who_lost_a_pod_is_not_said_to_wait_for_entry():
+    world = World(actions="allocate, preempt", plugins=("priority", "predicates"))
+    world.configuration = parse(
+        "actions: 'allocate, preempt'\ntiers:\n- plugins: [{name: priority}]\n- plugins: [{name: gang}, {name: predicates}]",
+        actions=registry.actions(),
+        plugins=registry.plugins(),
+    )
+    world.cache.priority_changed(None, objects.priority_class(1))
+    world.node(2)
+    world.job("runs", 1, size=2, where="n", group={"phase": "Running"}, phase="Running")
+    world.settle()
+    assert world.cache.group("t/runs").status.phase == "Running"
+    world.job("j", 1, group={"class": 1})
+    world.session()
+    assert world.cache.group("t/runs").status.phase == "Unknown"
+
+
 @pytest.mark.parametrize("size", [1, 2])
 def test_what_the_next_one_says_stands_until_somebody_looks_why_it_waits(size):
     world = World(actions="allocate, preempt", plugins=("priority", "gang", "predicates"))
