@@ -99,6 +99,7 @@ class Loop:
         self._begun = 0.0
         self._memory: dict[str, Any] = {}
         self._last_period = 0
+        self._decided_by: Configuration | None = None
         self._extender = HttpExtender()
         self._reservations: Mapping[str, Reservation] | None = None
         self.scheduler = "volcano"
@@ -179,6 +180,10 @@ class Loop:
         if period != self._last_period:
             self._last_period = period
             self._cache.recheck()
+        configuration = self._isolation.skipped.rest_of(self._configuration(), period)
+        if configuration != self._decided_by:  # a plugin that was skipped is there again
+            self._decided_by = configuration
+            self._cache.stale()
         turn = Turn()
         for _ in range(_PARTS):  # what comes meanwhile must not keep the session waiting for ever
             if not self._cache.prepare():
@@ -199,7 +204,6 @@ class Loop:
         )
         self._binder.session = ports.now
         before = ports.rehearsing()
-        configuration = self._isolation.skipped.rest_of(self._configuration(), period)
         try:
             outcome = await loop.run_in_executor(thread, self._run, snapshot, configuration, ports)
         except Exception as error:

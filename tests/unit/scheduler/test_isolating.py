@@ -91,6 +91,8 @@ class Service:
 
     async def _write(self, outcome):
         self.outcomes.append(outcome)
+        for key, status in outcome.statuses.items():
+            self.cache.believe(key, status)
 
     def shown(self, kind):
         return self.metrics.registry.get_sample_value("pyroclast_objects_left_out", {"kind": kind})
@@ -240,6 +242,27 @@ async def test_a_plugin_that_cannot_be_opened_at_all_is_skipped_and_tried_again(
     service.configuration = parse(PICKY, actions=registry.actions(), plugins=service.plugins)  # somebody has changed it
     assert await service.cycle()
     assert opened
+
+
+async def test_all_are_looked_at_again_when_a_plugin_that_was_skipped_is_there_again(monkeypatch):
+    opens = [False]
+
+    def picky(_session):
+        if not opens[0]:
+            raise ArithmeticError("broken")
+        return Extensions()
+
+    service = Service(picky)
+    periods = [0]
+    monkeypatch.setattr(service.loop, "_periods", lambda: periods[0])
+    for name, size in (("a", 20), ("b", 30), ("c", 40)):
+        service.job(name, size)
+    assert [await service.cycle() for _ in range(4)] == [True] * 4
+    assert service.outcomes[-1].seen == set()
+    opens[0] = True
+    periods[0] = 1000
+    assert await service.cycle()
+    assert service.outcomes[-1].seen == {"t/a", "t/b", "t/c"}
 
 
 async def test_the_search_sees_what_the_failing_session_saw():
