@@ -10,11 +10,11 @@ import msgspec
 import orjson
 
 from pyroclast.api.records import JobFlow, Queue
-from pyroclast.api.types import JOB_FLOWS
+from pyroclast.api.types import JOB_FLOWS, QUEUES
 from pyroclast.kube.client import Client
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import NotFound
-from pyroclast_admission.caches import flow_view, queue_view
+from pyroclast_admission.caches import QueueCache, flow_view, queue_view
 from pyroclast_admission.doubts import Doubt, View
 
 __all__ = ["Fetcher"]
@@ -23,7 +23,7 @@ SECONDS: Final = 2.0
 """How long a lookup may take: the caller waits for its answer."""
 
 REMEMBERED_SECONDS: Final = 0.5
-"""For how long what is not there is not asked for again: many jobs may name the same wrong queue at once."""
+"""For how long a queue that is nowhere is not asked for again: many jobs may name the same wrong queue at once."""
 
 REMEMBERED: Final = 1024
 
@@ -31,9 +31,9 @@ REMEMBERED: Final = 1024
 class Fetcher:
     """Looks queues and flows up."""
 
-    def __init__(self, client: Client, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client, self._clock = client, clock
-        self._absent: dict[Doubt, float] = {}
+    def __init__(self, client: Client, queues: QueueCache, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client, self._queues, self._clock = client, queues, clock
+        self._absent: dict[str, float] = {}
 
     async def fetch(self, doubt: Doubt) -> View | None:
         """What the API server has now; None where there is nothing, or where it is going.
@@ -42,15 +42,17 @@ class Fetcher:
             KubeError: it cannot be told.
         """
         now = self._clock()
-        if self._absent.get(doubt, 0.0) > now:
-            return None
         kind, key = doubt
+        is_unknown = kind is QUEUES and self._queues.get(key.name) is None
+        if is_unknown and self._absent.get(key.name, 0.0) > now:
+            return None
         try:
             found = await self._client.get(kind, key, deadline=Deadline.after(SECONDS))
         except NotFound:
-            if len(self._absent) >= REMEMBERED:
-                self._absent.clear()
-            self._absent[doubt] = now + REMEMBERED_SECONDS
+            if is_unknown:
+                if len(self._absent) >= REMEMBERED:
+                    self._absent.clear()
+                self._absent[key.name] = now + REMEMBERED_SECONDS
             return None
         body = orjson.dumps(found)
         if kind is JOB_FLOWS:

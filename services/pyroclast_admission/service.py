@@ -83,7 +83,7 @@ class AdmissionService:
             options = dataclasses.replace(self._known.options, pod_level_resources=await has_pod_resources(self._client))
             self._known = structs.replace(self._known, options=options)
         overload, metrics = Overload(), ReviewMetrics(self._service.metrics)
-        fetcher = Fetcher(self._client)
+        fetcher = Fetcher(self._client, self._queues)
         engine = Engine(
             self._webhooks, lambda: self._known, fetcher.fetch, overload=overload, metrics=metrics, traces=self._service.traces
         )
