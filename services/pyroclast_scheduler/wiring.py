@@ -102,7 +102,7 @@ async def main(service: Service) -> None:
 
     def reconfigured(changed: configuration.Configuration) -> None:
         watches.ensure(changed)
-        cache.stale()  # what no session could do anything for may be another matter now
+        loop.wake()
 
     file.changed = reconfigured
     await service.synced()

@@ -181,7 +181,7 @@ class Loop:
             self._last_period = period
             self._cache.recheck()
         configuration = self._isolation.skipped.rest_of(self._configuration(), period)
-        if configuration != self._decided_by:  # a plugin that was skipped is there again
+        if configuration != self._decided_by:  # it was changed, or a plugin that was skipped is there again
             self._decided_by = configuration
             self._cache.stale()
         turn = Turn()
