@@ -22,6 +22,7 @@ from pyroclast_scheduler.session.configuration import Configuration, parse
 from pyroclast_scheduler.session.outcome import Commit
 from pyroclast_scheduler.session.ports import Ports
 from tests.bench import scheduler as bench
+from tests.scenarios.taking import take_statuses
 
 __all__ = ["NODES", "PERIOD", "Day", "Large", "Run", "Sample", "live"]
 
@@ -165,8 +166,7 @@ class _World:
         outcome = run_cycle(
             self._cache.snapshot(), self._configuration, actions=bench.ACTIONS, plugins=bench.PLUGINS, ports=ports, uid="day"
         )
-        for key, status in outcome.statuses.items():
-            self._cache.believe(key, status)
+        take_statuses(self._cache, outcome)
         for uid, node in (placed for commit in commits for binds in commit.binds for placed in binds.placed):
             self._place(uid, node, at)
         self._reservations = None if outcome.reservations is None else dict(outcome.reservations)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Outcome
 
-__all__ = ["take", "take_rests"]
+__all__ = ["take", "take_rests", "take_statuses"]
 
 
 def take(cache: Cache, outcome: Outcome) -> None:
     """The statuses that are being written, and who rests. What was committed is the caller's."""
+    take_statuses(cache, outcome)
+    take_rests(cache, outcome)
+
+
+def take_statuses(cache: Cache, outcome: Outcome) -> None:
+    """The statuses that are being written."""
     for key, status in outcome.statuses.items():
         cache.believe(key, status)
-    take_rests(cache, outcome)
 
 
 def take_rests(cache: Cache, outcome: Outcome) -> None:

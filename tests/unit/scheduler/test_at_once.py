@@ -14,7 +14,7 @@ from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
 from tests.scenarios import objects
-from tests.scenarios.taking import take_rests
+from tests.scenarios.taking import take_rests, take_statuses
 
 TEXT = """
 actions: "enqueue, allocate, backfill"
@@ -147,8 +147,7 @@ class World:
         for commit in commits:
             for binds in commit.binds:
                 assert self.cache.assume_all(binds.placed) is None
-        for key, status in outcome.statuses.items():
-            self.cache.believe(key, status)
+        take_statuses(self.cache, outcome)
         if self.rests:
             take_rests(self.cache, outcome)
         self.binds.append(dict(sorted(found.items())))

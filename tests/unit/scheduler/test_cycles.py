@@ -17,6 +17,7 @@ from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from tests.counts import examples
 from tests.scenarios import objects
+from tests.scenarios.taking import take_statuses
 
 PLAIN = """
 actions: allocate
@@ -180,8 +181,7 @@ def test_a_gang_that_is_being_bound_is_not_called_unschedulable():
 def test_a_status_that_is_right_already_is_not_written():
     cache = fill([(4, 10)], [(2, 0, [2, 2])])
     first, _ = cycle(cache, PLAIN)
-    for key, status in first.statuses.items():
-        cache.believe(key, status)
+    take_statuses(cache, first)
     second, _ = cycle(cache, PLAIN)
     assert second.statuses == {}
 

@@ -17,6 +17,7 @@ from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from tests.scenarios import objects
+from tests.scenarios.taking import take_statuses
 
 PICKY = "actions: allocate\ntiers: [{plugins: [{name: picky}, {name: gang}, {name: predicates}]}]"
 
@@ -91,8 +92,7 @@ class Service:
 
     async def _write(self, outcome):
         self.outcomes.append(outcome)
-        for key, status in outcome.statuses.items():
-            self.cache.believe(key, status)
+        take_statuses(self.cache, outcome)
 
     def shown(self, kind):
         return self.metrics.registry.get_sample_value("pyroclast_objects_left_out", {"kind": kind})

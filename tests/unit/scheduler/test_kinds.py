@@ -7,13 +7,11 @@ from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.lines import Line
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.taking import take
 
-from .deciding import decided
+from .deciding import committed, decided
 
 FILLING = ("priority", "gang", "predicates", "overcommit", "proportion", "nodeorder")
 
@@ -59,10 +57,7 @@ class World:
 
     def evicts(self):
         """What the next session promises to whom, and whom it evicts."""
-        commits = []
-        ports = Ports(objects.NOW, commits.append)
-        options = {"actions": registry.actions(), "plugins": registry.plugins(), "ports": ports, "uid": "u"}
-        outcome = run_cycle(self.cache.snapshot(), self.configuration, **options)
+        outcome, commits = committed(self.cache, self.configuration)
         evicted = {each.task.name for commit in commits for each in commit.evictions}
         return {uid.removeprefix("t-") for uid in outcome.promised}, evicted
 
