@@ -151,6 +151,13 @@ def _crds(_options: argparse.Namespace) -> int:
     return 0
 
 
+def _takeover(options: argparse.Namespace) -> int:
+    from .takeover import command  # noqa: PLC0415 - few move from Volcano
+
+    directory = _directory(options)
+    return asyncio.run(command.check(options.kubeconfig or directory.kubeconfig, _say))
+
+
 def _run_until_stopped(work: Coroutine[object, object, int], *, stopped: int = 0) -> int:
     """Run `work`; SIGTERM and SIGINT cancel it, so that everything it started is stopped, and the status is `stopped`."""
 
@@ -241,6 +248,16 @@ def _parser() -> argparse.ArgumentParser:
     down = verbs.add_parser("down", help="stop a control plane that runs in the background")
     down.set_defaults(command=_down)
     _where(down)
+
+    takeover = verbs.add_parser("takeover", help="tell what becomes of a Volcano that is installed in a cluster")
+    takeover.set_defaults(command=_takeover)
+    _where(takeover)
+    takeover.add_argument(
+        "--check",
+        action="store_true",
+        required=True,
+        help="print what is kept, replaced, ignored or lost; write nothing; 1 if lost",
+    )
 
     crds = verbs.add_parser("crds", help="print the CustomResourceDefinitions")
     crds.set_defaults(command=_crds)

@@ -1,0 +1,1 @@
+"""Moving a cluster from Volcano to Pyroclast: what is installed, and what would change."""

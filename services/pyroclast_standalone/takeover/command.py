@@ -1,0 +1,57 @@
+"""`pyroclast takeover --check`: print what becomes of an installed Volcano, as a table."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import load_config
+from pyroclast_standalone import installation
+from pyroclast_standalone.takeover import inventory, programs
+from pyroclast_standalone.takeover.review import SCHEDULER_FILE, Effect, Finding, review
+
+__all__ = ["check"]
+
+HEADERS = ("PART", "NAME", "EFFECT", "DETAIL")
+
+
+async def check(kubeconfig: Path, say: Callable[[str], None]) -> int:
+    """Print the table. Writes nothing to the cluster.
+
+    Returns:
+        0 when Pyroclast can take over without a loss, else 1.
+
+    Raises:
+        CommandError: one of our programs does not answer.
+        KubeError: the API server does not answer.
+    """
+    async with Client(load_config(str(kubeconfig))) as client:
+        found = await inventory.read(client)
+    modules = sorted(set(programs.COUNTERPARTS.values()))
+    texts = {text for (_, file), text in found.configurations.items() if file == SCHEDULER_FILE}
+    flags = await asyncio.gather(*(programs.known_flags(module) for module in modules))
+    answers = {text: await programs.check_scheduler_configuration(text) for text in sorted(texts)}
+    crds = {each["metadata"]["name"] for each in installation.objects("") if each["kind"] == "CustomResourceDefinition"}
+    findings = review(found, crds=crds, flags=dict(zip(modules, flags, strict=True)), answers=answers)
+    for line in _table(findings):
+        say(line)
+    say(_verdict(found, findings))
+    return 1 if any(finding.effect is Effect.LOST for finding in findings) else 0
+
+
+def _table(findings: Sequence[Finding]) -> list[str]:
+    rows = [HEADERS, *((each.part, each.name, str(each.effect), each.detail) for each in findings)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return ["  ".join((*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[3])) for row in rows]
+
+
+def _verdict(found: inventory.Inventory, findings: Sequence[Finding]) -> str:
+    if not found.programs:
+        return "No program of Volcano runs here: install Pyroclast by helm."
+    counts = Counter(finding.effect for finding in findings)
+    told = ", ".join(f"{counts[effect]} {effect}" for effect in Effect if counts[effect])
+    lost = "Something would be lost: see the rows marked lost." if counts[Effect.LOST] else "Nothing would be lost."
+    return f"{told}. {lost}"

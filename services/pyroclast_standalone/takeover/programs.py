@@ -1,0 +1,71 @@
+"""Asks our own programs which flags they know and what they make of a scheduler configuration.
+
+They are asked as processes: services never import each other, and a program's answer is always that of the version installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from pyroclast_standalone.errors import CommandError
+
+__all__ = ["COUNTERPARTS", "ConfigurationAnswer", "check_scheduler_configuration", "known_flags"]
+
+COUNTERPARTS: Final[Mapping[str, str]] = {
+    "vc-scheduler": "pyroclast_scheduler",
+    "vc-controller-manager": "pyroclast_job_controller",
+    "vc-webhook-manager": "pyroclast_admission",
+    "vc-hypernode-controller-manager": "pyroclast_job_controller",
+}
+"""Which of our programs does the work of which of Volcano's."""
+
+_FLAG: Final = re.compile(r"^  (--[a-z0-9-]+)", re.MULTILINE)
+_SECONDS: Final = 30.0  # an interpreter starts within one; a loaded machine takes longer
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationAnswer:
+    """What the scheduler says of a configuration: why it cannot be used, or what it passes over."""
+
+    error: str
+    warnings: tuple[str, ...]
+
+
+async def known_flags(module: str) -> frozenset[str]:
+    """The flags that one of our programs lists in its help."""
+    return frozenset(_FLAG.findall((await _output(module, "--help")).decode()))
+
+
+async def check_scheduler_configuration(text: str) -> ConfigurationAnswer:
+    """What `python -m pyroclast_scheduler check` answers."""
+    answer = orjson.loads(await _output("pyroclast_scheduler", "check", "-", given=text.encode(), accepted=(0, 1)))
+    return ConfigurationAnswer(answer["error"], tuple(answer["warnings"]))
+
+
+async def _output(module: str, *arguments: str, given: bytes = b"", accepted: tuple[int, ...] = (0,)) -> bytes:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        module,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(_SECONDS):
+            output, errors = await process.communicate(given)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise CommandError(f"{module} {' '.join(arguments)} did not answer within {_SECONDS:.0f} s") from None
+    if process.returncode not in accepted:
+        raise CommandError(f"{module} {' '.join(arguments)} ended with status {process.returncode}: {errors.decode().strip()}")
+    return output

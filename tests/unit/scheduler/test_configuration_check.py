@@ -1,0 +1,38 @@
+"""`python -m pyroclast_scheduler check FILE` tells whether the scheduler can use a configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pyroclast_scheduler.__main__ import main
+
+GOOD = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n"
+CASES = {
+    "usable": (GOOD, 0, {"error": "", "warnings": []}),
+    "a plugin that does not exist": (
+        GOOD + "  - name: magic\n",
+        0,
+        {"error": "", "warnings": ["line 5: Failed to get plugin magic."]},
+    ),
+    "not a mapping": ("- a", 1, {"error": "line 1: a mapping with actions and tiers is wanted", "warnings": []}),
+}
+
+
+@pytest.mark.parametrize(("text", "want_status", "want"), CASES.values(), ids=CASES.keys())
+def test_check(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], text: str, want_status: int, want: object) -> None:
+    file = tmp_path / "volcano-scheduler.conf"
+    file.write_text(text)
+    assert (main(["check", str(file)]), json.loads(capfdbinary.readouterr().out)) == (want_status, want)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tmp_path / "none")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: ")

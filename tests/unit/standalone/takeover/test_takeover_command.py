@@ -1,0 +1,100 @@
+"""`pyroclast takeover --check` against a served API server, with our own programs answering for themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyroclast.api.types import CONFIG_MAPS, LEASES, VALIDATING_WEBHOOKS
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import load_config
+from pyroclast_standalone.apiserver.running import running_server
+from pyroclast_standalone.takeover.command import check
+from pyroclast_standalone.takeover.inventory import DEPLOYMENTS
+
+CONFIGURATION = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: gang
+"""
+
+
+def _deployment(program: str) -> dict[str, object]:
+    labels = {"app": program}
+    container = {"name": "a", "image": f"example.org/volcanosh/{program}:v1.12", "args": ["--schedule-period=2s", "--odd=1"]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": program, "namespace": "default"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+async def _install(client: Client, configuration: str) -> None:
+    await client.create(DEPLOYMENTS, _deployment("vc-scheduler"), namespace="default")
+    await client.create(
+        CONFIG_MAPS,
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "volcano-scheduler-configmap"},
+            "data": {"volcano-scheduler.conf": configuration},
+        },
+        namespace="default",
+    )
+    await client.create(
+        LEASES,
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "volcano"},
+            "spec": {"holderIdentity": "host_1", "leaseDurationSeconds": 15},
+        },
+        namespace="default",
+    )
+    await client.create(
+        VALIDATING_WEBHOOKS,
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "volcano-admission-service-jobs-validate"},
+            "webhooks": [],
+        },
+    )
+
+
+async def _checked(configuration: str | None) -> tuple[int, list[str]]:
+    lines: list[str] = []
+    async with running_server() as server:
+        if configuration is not None:
+            async with Client(load_config(str(server.kubeconfig))) as client:
+                await _install(client, configuration)
+        return await check(Path(server.kubeconfig), lines.append), lines
+
+
+async def test_a_cluster_without_volcano() -> None:
+    status, lines = await _checked(None)
+    assert (status, lines[-1]) == (0, "No program of Volcano runs here: install Pyroclast by helm.")
+
+
+async def test_an_installation_that_loses_nothing() -> None:
+    status, lines = await _checked(CONFIGURATION)
+    parts = [line.split()[:3] for line in lines[1:-1]]
+    assert parts == [
+        ["Deployment", "default/vc-scheduler", "replaced"],
+        ["flag", "default/vc-scheduler", "--odd"],
+        ["ValidatingWebhookConfiguration", "volcano-admission-service-jobs-validate", "replaced"],
+        ["Lease", "default/volcano", "kept"],
+        ["ConfigMap", "default/volcano-scheduler-configmap", "volcano-scheduler.conf"],
+    ]
+    assert (status, lines[-1]) == (0, "2 kept, 2 replaced, 1 ignored. Nothing would be lost.")
+
+
+async def test_a_plugin_of_others_is_lost() -> None:
+    status, lines = await _checked(CONFIGURATION + "  - name: magic\n")
+    assert status == 1
+    assert [line for line in lines if " lost " in line and "Failed to get plugin magic." in line]
