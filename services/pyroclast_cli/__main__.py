@@ -1,0 +1,12 @@
+"""`python -m pyroclast_cli` is `vcctl`."""
+
+from __future__ import annotations
+
+import sys
+
+from pyroclast_cli.programs import vcctl
+
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    sys.exit(vcctl())

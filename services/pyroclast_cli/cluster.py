@@ -1,0 +1,43 @@
+"""Finds the API server as kubectl does: flags, environment, the usual file, and at last the pod's own account."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import ClusterConfig, load_config
+
+__all__ = ["configuration", "connected"]
+
+DEFAULT_SERVER: Final = "http://localhost:8080"
+
+
+def configuration(kubeconfig: str, master: str, environ: Mapping[str, str] = os.environ) -> ClusterConfig:
+    """Where the API server is and who we are there.
+
+    Raises:
+        ConfigError: a kubeconfig that cannot be used.
+    """
+    if kubeconfig:
+        return load_config(kubeconfig, master=master)
+    listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    usual = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
+    for path in listed or [usual]:
+        if path.is_file():
+            return load_config(str(path), master=master)
+    if listed:
+        return load_config(str(listed[0]), master=master)  # says that there is no such file
+    if master or not environ.get("KUBERNETES_SERVICE_HOST"):
+        return load_config("", master=master or environ.get("KUBERNETES_MASTER") or DEFAULT_SERVER)
+    return load_config()
+
+
+@asynccontextmanager
+async def connected(kubeconfig: str, master: str) -> AsyncIterator[Client]:
+    """A client of the API server."""
+    async with Client(configuration(kubeconfig, master), user_agent="vcctl") as client:
+        yield client

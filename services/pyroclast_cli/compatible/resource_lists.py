@@ -1,0 +1,26 @@
+"""Resource lists as flags spell them: `cpu=1000m,memory=100Mi`."""
+
+from __future__ import annotations
+
+from pyroclast.resources import quantity
+from pyroclast_cli.context import Failure
+
+__all__ = ["parse_resources"]
+
+
+def parse_resources(text: str) -> dict[str, str]:
+    """Canonical quantities by resource name.
+
+    Raises:
+        Failure: an element without exactly one `=`, or a value that is no quantity.
+    """
+    found: dict[str, str] = {}
+    for element in text.split(",") if text else ():
+        name, *values = element.split("=")
+        if len(values) != 1:
+            raise Failure(f"invalid argument syntax {element}, expected <resource>=<value>")
+        try:
+            found[name] = str(quantity.parse(values[0]))
+        except quantity.QuantityError as error:
+            raise Failure(str(error)) from error
+    return found

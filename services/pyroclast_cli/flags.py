@@ -1,0 +1,139 @@
+"""Command-line flags by the rules of pflag, which the users of the original's programs know: parsing and the usage table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+__all__ = ["GLOBAL_FLAGS", "HELP", "Flag", "FlagError", "Value", "parse", "usage_table"]
+
+Value: TypeAlias = bool | int | str
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_TRUTH: Final = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+_BITS: Final = {"int": 63, "int32": 31}
+
+
+class FlagError(ValueError):
+    """The arguments cannot be parsed; the message is that of pflag."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag. `kind` is the type shown in the usage table; `bool` takes no value. `short` is one letter or empty."""
+
+    name: str
+    short: str = ""
+    default: Value = ""
+    text: str = ""
+    kind: str = "string"
+
+    @property
+    def left(self) -> str:
+        """The left column of the usage table."""
+        letter = f"-{self.short}, " if self.short else "    "
+        return f"  {letter}--{self.name}" + ("" if self.kind == "bool" else f" {self.kind}")
+
+    @property
+    def right(self) -> str:
+        """The right column of the usage table: the text, and the default unless it is empty."""
+        if self.default in ("", 0, False):
+            return self.text
+        shown = f'"{self.default}"' if self.kind == "string" else self.default
+        return f"{self.text} (default {shown})"
+
+
+HELP: Final = Flag("help", "h", default=False, kind="bool")
+GLOBAL_FLAGS: Final = (
+    Flag("log-flush-frequency", "", "5s", "Maximum number of seconds between log flushes", "duration"),
+    Flag("v", "v", 0, "number for the log level verbosity", "Level"),
+    Flag("vmodule", "", "", "comma-separated list of pattern=N settings for file-filtered logging", "moduleSpec"),
+)
+
+
+def parse(arguments: Sequence[str], flags: Sequence[Flag]) -> tuple[dict[str, Value], list[str]]:
+    """The value of each flag by name, and the positional arguments.
+
+    Raises:
+        FlagError: an unknown flag, a missing value or a value of the wrong type.
+    """
+    by_name = {flag.name: flag for flag in flags}
+    by_letter = {flag.short: flag for flag in flags if flag.short}
+    values: dict[str, Value] = {flag.name: flag.default for flag in flags}
+    positional: list[str] = []
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            positional += words
+            break
+        if word.startswith("--"):
+            _long(word, words, by_name, values)
+        elif word.startswith("-") and len(word) > 1:
+            _short(word, words, by_letter, values)
+        else:
+            positional.append(word)
+    return values, positional
+
+
+def _long(word: str, words: list[str], flags: Mapping[str, Flag], values: dict[str, Value]) -> None:
+    name, is_joined, text = word[2:].partition("=")
+    flag = flags.get(name.replace("_", "-"))
+    if flag is None:
+        raise FlagError(f"unknown flag: --{name}")
+    if not is_joined and flag.kind == "bool":
+        text = "true"
+    elif not is_joined:
+        if not words:
+            raise FlagError(f"flag needs an argument: {word}")
+        text = words.pop(0)
+    values[flag.name] = _value(flag, text)
+
+
+def _short(word: str, words: list[str], flags: Mapping[str, Flag], values: dict[str, Value]) -> None:
+    letters = word[1:]
+    while letters:
+        flag = flags.get(letters[0])
+        if flag is None:
+            raise FlagError(f"unknown shorthand flag: {letters[0]!r} in -{letters}")
+        rest = letters[1:]
+        if rest.startswith("="):
+            values[flag.name] = _value(flag, rest[1:])
+            return
+        if flag.kind == "bool":
+            values[flag.name] = True
+            letters = rest
+            continue
+        if not rest and not words:
+            raise FlagError(f"flag needs an argument: {letters[0]!r} in -{letters}")
+        values[flag.name] = _value(flag, rest or words.pop(0))
+        return
+
+
+def _value(flag: Flag, text: str) -> Value:
+    shown = f"-{flag.short}, --{flag.name}" if flag.short else f"--{flag.name}"
+    if flag.kind == "bool":
+        if text not in _TRUTH:
+            raise FlagError(f'invalid argument "{text}" for "{shown}" flag: strconv.ParseBool: parsing "{text}": invalid syntax')
+        return _TRUTH[text]
+    if flag.kind in _BITS:
+        if not _INTEGER.fullmatch(text):
+            raise FlagError(f'invalid argument "{text}" for "{shown}" flag: strconv.ParseInt: parsing "{text}": invalid syntax')
+        number = int(text)
+        if not -(1 << _BITS[flag.kind]) <= number < 1 << _BITS[flag.kind]:
+            raise FlagError(
+                f'invalid argument "{text}" for "{shown}" flag: strconv.ParseInt: parsing "{text}": value out of range'
+            )
+        return number
+    return text
+
+
+def usage_table(flags: Sequence[Flag]) -> str:
+    """The flags as a table, in alphabetical order; each line ends with a newline."""
+    ordered = sorted(flags, key=lambda flag: flag.name)
+    width = max(len(flag.left) for flag in ordered)
+    return "".join(f"{flag.left.ljust(width)}   {flag.right}\n" for flag in ordered)

@@ -1,0 +1,171 @@
+"""The tree of commands: help texts, dispatch, errors and exit statuses, as the original's programs have them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyroclast.kube.config import ConfigError
+from pyroclast.kube.errors import KubeError
+from pyroclast_cli.cluster import connected
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Flag, FlagError, parse, usage_table
+
+__all__ = ["Group", "Leaf", "Node", "run"]
+
+FAILED: Final = 255  # exit(-1) of the original
+USAGE_ERROR: Final = 1
+INTERRUPTED: Final = 130
+CLUSTER_FLAGS: Final = (
+    Flag("master", "s", "", "the address of apiserver"),
+    Flag("kubeconfig", "k", "", "(optional) absolute path to the kubeconfig file"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A command that does something. `failure`: how its error begins; `needs_cluster`: it talks to the API server."""
+
+    name: str
+    short: str
+    work: Callable[[Context], Awaitable[int | None]]
+    flags: tuple[Flag, ...] = ()
+    failure: str = ""
+    long: str = ""
+    needs_cluster: bool = True
+    takes: str = ""
+
+    @property
+    def all_flags(self) -> tuple[Flag, ...]:
+        """Its own flags with those for the cluster and for help."""
+        return (*self.flags, *(CLUSTER_FLAGS if self.needs_cluster else ()), replace(HELP, text=f"help for {self.name}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A command that only has commands below it."""
+
+    name: str
+    short: str
+    children: tuple[Leaf | Group, ...]
+
+
+Node = Leaf | Group
+
+
+def run(root: Node, arguments: Sequence[str]) -> int:
+    """Run the command that `arguments` name; the exit status. Prints what the command prints, never a traceback."""
+    node, path, rest = root, [root.name], list(arguments)
+    while isinstance(node, Group):
+        index = next((i for i, word in enumerate(rest) if not word.startswith("-")), None)
+        word = rest[index] if index is not None else None
+        if word == "help" and node is root and index is not None:
+            return _help_of(root, rest[index + 1 :])
+        child = next((each for each in node.children if each.name == word), None)
+        if child is None or index is None:
+            return _no_leaf(node, path, rest, word)
+        del rest[index]
+        node, path = child, [*path, child.name]
+    return _run_leaf(node, path, rest)
+
+
+def _no_leaf(group: Group, path: list[str], rest: list[str], word: str | None) -> int:
+    """Help of the group; at the root an unknown command is an error."""
+    try:
+        parse([each for each in rest if each.startswith("-")], (*GLOBAL_FLAGS, HELP))
+    except FlagError as error:
+        return _usage_error(group, path, str(error))
+    if word is not None and len(path) == 1:
+        alike = [f"\t{each.name}\n" for each in group.children if each.name.startswith(word) or _distance(word, each.name) <= 2]
+        suggestions = f"\n\nDid you mean this?\n{''.join(alike)}" if alike else ""
+        sys.stderr.write(f'Error: unknown command "{word}" for "{path[0]}"{suggestions}\n')
+        sys.stderr.write(f"Run '{path[0]} --help' for usage.\n")
+        return USAGE_ERROR
+    sys.stdout.write(_help(group, path))
+    return 0
+
+
+def _help_of(root: Group, words: Sequence[str]) -> int:
+    node: Node = root
+    path = [root.name]
+    for word in words:
+        child = next((each for each in node.children if each.name == word), None) if isinstance(node, Group) else None
+        if child is None:
+            break
+        node, path = child, [*path, child.name]
+    sys.stdout.write(_help(node, path))
+    return 0
+
+
+def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
+    try:
+        values, positional = parse(arguments, (*leaf.all_flags, *GLOBAL_FLAGS))
+    except FlagError as error:
+        return _usage_error(leaf, path, str(error))
+    if values["help"]:
+        sys.stdout.write(_help(leaf, path))
+        return 0
+    try:
+        return asyncio.run(_work(leaf, Context(values, tuple(positional)))) or 0
+    except (Failure, ConfigError, KubeError) as error:
+        if isinstance(error, Failure) and error.status:
+            sys.stderr.write(f"{path[0]}: {error}\n")
+            return error.status
+        sys.stdout.write(f"Failed to{leaf.failure}: {error}\n")
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of a pipe has gone: nobody is left to tell
+        return 0
+
+
+async def _work(leaf: Leaf, context: Context) -> int | None:
+    if not leaf.needs_cluster:
+        return await leaf.work(context)
+    async with connected(context.text("kubeconfig"), context.text("master")) as client:
+        return await leaf.work(replace(context, connection=client))
+
+
+def _usage_error(node: Node, path: list[str], message: str) -> int:
+    sys.stderr.write(f"{_usage(node, path)}\nError: {message}\n")
+    return USAGE_ERROR
+
+
+def _help(node: Node, path: list[str]) -> str:
+    about = node.long or node.short if isinstance(node, Leaf) else node.short
+    return (f"{about}\n\n" if about else "") + _usage(node, path)
+
+
+def _usage(node: Node, path: list[str]) -> str:
+    name = " ".join(path)
+    if isinstance(node, Leaf):
+        inherited = f"\nGlobal Flags:\n{usage_table(GLOBAL_FLAGS)}" if len(path) > 1 else ""
+        own = node.all_flags if len(path) > 1 else (*node.all_flags, *GLOBAL_FLAGS)
+        takes = f" {node.takes}" if node.takes else ""
+        return f"Usage:\n  {name}{takes} [flags]\n\nFlags:\n{usage_table(own)}{inherited}"
+    children = [(each.name, each.short) for each in node.children]
+    if len(path) == 1:
+        children.append(("help", "Help about any command"))
+    width = max(11, *(len(child) for child, _ in children))
+    listed = "".join(f"  {child.ljust(width)} {short}\n" for child, short in sorted(children))
+    help_flag = replace(HELP, text=f"help for {node.name}")
+    flags = usage_table((help_flag, *GLOBAL_FLAGS)) if len(path) == 1 else usage_table((help_flag,))
+    inherited = "" if len(path) == 1 else f"\nGlobal Flags:\n{usage_table(GLOBAL_FLAGS)}"
+    return (
+        f"Usage:\n  {name} [command]\n\nAvailable Commands:\n{listed}\nFlags:\n{flags}{inherited}\n"
+        f'Use "{name} [command] --help" for more information about a command.\n'
+    )
+
+
+def _distance(one: str, other: str) -> int:
+    """The Levenshtein distance of two words, without regard to case."""
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one.lower(), 1):
+        above, row[0] = row[0], i
+        for j, each in enumerate(other.lower(), 1):
+            above, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above + (letter != each))
+    return row[-1]
