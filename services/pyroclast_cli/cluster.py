@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyroclast.kube.config import ClusterConfig, load_config
 __all__ = ["configuration", "connected"]
 
 DEFAULT_SERVER: Final = "http://localhost:8080"
+MAX_ATTEMPTS: Final = 3  # a person waits
 
 
 def configuration(kubeconfig: str, master: str, environ: Mapping[str, str] = os.environ) -> ClusterConfig:
@@ -39,5 +41,11 @@ def configuration(kubeconfig: str, master: str, environ: Mapping[str, str] = os.
 @asynccontextmanager
 async def connected(kubeconfig: str, master: str) -> AsyncIterator[Client]:
     """A client of the API server."""
-    async with Client(configuration(kubeconfig, master), user_agent="vcctl") as client:
+    config = configuration(kubeconfig, master)
+    async with Client(config, max_attempts=MAX_ATTEMPTS, user_agent="vcctl", on_warning=_warn) as client:
         yield client
+
+
+def _warn(text: str) -> None:
+    """Say what the API server warns of, as kubectl does."""
+    sys.stderr.write(f"Warning: {text}\n")

@@ -17,7 +17,7 @@ from pyroclast.kube.fence import closed_because
 from pyroclast.kube.lines import LineSplitter
 from pyroclast.kube.observer import Observer
 from pyroclast.kube.ratelimit import TokenBucket
-from pyroclast.kube.retry import MAX_ATTEMPTS, Repeat, pause_before_retry
+from pyroclast.kube.retry import Repeat, pause_before_retry
 from pyroclast.kube.transport import Transport
 
 __all__ = ["Call", "Caller"]
@@ -56,12 +56,14 @@ class Caller:
         max_in_flight: int,
         qps: float,
         burst: int,
+        max_attempts: int,
         user_agent: str,
         on_warning: Callable[[str], None] | None = None,
     ) -> None:
         self.transport = Transport(config, user_agent, on_warning)
         self._observer = observer
         self._most = max_in_flight
+        self._max_attempts = max_attempts
         self._slots = asyncio.Semaphore(max_in_flight)
         self._bucket = TokenBucket(qps, max(burst, 1)) if qps > 0 else None
 
@@ -75,7 +77,7 @@ class Caller:
             except KubeError as error:
                 backoff = backoff or Backoff(FIRST_PAUSE, LONGEST_PAUSE)
                 pause = pause_before_retry(error, call.repeat, backoff)
-                if pause is None or pause >= deadline.left() or backoff.failures >= MAX_ATTEMPTS:
+                if pause is None or pause >= deadline.left() or backoff.failures >= self._max_attempts:
                     raise
             await asyncio.sleep(pause)
 

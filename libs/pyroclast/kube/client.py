@@ -23,7 +23,7 @@ from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import ConnectionFailed
 from pyroclast.kube.observer import SILENT, Observer
 from pyroclast.kube.paging import Page, read_pages
-from pyroclast.kube.retry import Repeat
+from pyroclast.kube.retry import MAX_ATTEMPTS, Repeat
 
 __all__ = ["Client", "Json", "PatchKind"]
 
@@ -58,6 +58,7 @@ class Client:
         config: where and who.
         max_in_flight: requests at the same time; watches do not count. More than 48 only makes the server drop watches.
         qps: requests per second, 0 for no limit; `burst` of them at once.
+        max_attempts: how often a call is tried at most.
         user_agent: who we are, for the server's logs.
         observer: told of each request.
         on_warning: told each text that the server warns of, once; by default it is logged.
@@ -70,6 +71,7 @@ class Client:
         max_in_flight: int = 48,
         qps: float = 0.0,
         burst: int = 0,
+        max_attempts: int = MAX_ATTEMPTS,
         user_agent: str = "pyroclast",
         observer: Observer = SILENT,
         on_warning: Callable[[str], None] | None = None,
@@ -83,6 +85,7 @@ class Client:
             max_in_flight=max_in_flight,
             qps=qps,
             burst=burst,
+            max_attempts=max_attempts,
             user_agent=user_agent,
             on_warning=on_warning,
         )

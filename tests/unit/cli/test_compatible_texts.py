@@ -1,0 +1,174 @@
+"""What users of the original's programs read: durations, tables, pages, resource lists."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pyroclast_cli.compatible.job_tables import job_table
+from pyroclast_cli.compatible.job_view import event_lines, job_lines
+from pyroclast_cli.compatible.pod_status import pod_cells
+from pyroclast_cli.compatible.queues import queue_table
+from pyroclast_cli.compatible.resource_lists import parse_resources
+from pyroclast_cli.context import Failure
+from pyroclast_cli.human_durations import age, human_duration
+
+NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (62, "62s"),
+        (180, "3m"),
+        (190, "3m10s"),
+        (121 * MINUTE + 56, "121m"),
+        (5 * HOUR + 9, "5h"),
+        (5 * HOUR + 7 * MINUTE + 9, "5h7m"),
+        (12 * HOUR + 7 * MINUTE, "12h"),
+        (5 * DAY, "5d"),
+        (5 * DAY + 9 * HOUR, "5d9h"),
+        (531 * DAY, "531d"),
+        ((5 * 365 + 89) * DAY, "5y89d"),
+        ((12 * 365 + 15) * DAY, "12y"),
+        (-60, "<invalid>"),
+        (-1, "0s"),
+        (-0.001, "0s"),
+    ],
+)
+def test_a_duration_is_written_in_at_most_two_units(seconds, text):
+    assert human_duration(seconds) == text
+
+
+@pytest.mark.parametrize(("keeps", "text"), [(True, "5y0d"), (False, "5y")])
+def test_whole_years_show_a_zero_day_only_in_tables_of_jobs(keeps, text):
+    assert human_duration(5 * 365 * DAY, keeps_zero_days=keeps) == text
+
+
+def test_an_absent_time_has_no_age():
+    assert age(None, NOW) == "<unknown>"
+
+
+@pytest.mark.parametrize(
+    ("text", "amounts"),
+    [("", {}), ("cpu=1000m,memory=100Mi", {"cpu": "1", "memory": "100Mi"}), ("nvidia.com/gpu=2", {"nvidia.com/gpu": "2"})],
+)
+def test_a_list_of_resources_is_read(text, amounts):
+    assert parse_resources(text) == amounts
+
+
+@pytest.mark.parametrize("text", ["cpu", "cpu=1=2", "cpu=1,,memory=1Mi", "cpu=lots"])
+def test_a_malformed_list_of_resources_is_refused(text):
+    with pytest.raises(Failure):
+        parse_resources(text)
+
+
+def test_an_element_without_a_value_is_named():
+    with pytest.raises(Failure, match="^invalid argument syntax cpu, expected <resource>=<value>$"):
+        parse_resources("cpu")
+
+
+def test_the_row_of_a_queue():
+    queue = {"metadata": {"name": "test-queue"}, "spec": {"weight": 1, "parent": "root"}, "status": {"state": "Open"}}
+    counts = {"Inqueue": 1, "Pending": 2, "Running": 3, "Unknown": 4, "Completed": 5}
+    groups = [{"spec": {"queue": "test-queue"}, "status": {"phase": phase}} for phase, n in counts.items() for _ in range(n)]
+    header, row = queue_table([queue], [*groups, {"spec": {"queue": "other"}, "status": {"phase": "Pending"}}])
+    assert header.split() == ["Name", "Weight", "State", "Parent", *counts]
+    assert row == "test-queue               1       Open    root    1       2       3       4       5       "
+
+
+def job(name: str, **status) -> dict:
+    return {
+        "metadata": {"name": name, "namespace": "team", "creationTimestamp": "2026-11-24T12:00:00Z"},
+        "spec": {"minAvailable": 2, "schedulerName": "volcano", "tasks": [{"name": "a", "replicas": 2}, {"replicas": 3}]},
+        "status": {"state": {"phase": "Running"}, "minAvailable": 2, **status},
+    }
+
+
+def test_the_table_of_jobs_adds_up_the_tasks():
+    header, row = job_table([job("train", running=2, pending=3)], with_namespace=False)
+    assert header.startswith("Name    Creation       Phase       JobType     Replicas    Min   Pending   ")
+    assert row.split() == ["train", f"{NOW.astimezone():%Y-%m-%d}", "Running", "Batch", "5", "2", "3", "2", "0", "0", "0", "0"]
+    assert len(row) == len(header)
+
+
+def test_the_table_of_all_namespaces_begins_with_the_namespace():
+    header, row = job_table([job("train")], with_namespace=True)
+    assert header.startswith("Namespace   Name    Creation")
+    assert row.startswith("team        train   ")
+
+
+@pytest.mark.parametrize("with_conditions", [True, False])
+def test_the_page_of_a_job_shows_conditions_where_they_are_wanted(with_conditions):
+    shown = job("train", running=2, conditions=[{"status": "Running", "lastTransitionTime": "2026-11-24T12:00:00Z"}])
+    lines = job_lines(shown, with_conditions=with_conditions)
+    assert lines[:4] == ["Name:       \ttrain", "Namespace:  \tteam", "Labels:     \t<none>", "Annotations:\t<none>"]
+    assert ("  Conditions:" in lines) is with_conditions
+    assert not [line for line in lines if line.startswith("  Failed:")], "a counter of 0 is left out"
+
+
+def test_events_are_listed_with_their_ages():
+    event = {
+        "type": "Warning",
+        "reason": "PodGroupPending",
+        "message": "why",
+        "source": {"component": "vc"},
+        "firstTimestamp": (NOW - timedelta(minutes=5)).isoformat(),
+        "lastTimestamp": (NOW - timedelta(seconds=30)).isoformat(),
+        "count": 3,
+    }
+    assert event_lines([], NOW) == ["Events: \t<none>"]
+    shown = event_lines([event], NOW)[-1]
+    assert "30s (x3 over 5m)" in shown
+    assert shown.rstrip().endswith("why")
+
+
+RUNNING = {"state": {"running": {}}, "ready": True}
+
+
+@pytest.mark.parametrize(
+    ("pod", "cells"),
+    [
+        ({"status": {"phase": "Pending"}}, ["0/1", "Pending", "0"]),
+        ({"status": {"phase": "Failed", "reason": "Evicted"}}, ["0/1", "Evicted", "0"]),
+        ({"status": {"phase": "Running", "containerStatuses": [RUNNING]}}, ["1/1", "Running", "0"]),
+        (
+            {"status": {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}},
+            ["0/1", "ImagePullBackOff", "0"],
+        ),
+        (
+            {"status": {"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 3}}}]}},
+            ["0/1", "ExitCode:3", "0"],
+        ),
+        (
+            {"metadata": {"deletionTimestamp": "2026-11-24T12:00:00Z"}, "status": {"phase": "Running"}},
+            ["0/1", "Terminating", "0"],
+        ),
+        (
+            {
+                "status": {
+                    "phase": "Pending",
+                    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}],
+                }
+            },
+            ["0/1", "SchedulingGated", "0"],
+        ),
+        (
+            {
+                "status": {
+                    "phase": "Running",
+                    "containerStatuses": [
+                        {**RUNNING, "restartCount": 2, "lastState": {"terminated": {"finishedAt": "2026-11-24T11:55:00Z"}}}
+                    ],
+                }
+            },
+            ["1/1", "Running", "2 (5m ago)"],
+        ),
+    ],
+    ids=["waits", "evicted", "runs", "no image", "exit code", "is deleted", "gated", "restarted"],
+)
+def test_a_pod_is_told_as_kubectl_tells_it(pod, cells):
+    whole = {"metadata": {}, "spec": {"containers": [{"name": "main"}]}, **pod}
+    assert list(pod_cells(whole, NOW)) == cells

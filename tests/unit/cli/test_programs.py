@@ -1,0 +1,163 @@
+"""What the programs print and how they end, without a cluster."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pyroclast_cli import programs
+
+NO_SERVER = ("--master", "http://127.0.0.1:1")
+
+
+@pytest.fixture(autouse=True)
+def without_a_kubeconfig(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["help"]])
+def test_the_root_lists_its_commands(arguments, capsys):
+    assert programs.vcctl(arguments) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Usage:\n  vcctl [command]\n\nAvailable Commands:\n")
+    for line in (
+        "help        Help about any command",
+        "job         vcctl command line operation job",
+        "jobflow     vcctl command line operation jobflow",
+        "jobtemplate vcctl command line operation jobtemplate",
+        "pod         vcctl command line operation pod",
+        "queue       Queue Operations",
+        "version     Print the version information",
+    ):
+        assert f"\n  {line}\n" in printed
+
+
+@pytest.mark.parametrize("arguments", [["job"], ["job", "--help"], ["help", "job"], ["job", "nothing"]])
+def test_a_group_prints_its_help(arguments, capsys):
+    assert programs.vcctl(arguments) == 0
+    assert "\n  run         run job by parameters from the command line\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "begins"),
+    [
+        (["jbo"], 1, 'Error: unknown command "jbo" for "vcctl"\n\nDid you mean this?\n\tjob\n'),
+        (["job", "list", "--nothing"], 1, "Usage:\n  vcctl job list [flags]\n"),
+    ],
+)
+def test_what_cannot_be_parsed_is_told_on_standard_error(arguments, status, begins, capsys):
+    assert programs.vcctl(arguments) == status
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "line"),
+    [
+        (programs.vcctl, ["job", "run"], "Failed to run job: job name cannot be left blank"),
+        (programs.vcctl, ["job", "run", "-f", "job.json"], "Failed to run job: only support yaml file"),
+        (
+            programs.vcctl,
+            ["job", "run", "-N", "x", "-R", "cpu"],
+            "Failed to run job: invalid argument syntax cpu, expected <resource>=<value>",
+        ),
+        (
+            programs.vcctl,
+            ["job", "view"],
+            "Failed to view job: job name (specified by --name or -N) is mandatory to view a particular job",
+        ),
+        (programs.vcctl, ["job", "suspend"], "Failed to suspend job: job name is mandatory to suspend a particular job"),
+        (programs.vcctl, ["job", "resume"], "Failed to resume job: job name is mandatory to resume a particular job"),
+        (programs.vcctl, ["job", "delete"], "Failed to delete job: job name is mandatory to delete a particular job"),
+        (programs.vcctl, ["queue", "delete"], "Failed to delete queue: queue name must be specified"),
+        (programs.vcctl, ["queue", "operate"], "Failed to operate queue: queue name must be specified"),
+        (programs.vcctl, ["queue", "operate", "-n", "q"], "Failed to operate queue: action can not be null"),
+        (
+            programs.vcctl,
+            ["queue", "operate", "-n", "q", "-a", "update"],
+            "Failed to operate queue: when update queue q, weight must be specified, the value must be greater than 0",
+        ),
+        (
+            programs.vcctl,
+            ["queue", "operate", "-n", "q", "-a", "burn"],
+            "Failed to operate queue: action burn invalid, valid actions are open, close and update",
+        ),
+        (
+            programs.vcctl,
+            ["queue", "get"],
+            "Failed to get queue: name is mandatory to get the particular queue details",
+        ),
+        (
+            programs.vcctl,
+            ["jobflow", "get"],
+            "Failed to get jobflow: name is mandatory to get the particular jobflow details",
+        ),
+        (programs.vcctl, ["jobflow", "delete"], "Failed to delete jobflow: jobflow name must be specified"),
+        (programs.vcctl, ["jobflow", "create"], "Failed to create jobflow: open : no such file or directory"),
+        (programs.vcancel, [], "Failed to: job name is mandatory to cancel a particular job"),
+        (programs.vsuspend, [], "Failed to: job name is mandatory to suspend a particular job"),
+        (programs.vresume, [], "Failed to: job name is mandatory to resume a particular job"),
+        (programs.vsub, [], "Failed to: job name cannot be left blank"),
+    ],
+)
+def test_a_command_that_lacks_something_says_what(program, arguments, line, capsys):
+    assert program([*arguments, *NO_SERVER]) == 255
+    assert capsys.readouterr().out == f"{line}\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        (programs.vcctl, ["job", "list"]),
+        (programs.vcctl, ["queue", "list"]),
+        (programs.vcctl, ["pod", "list"]),
+        (programs.vjobs, []),
+        (programs.vqueues, []),
+    ],
+)
+def test_a_server_that_is_away_is_one_line(program, arguments, capsys):
+    assert program([*arguments, *NO_SERVER]) == 255
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("Failed to")
+
+
+@pytest.mark.parametrize("text", ["not: [a, kubeconfig", "[]", ""], ids=["no YAML", "a list", "empty"])
+def test_a_broken_kubeconfig_is_one_line(text, tmp_path, capsys):
+    (tmp_path / "kubeconfig").write_text(text)
+    assert programs.vcctl(["job", "list", "--kubeconfig", str(tmp_path / "kubeconfig")]) == 255
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("Failed to list job: ")
+    assert "kubeconfig" in line
+
+
+def test_the_version_is_six_lines(capsys):
+    assert programs.vcctl(["version"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "API Version",
+        "Version",
+        "Git SHA",
+        "Built At",
+        "Python Version",
+        "Python OS/Arch",
+    ]
+
+
+def test_help_of_vsub_shows_what_the_environment_gives(monkeypatch, capsys):
+    monkeypatch.setenv("VOLCANO_DEFAULT_IMAGE", "ours:1")
+    assert programs.vsub(["--help"]) == 0
+    assert (
+        "the container image of job, overwrite the value of 'VOLCANO_DEFAULT_IMAGE' (default \"ours:1\")"
+        in capsys.readouterr().out
+    )
+
+
+def test_the_programs_load_nothing_heavy():
+    code = "import sys, pyroclast_cli.programs; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "kubernetes_asyncio", "opentelemetry", "pydantic", "sqlite3"} & set(loaded)
