@@ -66,7 +66,7 @@ def test_a_malformed_list_of_resources_is_refused(text):
 
 
 def test_an_element_without_a_value_is_named():
-    with pytest.raises(Failure, match="^invalid argument syntax cpu, expected <resource>=<value>$"):
+    with pytest.raises(Failure, match=r"^invalid argument syntax cpu, expected <resource>=<value>$"):
         parse_resources("cpu")
 
 

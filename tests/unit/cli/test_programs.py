@@ -151,10 +151,8 @@ def test_the_version_is_six_lines(capsys):
 def test_help_of_vsub_shows_what_the_environment_gives(monkeypatch, capsys):
     monkeypatch.setenv("VOLCANO_DEFAULT_IMAGE", "ours:1")
     assert programs.vsub(["--help"]) == 0
-    assert (
-        "the container image of job, overwrite the value of 'VOLCANO_DEFAULT_IMAGE' (default \"ours:1\")"
-        in capsys.readouterr().out
-    )
+    shown = "the container image of job, overwrite the value of 'VOLCANO_DEFAULT_IMAGE' (default \"ours:1\")"
+    assert shown in capsys.readouterr().out
 
 
 def test_the_programs_load_nothing_heavy():
