@@ -18,19 +18,19 @@ DEFAULT_SERVER: Final = "http://localhost:8080"
 MAX_ATTEMPTS: Final = 3  # a person waits
 
 
-def configuration(kubeconfig: str, master: str, environ: Mapping[str, str] = os.environ) -> ClusterConfig:
-    """Where the API server is and who we are there.
+def configuration(kubeconfig: str, master: str, context: str = "", environ: Mapping[str, str] = os.environ) -> ClusterConfig:
+    """Where the API server is and who we are there. Of several files in KUBECONFIG the first that is there is read.
 
     Raises:
         ConfigError: a kubeconfig that cannot be used.
     """
     if kubeconfig:
-        return load_config(kubeconfig, master=master)
+        return load_config(kubeconfig, master=master, context=context)
     listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
     usual = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
     for path in listed or [usual]:
         if path.is_file():
-            return load_config(str(path), master=master)
+            return load_config(str(path), master=master, context=context)
     if listed:
         return load_config(str(listed[0]), master=master)  # says that there is no such file
     if master or not environ.get("KUBERNETES_SERVICE_HOST"):
@@ -39,9 +39,9 @@ def configuration(kubeconfig: str, master: str, environ: Mapping[str, str] = os.
 
 
 @asynccontextmanager
-async def connected(kubeconfig: str, master: str) -> AsyncIterator[Client]:
+async def connected(kubeconfig: str, master: str, context: str = "") -> AsyncIterator[Client]:
     """A client of the API server."""
-    config = configuration(kubeconfig, master)
+    config = configuration(kubeconfig, master, context)
     async with Client(config, max_attempts=MAX_ATTEMPTS, user_agent="vcctl", on_warning=_warn) as client:
         yield client
 

@@ -16,10 +16,10 @@ class Failure(Exception):
     """A command cannot do what it was asked for; the message is for the user.
 
     Attributes:
-        status: the exit status of commands that the original does not have; 0 for the original's own way of failing.
+        status: the exit status of a command that the original does not have; the others always end alike.
     """
 
-    def __init__(self, message: str, *, status: int = 0) -> None:
+    def __init__(self, message: str, *, status: int = 1) -> None:
         super().__init__(message)
         self.status = status
 

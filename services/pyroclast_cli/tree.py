@@ -19,15 +19,21 @@ __all__ = ["Group", "Leaf", "Node", "run"]
 FAILED: Final = 255  # exit(-1) of the original
 USAGE_ERROR: Final = 1
 INTERRUPTED: Final = 130
+ORIGINAL: Final = "vcctl"
 CLUSTER_FLAGS: Final = (
     Flag("master", "s", "", "the address of apiserver"),
     Flag("kubeconfig", "k", "", "(optional) absolute path to the kubeconfig file"),
 )
+CONTEXT: Final = Flag("context", "", "", "the context of the kubeconfig, by default its current one")
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A command that does something. `failure`: how its error begins; `needs_cluster`: it talks to the API server."""
+    """A command that does something.
+
+    `failure` is how the errors of the original's commands begin, which go to standard output; the errors of commands that
+    only we have, `is_ours`, go to standard error. `needs_cluster`: it talks to the API server.
+    """
 
     name: str
     short: str
@@ -37,11 +43,13 @@ class Leaf:
     long: str = ""
     needs_cluster: bool = True
     takes: str = ""
+    is_ours: bool = False
 
     @property
     def all_flags(self) -> tuple[Flag, ...]:
         """Its own flags with those for the cluster and for help."""
-        return (*self.flags, *(CLUSTER_FLAGS if self.needs_cluster else ()), replace(HELP, text=f"help for {self.name}"))
+        cluster = (*CLUSTER_FLAGS, *((CONTEXT,) if self.is_ours else ())) if self.needs_cluster else ()
+        return (*self.flags, *cluster, replace(HELP, text=f"help for {self.name}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +112,15 @@ def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
     try:
         values, positional = parse(arguments, (*leaf.all_flags, *GLOBAL_FLAGS))
     except FlagError as error:
-        return _usage_error(leaf, path, str(error))
+        return _usage_error(leaf, path, str(error)) if not leaf.is_ours else _told(path, f"{error}; see --help", USAGE_ERROR)
     if values["help"]:
         sys.stdout.write(_help(leaf, path))
         return 0
     try:
         return asyncio.run(_work(leaf, Context(values, tuple(positional)))) or 0
     except (Failure, ConfigError, KubeError) as error:
-        if isinstance(error, Failure) and error.status:
-            sys.stderr.write(f"{path[0]}: {error}\n")
-            return error.status
+        if leaf.is_ours:
+            return _told(path, str(error), error.status if isinstance(error, Failure) else USAGE_ERROR)
         sys.stdout.write(f"Failed to{leaf.failure}: {error}\n")
         return FAILED
     except KeyboardInterrupt:
@@ -126,8 +133,14 @@ def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
 async def _work(leaf: Leaf, context: Context) -> int | None:
     if not leaf.needs_cluster:
         return await leaf.work(context)
-    async with connected(context.text("kubeconfig"), context.text("master")) as client:
+    name = context.text("context") if "context" in context.values else ""
+    async with connected(context.text("kubeconfig"), context.text("master"), name) as client:
         return await leaf.work(replace(context, connection=client))
+
+
+def _told(path: list[str], message: str, status: int) -> int:
+    sys.stderr.write(f"{' '.join(path)}: {message}\n")
+    return status
 
 
 def _usage_error(node: Node, path: list[str], message: str) -> int:
@@ -147,7 +160,10 @@ def _usage(node: Node, path: list[str]) -> str:
         own = node.all_flags if len(path) > 1 else (*node.all_flags, *GLOBAL_FLAGS)
         takes = f" {node.takes}" if node.takes else ""
         return f"Usage:\n  {name}{takes} [flags]\n\nFlags:\n{usage_table(own)}{inherited}"
-    children = [(each.name, each.short) for each in node.children]
+    is_original = path[0] == ORIGINAL  # whose help clients compare: what only we have is listed by `vcctl commands`
+    children = [
+        (each.name, each.short) for each in node.children if not (is_original and isinstance(each, Leaf) and each.is_ours)
+    ]
     if len(path) == 1:
         children.append(("help", "Help about any command"))
     width = max(11, *(len(child) for child, _ in children))

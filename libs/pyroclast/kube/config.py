@@ -89,10 +89,10 @@ class ClusterConfig:
         return context
 
 
-def load_config(kubeconfig: str = "", *, master: str = "") -> ClusterConfig:
+def load_config(kubeconfig: str = "", *, master: str = "", context: str = "") -> ClusterConfig:
     """The configuration of a kubeconfig file, or of the service account of this pod when both arguments are empty.
 
-    `master` is the URL of the API server; it overrides that of the file.
+    `master` is the URL of the API server; it overrides that of the file. `context` is by default the file's current one.
 
     Raises:
         ConfigError: nothing usable there.
@@ -100,7 +100,7 @@ def load_config(kubeconfig: str = "", *, master: str = "") -> ClusterConfig:
     if master:
         _check_url(master, "--master")
     if kubeconfig:
-        return _from_file(Path(kubeconfig).expanduser(), master)
+        return _from_file(Path(kubeconfig).expanduser(), master, context)
     if master:
         return ClusterConfig(master.rstrip("/"))
     return _in_cluster(SERVICE_ACCOUNT, os.environ)
@@ -122,9 +122,12 @@ def _in_cluster(account: Path, environ: Mapping[str, str]) -> ClusterConfig:
     )
 
 
-def _from_file(path: Path, master: str) -> ClusterConfig:
+def _from_file(path: Path, master: str, wanted: str) -> ClusterConfig:
     document = _read(path)
-    context = _named(document, "contexts", "context", str(document.get("current-context") or ""), path)
+    context_name = wanted or str(document.get("current-context") or "")
+    if not context_name:
+        raise ConfigError(f"kubeconfig {path}: current-context is not set; `kubectl config use-context NAME` sets it")
+    context = _named(document, "contexts", "context", context_name, path)
     cluster = _named(document, "clusters", "cluster", str(context.get("cluster") or ""), path)
     user_name = str(context.get("user") or "")
     user = _named(document, "users", "user", user_name, path) if user_name else {}
@@ -137,7 +140,7 @@ def _from_file(path: Path, master: str) -> ClusterConfig:
         insecure=cluster.get("insecure-skip-tls-verify") is True,
         certificate=_pem(user, "client-certificate", path),
         key=_pem(user, "client-key", path),
-        credentials=_credentials(user, path, str(document["current-context"])),
+        credentials=_credentials(user, path, context_name),
         namespace=str(context.get("namespace") or "default"),
         proxy=str(cluster.get("proxy-url") or ""),
     )
@@ -156,8 +159,6 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"kubeconfig {path}: not YAML: {getattr(error, 'problem', None) or 'unreadable'}{where}") from error
     if not isinstance(document, dict):
         raise ConfigError(f"kubeconfig {path}: empty, or not a mapping")
-    if not document.get("current-context"):
-        raise ConfigError(f"kubeconfig {path}: current-context is not set; `kubectl config use-context NAME` sets it")
     return document
 
 

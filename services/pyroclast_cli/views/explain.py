@@ -1,0 +1,50 @@
+"""`vcctl explain` and `vcctl job explain`: why a Job waits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast.api.types import JOBS, QUEUES, Key
+from pyroclast.kube.errors import Forbidden, NotFound
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.tree import Leaf
+from pyroclast_cli.views.explanation import explanation, explanation_lines
+from pyroclast_cli.views.output import OUTPUT, write_document
+from pyroclast_cli.views.reading import group_of, read_groups, schedulers_at_work, view_of
+from pyroclast_cli.views.scope import NAMESPACE, job_key
+
+__all__ = ["EXPLAIN"]
+
+NEVER: Final = 3
+NOT_FOUND: Final = 4
+
+
+async def _explain(context: Context) -> int:
+    key = job_key(context)
+    try:
+        job = await context.client.get(JOBS, key)
+    except NotFound:
+        raise Failure(f"there is no Job {key}", status=NOT_FOUND) from None
+    view = view_of(job, await group_of(context.client, job), await schedulers_at_work(context.client))
+    try:
+        queue = await context.client.get(QUEUES, Key("", view.queue))
+    except (NotFound, Forbidden):
+        queue = None
+    reading = await read_groups(context.client, key.namespace)
+    answer = explanation(view, queue, reading, context.client.now())
+    if context.text("output") in {"table", ""}:
+        for line in explanation_lines(answer):
+            context.say(line)
+    else:
+        write_document(context, answer)
+    return NEVER if answer["never"] else 0
+
+
+EXPLAIN: Final = Leaf(
+    "explain",
+    "tell why a Job waits: 0 waits or runs, 3 waits for what never comes, 4 there is no such Job",
+    _explain,
+    (NAMESPACE, OUTPUT),
+    takes="NAME",
+    is_ours=True,
+)

@@ -1,0 +1,186 @@
+"""The answer to "why does my Job wait?", worked out from the objects of the API server; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from pyroclast.api.pending import PendingReason
+from pyroclast_cli.human_durations import human_duration
+from pyroclast_cli.views.amounts import added, amount, as_text, main_resources, readable
+from pyroclast_cli.views.output import document
+from pyroclast_cli.views.reading import Group, JobView, Reading, seconds_since
+from pyroclast_cli.views.waiting_causes import is_waiting
+
+__all__ = ["explanation", "explanation_lines"]
+
+SHOWN: Final = 3
+WAITING_PHASES: Final = frozenset({"", "Pending", "Inqueue"})
+OF_THE_QUEUE: Final = frozenset({PendingReason.QUEUE_FULL, PendingReason.ABOVE_QUEUE_LIMIT})
+OF_THE_CLUSTER: Final = frozenset({PendingReason.CLUSTER_FULL, PendingReason.NODES_FULL, PendingReason.HELD_BY_GUARANTEE})
+HELP: Final[Mapping[str, str]] = {
+    "Suspended": "vcctl job resume -N NAME lets it go on",
+    "ClaimMissing": "create the PersistentVolumeClaim, or take the volume out of the Job",
+    "PodsRefused": "mend what the API server refuses",
+    "NoScheduler": "correct spec.schedulerName, or ask the administrator for that scheduler",
+    "NotExamined": "wait; after a minute ask the administrator whether the scheduler works",
+    "Starting": "wait; kubectl describe pod shows what the node does",
+    PendingReason.LEFT_OUT: "correct what the sentence says",
+    PendingReason.NOT_LET_IN: "see the page of the plugin",
+    PendingReason.QUEUE_CLOSED: "another queue, or ask the owner of this one to open it",
+    PendingReason.ABOVE_QUEUE_LIMIT: "a smaller gang, or ask the owner of the queue for a larger capability",
+    PendingReason.ABOVE_CLUSTER: "a smaller gang, or ask the administrator for more nodes",
+    PendingReason.NAMESPACE_QUOTA: "ask the administrator for a larger ResourceQuota",
+    PendingReason.QUEUE_FULL: "wait, a higher priority, or another queue",
+    PendingReason.CLUSTER_FULL: "wait, a higher priority, or another queue",
+    PendingReason.HELD_BY_GUARANTEE: "wait, or ask the owner of the queue for a guarantee",
+    PendingReason.PODS_MISSING: "the events of the Job say why its pods are not made",
+    PendingReason.GATED: "whoever set the scheduling gate takes it away",
+    PendingReason.NO_NODE_READY: "ask the administrator for nodes",
+    PendingReason.NO_NODE_ALLOWED: "another node selector, affinity or toleration",
+    PendingReason.NO_NODE_BIG_ENOUGH: "a smaller pod, or ask the administrator for larger nodes",
+    PendingReason.TOO_FEW_NODES: "a smaller gang, or ask the administrator for more nodes",
+    PendingReason.TOPOLOGY_TOO_NARROW: "a higher tier of networkTopology, or mode soft",
+    PendingReason.NODES_FULL: "wait, or a higher priority",
+    PendingReason.ROOM_IS_COMING: "wait",
+    PendingReason.NODES_REFUSE: "the counted reasons say what keeps it off",
+    PendingReason.BIND_REFUSED: "the event on the pod says what was refused",
+}
+
+
+def explanation(view: JobView, queue: Mapping[str, Any] | None, reading: Reading, now: float) -> dict[str, Any]:
+    """The document `Explanation`. `queue`: the Queue object; `reading`: the PodGroups that the user may see; `now`: seconds."""
+    metadata, cause = {"namespace": view.namespace, "name": view.name}, view.cause
+    if not is_waiting(view.job):
+        fields = {"code": None, "never": False, "sentence": f"it is {view.phase} and does not wait", "phase": view.phase}
+        return document("Explanation", {"metadata": metadata, "queue": view.queue, **fields, **_as_of(reading, now)})
+    ahead, total = _order(view, reading)
+    return document(
+        "Explanation",
+        {
+            "metadata": metadata,
+            "queue": view.queue,
+            "phase": view.phase,
+            "code": cause.code,
+            "never": cause.is_final,
+            "since": cause.since,
+            "waitedSeconds": seconds_since(view.job["metadata"]["creationTimestamp"], now),
+            "sentence": cause.sentence,
+            "resources": _resources(view, queue),
+            "position": {"position": len(ahead) + 1, "total": total},
+            "ahead": {"jobs": [_asking(each) for each in ahead[:SHOWN]], "others": max(0, len(ahead) - SHOWN)},
+            "holders": _holders(view, reading),
+            "start": None,
+            "startReason": "waiting alone does not help" if cause.is_final else "no estimate is made",
+            "help": HELP.get(cause.code, ""),
+            "doc": f"docs/codes.md#{cause.code.lower()}",
+            **_as_of(reading, now),
+        },
+    )
+
+
+def _as_of(reading: Reading, now: float) -> dict[str, Any]:
+    """`complete` is false: what the scheduler alone knows is not in the objects, and a user may not see all of them."""
+    stamp = datetime.fromtimestamp(now).astimezone().isoformat(timespec="seconds")
+    return {"asOf": stamp, "complete": False, "seesWholeCluster": reading.is_complete}
+
+
+def _order(view: JobView, reading: Reading) -> tuple[list[Group], int]:
+    """The PodGroups before it in its queue, by priority and age, and how many wait there."""
+    waiting = [each for each in reading.groups if _queue(each) == view.queue and _phase(each) in WAITING_PHASES]
+    own = view.group
+    if own is None:
+        return [], len(waiting) + 1
+    waiting.sort(key=_rank)
+    before = [each for each in waiting if _rank(each) < _rank(own) and each["metadata"]["uid"] != own["metadata"]["uid"]]
+    return before, max(len(waiting), len(before) + 1)
+
+
+def _rank(group: Group) -> tuple[int, str, str, str]:
+    metadata = group["metadata"]
+    priority = int((group.get("spec") or {}).get("priority") or 0)
+    return -priority, metadata["creationTimestamp"], metadata["namespace"], metadata["name"]
+
+
+def _resources(view: JobView, queue: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """What it asks for beside what its queue has and may have."""
+    spec, status = (queue or {}).get("spec") or {}, (queue or {}).get("status") or {}
+    limits, used = spec.get("capability") or {}, status.get("allocated") or {}
+    return [
+        {
+            "resource": name,
+            "asked": readable(name, asked),
+            "used": readable(name, used.get(name, 0)),
+            "limit": readable(name, limits[name]) if name in limits else None,
+        }
+        for name, asked in sorted(view.asks.items())
+        if amount(asked)
+    ]
+
+
+def _holders(view: JobView, reading: Reading) -> list[dict[str, Any]]:
+    """Who has the most of what is short: in its queue, or in the cluster."""
+    if view.cause.code not in OF_THE_QUEUE | OF_THE_CLUSTER:
+        return []
+    at_work = [each for each in reading.groups if _phase(each) in {"Running", "Unknown"}]
+    if view.cause.code in OF_THE_QUEUE:
+        at_work = [each for each in at_work if _queue(each) == view.queue]
+    short = next(
+        (name for name in sorted(view.asks, key=lambda name: ("/" not in name, name)) if f" {name}" in view.cause.sentence), None
+    )
+    if short is None:
+        return []
+    having = [(amount(_asks(each).get(short, 0)), each) for each in at_work]
+    having = sorted((pair for pair in having if pair[0]), key=lambda pair: (-float(pair[0]), _rank(pair[1])))
+    found = [{**_asking(group), "amount": readable(short, has), "resource": short} for has, group in having[:SHOWN]]
+    if rest := having[SHOWN:]:
+        total = added({short: str(has)} for has, _ in rest)[short]
+        found.append({"namespace": None, "name": None, "others": len(rest), "amount": readable(short, total), "resource": short})
+    return found
+
+
+def _asking(group: Group) -> dict[str, Any]:
+    owner: Mapping[str, Any] = next(iter(group["metadata"].get("ownerReferences") or ()), {})
+    name = owner.get("name") or group["metadata"]["name"]
+    return {"namespace": group["metadata"]["namespace"], "name": name, "asks": _asks(group)}
+
+
+def _asks(group: Group) -> dict[str, str]:
+    return main_resources((group.get("spec") or {}).get("minResources") or {})
+
+
+def _queue(group: Group) -> str:
+    return str((group.get("spec") or {}).get("queue") or "default")
+
+
+def _phase(group: Group) -> str:
+    return str((group.get("status") or {}).get("phase", ""))
+
+
+def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
+    """The text for people; all of it is in the document."""
+    name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
+    if answer["code"] is None:
+        return [f"{name} in queue {answer['queue']}: {answer['sentence']}"]
+    when = "never" if answer["never"] else "not now"
+    waited = human_duration(answer["waitedSeconds"])
+    lines = [f"{name} waits for {waited} in queue {answer['queue']}: {answer['code']}, {when}"]
+    lines.append(f"why      {answer['sentence'].removeprefix(f'{when}: ')}")
+    place = answer["position"]
+    before = "".join(f", {each['namespace']}/{each['name']} ({as_text(each['asks'])})" for each in answer["ahead"]["jobs"])
+    others = f", {answer['ahead']['others']} more" if answer["ahead"]["others"] else ""
+    behind = f"; before it{before.replace(',', '', 1)}{others}" if before else ""
+    lines.append(f"before   {place['position']} of {place['total']} in its queue by priority and age{behind}")
+    if answer["holders"]:
+        lines.append(f"holds    {', '.join(_holder(each) for each in answer['holders'])}")
+    lines.append(f"start    {'never' if answer['never'] else 'not known'}: {answer['startReason']}")
+    lines.append(f"help     {answer['help']}; see {answer['doc']}")
+    seen = "" if answer["seesWholeCluster"] else "; Jobs of other namespaces are not counted: you may not list PodGroups there"
+    lines.append(f"as of    {answer['asOf']}, from the objects in the API server{seen}")
+    return lines
+
+
+def _holder(holder: Mapping[str, Any]) -> str:
+    who = f"{holder['others']} more" if holder["name"] is None else f"{holder['namespace']}/{holder['name']}"
+    return f"{who} {holder['amount']} {holder['resource']}"

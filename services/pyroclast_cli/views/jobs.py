@@ -1,0 +1,105 @@
+"""`vcctl waiting` and `vcctl running`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast_cli.context import Context
+from pyroclast_cli.human_durations import human_duration
+from pyroclast_cli.tree import Leaf
+from pyroclast_cli.views.amounts import as_text
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, write
+from pyroclast_cli.views.reading import JobView, jobs_of, seconds_since
+from pyroclast_cli.views.scope import SCOPE_FLAGS
+from pyroclast_cli.views.waiting_causes import is_waiting
+
+__all__ = ["RUNNING", "WAITING", "running_rows", "waiting_rows"]
+
+REFERENCE: Final = "vcjob.batch.volcano.sh"
+AT_WORK: Final = frozenset({"Running", "Restarting", "Completing", "Terminating"})
+WAITING_COLUMNS: Final = (
+    Column("NAMESPACE", "namespace"),
+    Column("NAME", "name"),
+    Column("QUEUE", "queue"),
+    Column("PRIORITY", "priority"),
+    Column("PODS", "pods"),
+    Column("ASKS", "asks", as_text),
+    Column("WAITED", "waitedSeconds", human_duration),
+    Column("CODE", "code"),
+    Column("WHY", "sentence", is_wide=True),
+)
+RUNNING_COLUMNS: Final = (
+    Column("NAMESPACE", "namespace"),
+    Column("NAME", "name"),
+    Column("QUEUE", "queue"),
+    Column("PODS", "pods"),
+    Column("READY", "ready"),
+    Column("ASKS", "asks", as_text),
+    Column("ELAPSED", "elapsedSeconds", human_duration),
+    Column("STATE", "phase"),
+    Column("RETRIES", "retries", is_wide=True),
+)
+
+
+def waiting_rows(jobs: list[JobView], now: float) -> list[Row]:
+    """A row for each Job that has not started: those that came first are first. `now`: seconds since the epoch."""
+    found = sorted((each for each in jobs if is_waiting(each.job)), key=lambda each: each.job["metadata"]["creationTimestamp"])
+    return [
+        {
+            "namespace": each.namespace,
+            "name": each.name,
+            "queue": each.queue,
+            "priority": each.priority_class or None,
+            "pods": each.pods,
+            "asks": each.asks,
+            "waitedSeconds": seconds_since(each.job["metadata"]["creationTimestamp"], now),
+            "code": each.cause.code,
+            "never": each.cause.is_final,
+            "sentence": each.cause.sentence,
+            "since": each.cause.since,
+        }
+        for each in found
+    ]
+
+
+def running_rows(jobs: list[JobView], now: float) -> list[Row]:
+    """A row for each Job that has started and not ended: those that started first are first."""
+    found = [(each, each.job["status"]) for each in jobs if each.phase in AT_WORK]
+    found.sort(key=lambda pair: pair[1]["state"].get("lastTransitionTime", ""))
+    return [
+        {
+            "namespace": each.namespace,
+            "name": each.name,
+            "queue": each.queue,
+            "pods": each.pods,
+            "ready": status.get("running", 0),
+            "asks": each.asks,
+            "elapsedSeconds": seconds_since(_started(each), now),
+            "phase": each.phase,
+            "retries": status.get("retryCount", 0),
+        }
+        for each, status in found
+    ]
+
+
+def _started(view: JobView) -> str:
+    """When it entered its first phase behind Pending since it last waited."""
+    conditions = view.job["status"].get("conditions") or ()
+    times = [
+        each["lastTransitionTime"] for each in conditions if each.get("status") == "Running" and each.get("lastTransitionTime")
+    ]
+    return str(times[-1] if times else view.job["metadata"]["creationTimestamp"])
+
+
+async def _waiting(context: Context) -> None:
+    rows = waiting_rows(await jobs_of(context), context.client.now())
+    write(context, Table("WaitingJob", WAITING_COLUMNS, rows, REFERENCE, "No Job waits"))
+
+
+async def _running(context: Context) -> None:
+    rows = running_rows(await jobs_of(context), context.client.now())
+    write(context, Table("RunningJob", RUNNING_COLUMNS, rows, REFERENCE, "No Job runs"))
+
+
+WAITING: Final = Leaf("waiting", "list the Jobs that wait, and why", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS), is_ours=True)
+RUNNING: Final = Leaf("running", "list the Jobs that run", _running, (*SCOPE_FLAGS, *TABLE_FLAGS), is_ours=True)

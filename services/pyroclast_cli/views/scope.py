@@ -1,0 +1,56 @@
+"""Which objects a command is about: namespace, labels, queue, user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyroclast.api.types import Key
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.flags import Flag
+
+__all__ = ["ALL_NAMESPACES", "NAMESPACE", "SCOPE_FLAGS", "is_selected", "job_key", "namespace_of", "namespaces_of"]
+
+SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"
+NAMESPACE: Final = Flag("namespace", "n", "", "the namespace, by default that of the kubeconfig's context")
+ALL_NAMESPACES: Final = Flag("all-namespaces", "A", default=False, text="all namespaces", kind="bool")
+SCOPE_FLAGS: Final = (
+    NAMESPACE,
+    ALL_NAMESPACES,
+    Flag("selector", "l", "", "labels of the Jobs, such as team=a,stage!=test"),
+    Flag("queue", "q", "", "only Jobs of this queue"),
+    Flag("user", "u", "", "only Jobs that this user submitted"),
+)
+
+
+def namespace_of(context: Context) -> str:
+    """The namespace that a command with one object is about."""
+    return context.text("namespace") or context.client.config.namespace
+
+
+def namespaces_of(context: Context) -> str:
+    """The namespace that a list is about; empty for all."""
+    return "" if context.is_set("all-namespaces") else namespace_of(context)
+
+
+def is_selected(job: Mapping[str, Any], context: Context) -> bool:
+    """Whether a Job is of the queue and the user that were asked for."""
+    queue, user = context.text("queue"), context.text("user")
+    by = (job["metadata"].get("annotations") or {}).get(SUBMITTED_BY, "")
+    return (not queue or (job.get("spec") or {}).get("queue", "default") == queue) and (not user or by == user)
+
+
+def job_key(context: Context, *, kinds: tuple[str, ...] = ("job", "jobs", "vcjob", "vj")) -> Key:
+    """The Job that the first argument names, as `NAME` or `job/NAME`.
+
+    Raises:
+        Failure: no argument, more than one, or another kind.
+    """
+    if len(context.arguments) != 1:
+        raise Failure(f"name one Job, as NAME or job/NAME; there are {len(context.arguments)} names")
+    kind, _, name = context.arguments[0].rpartition("/")
+    if kind and kind.lower() not in kinds:
+        raise Failure(f'"{kind}" is no kind that this command knows; name a Job as NAME or job/NAME')
+    if not name:
+        raise Failure("the name of the Job is missing behind the slash")
+    return Key(namespace_of(context), name)

@@ -1,0 +1,108 @@
+"""`vcctl wait`: until a Job has reached a phase, or can no longer reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from pyroclast.api.enums import JobPhase
+from pyroclast.api.types import JOBS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.resources import durations
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.flags import Flag
+from pyroclast_cli.tree import Leaf
+from pyroclast_cli.views.scope import NAMESPACE, job_key
+
+__all__ = ["WAIT", "is_out_of_reach"]
+
+TIMED_OUT: Final = 124
+ENDS: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
+PAUSE: Final = 1.0  # seconds before a watch that broke is begun again
+SILENCE: Final = 60.0
+NANOSECONDS: Final = 10**9
+
+
+def is_out_of_reach(phase: str, wanted: str) -> bool:
+    """Whether a Job in `phase` can no longer come to `wanted`: Completed, Failed and Terminated are final."""
+    return phase in ENDS and phase != wanted
+
+
+async def _wait(context: Context) -> int:
+    key, wanted = job_key(context), _phase(context.text("for"))
+    try:
+        seconds = durations.nanoseconds(context.text("timeout")) / NANOSECONDS if context.text("timeout") else None
+    except durations.DurationError as error:
+        raise Failure(f'--timeout: {error}; write a duration such as "10m"') from error
+    reached = ""
+    try:
+        async with asyncio.timeout(seconds):
+            reached = await _followed(context.client, key, wanted)
+    except TimeoutError:
+        raise Failure(f"Job {key} is not {wanted} after {context.text('timeout')}", status=TIMED_OUT) from None
+    if reached != wanted:
+        raise Failure(f"Job {key} is {reached} and will not be {wanted}")
+    context.say(f"Job {key} is {wanted}")
+    return 0
+
+
+def _phase(text: str) -> str:
+    known = {str(phase).lower(): str(phase) for phase in JobPhase if phase}
+    wanted = text.removeprefix("phase=").lower()
+    if wanted not in known:
+        raise Failure(f'--for: there is no phase "{text}"; there are {", ".join(known.values())}')
+    return known[wanted]
+
+
+async def _followed(client: Client, key: Key, wanted: str) -> str:
+    """The phase at the end: `wanted`, or one from which it cannot be reached."""
+    while True:
+        try:
+            job = await client.get(JOBS, key)
+        except NotFound:
+            raise Failure(f"Job {key} does not exist, or was deleted") from None
+        phase = _phase_of(job)
+        if phase == wanted or is_out_of_reach(phase, wanted):
+            return phase
+        try:
+            await _changed(client, key, job, phase)
+        except KubeError:  # the watch broke: the Job is read again, which says what is wrong if that fails as well
+            await asyncio.sleep(PAUSE)
+
+
+async def _changed(client: Client, key: Key, job: Mapping[str, Any], phase: str) -> None:
+    """Returns when the Job has another phase, has gone, or the watch has ended.
+
+    Raises:
+        KubeError: the watch broke.
+    """
+    query = {"fieldSelector": f"metadata.name={key.name}", "resourceVersion": job["metadata"]["resourceVersion"]}
+    async with contextlib.aclosing(client.watch(JOBS, key.namespace, query, silence=SILENCE)) as batches:
+        async for lines in batches:
+            for line in lines:
+                event = orjson.loads(line)
+                if event["type"] in {"DELETED", "ERROR"} or _phase_of(event["object"]) != phase:
+                    return
+
+
+def _phase_of(job: Mapping[str, Any]) -> str:
+    return str(((job.get("status") or {}).get("state") or {}).get("phase", ""))
+
+
+WAIT: Final = Leaf(
+    "wait",
+    "wait until a Job has a phase: 0 it has, 1 it can no longer have it, 124 the time is over",
+    _wait,
+    (
+        NAMESPACE,
+        Flag("for", "", "Completed", "the phase to wait for"),
+        Flag("timeout", "", "", "how long to wait at most, such as 10m; empty for ever", "duration"),
+    ),
+    takes="NAME",
+    is_ours=True,
+)
