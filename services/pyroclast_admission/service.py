@@ -19,6 +19,7 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.errors import KubeError
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.service import Service
+from pyroclast.runtime.time_zones import TimeZones
 from pyroclast.runtime.tls import ServingTls, TlsFiles
 from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, QueueCache, TemplateCache
 from pyroclast_admission.certificates.inject import BundleInjector
@@ -32,7 +33,6 @@ from pyroclast_admission.metrics import ReviewMetrics
 from pyroclast_admission.overload import Overload
 from pyroclast_admission.server import WebhookServer
 from pyroclast_admission.settings import POD_LEVEL_RESOURCES, AdmissionSettings
-from pyroclast_admission.zones import TimeZones
 
 __all__ = ["AdmissionService", "has_pod_resources"]
 

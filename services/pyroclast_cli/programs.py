@@ -20,12 +20,13 @@ from pyroclast_cli.compatible.version import VERSION
 from pyroclast_cli.tree import Group, Node, run
 from pyroclast_cli.views.explain import EXPLAIN
 from pyroclast_cli.views.jobs import RUNNING, WAITING
+from pyroclast_cli.views.lint import LINT
 from pyroclast_cli.views.queues import QUEUES_VIEW
 from pyroclast_cli.views.wait import WAIT
 
 __all__ = ["kubectl_plugin", "vcancel", "vcctl", "vjobs", "vqueues", "vresume", "vsub", "vsuspend"]
 
-COMMANDS: Final = (jobs.JOB, QUEUE, JOB_FLOW, JOB_TEMPLATE, POD, VERSION, EXPLAIN, WAITING, RUNNING, QUEUES_VIEW, WAIT)
+COMMANDS: Final = (jobs.JOB, QUEUE, JOB_FLOW, JOB_TEMPLATE, POD, VERSION, EXPLAIN, WAITING, RUNNING, QUEUES_VIEW, WAIT, LINT)
 
 
 def vcctl(arguments: Sequence[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ FAILED: Final = 255  # exit(-1) of the original
 USAGE_ERROR: Final = 1
 INTERRUPTED: Final = 130
 ORIGINAL: Final = "vcctl"
+DEBUG: Final = "VCCTL_DEBUG"
 CLUSTER_FLAGS: Final = (
     Flag("master", "s", "", "the address of apiserver"),
     Flag("kubeconfig", "k", "", "(optional) absolute path to the kubeconfig file"),
@@ -128,6 +130,10 @@ def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe has gone: nobody is left to tell
         return 0
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            raise
+        return _told(path, f"a mistake of ours: {type(error).__name__}: {error} ({DEBUG}=1 shows where)", FAILED)
 
 
 async def _work(leaf: Leaf, context: Context) -> int | None:

@@ -6,7 +6,7 @@ import zoneinfo
 
 import pytest
 
-from pyroclast_admission.zones import TimeZones
+from pyroclast.runtime.time_zones import TimeZones
 
 
 def test_every_zone_is_known() -> None:

@@ -1,0 +1,138 @@
+"""Checks manifests by the rules of the admission webhooks, without a cluster; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyroclast.api.crds import custom_resource_definitions
+from pyroclast.api.types import CRON_JOBS, HYPER_NODES, JOB_FLOWS, JOB_TEMPLATES, JOBS, POD_GROUPS, QUEUES, ResourceType
+from pyroclast.lifecycle.flow import expressions
+from pyroclast.lifecycle.flow.patch import patched
+from pyroclast.rules import cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, queues
+from pyroclast.rules.lookups import ROOT_QUEUE, QueueView
+from pyroclast.rules.patches import applied
+from pyroclast.rules.verdicts import Verdict
+from pyroclast.runtime.time_zones import TimeZones
+from pyroclast_cli.views.schema_check import schema_faults
+
+__all__ = ["Checked", "check_manifests"]
+
+Document = Mapping[str, Any]
+OURS: Final = ".volcano.sh"
+NO_LIMITS: Final = queues.QueueLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found about one document; `name` is `Kind NAMESPACE/NAME`. Without faults it would be accepted."""
+
+    name: str
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Queues:
+    """The queues of the manifests; any other one is taken to be there and open."""
+
+    known: Mapping[str, QueueView]
+
+    def get(self, name: str) -> QueueView | None:
+        return self.known.get(name) or QueueView(name, parent="" if name == ROOT_QUEUE else ROOT_QUEUE, state="Open")
+
+    def children(self, name: str) -> Sequence[QueueView]:
+        return [each for _, each in sorted(self.known.items()) if each.parent == name]
+
+    def all(self) -> Sequence[QueueView]:
+        return [each for _, each in sorted(self.known.items())]
+
+
+@dataclass(frozen=True, slots=True)
+class _Templates:
+    """The JobTemplates of the manifests."""
+
+    known: Mapping[tuple[str, str], Document]
+
+    def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        template = self.known.get((namespace, str(entry.get("name") or "")))
+        return None if template is None else patched(template.get("spec") or {}, entry.get("patch") or {})
+
+    def expression_fault(self, source: str, *, in_loop: bool) -> str:
+        return expressions.check(source, in_loop=in_loop)
+
+
+def check_manifests(documents: Iterable[Document], namespace: str) -> list[Checked]:
+    """What the webhooks would say of each document of ours, in order. `namespace`: of those that name none.
+
+    Queues and JobTemplates of the same manifests are known to each other; other queues are taken to be there and open.
+    """
+    found = [_placed(document, namespace) for document in documents]
+    every = [document for document in found if _is(document, QUEUES)]
+    known_queues = _Queues({each["metadata"]["name"]: QueueView.of(each) for each in every})
+    known_templates = _Templates({_key(each): each for each in found if _is(each, JOB_TEMPLATES)})
+    return [_check(document, known_queues, known_templates) for document in found]
+
+
+def _check(document: Document, known_queues: _Queues, known_templates: _Templates) -> Checked:
+    namespace, name = _key(document)
+    kind = str(document.get("kind", ""))
+    label = f"{kind or 'document'} {namespace}/{name}" if namespace else f"{kind or 'document'} {name}"
+    group = str(document.get("apiVersion", "")).partition("/")[0]
+    if not group.endswith(OURS):
+        return Checked(label, warnings=(f"kind {kind} of {group or 'no group'} is not ours: it was not checked",))
+    schema = next(
+        (schema for api_version, each, schema in _schemas() if (api_version, each) == (document["apiVersion"], kind)), None
+    )
+    if schema is None:
+        known = ", ".join(f"{each} of {api_version}" for api_version, each, _ in _schemas())
+        return Checked(label, (f"kind: there is no {kind} of {document['apiVersion']}; there are {known}",))
+    faults = schema_faults(document, schema)
+    if faults:
+        return Checked(label, tuple(faults))  # rules expect the types of the schema
+    rule = _rules(known_queues, known_templates).get((document["apiVersion"], kind))
+    verdict = rule(document) if rule else Verdict()
+    return Checked(label, (verdict.sentence,) if not verdict.allowed else (), verdict.warnings)
+
+
+def _rules(known_queues: _Queues, known_templates: _Templates) -> dict[tuple[str, str], Callable[[Document], Verdict]]:
+    def job(document: Document) -> Verdict:
+        return jobs.validate_create(applied(document, jobs.default(document)), known_queues)
+
+    rules: dict[ResourceType, Callable[[Document], Verdict]] = {
+        JOBS: job,
+        JOB_TEMPLATES: lambda document: jobtemplates.validate(document, known_queues),
+        JOB_FLOWS: lambda document: jobflows.validate_create(document, known_templates),
+        CRON_JOBS: lambda document: cronjobs.validate(document, TimeZones()),
+        QUEUES: lambda document: queues.validate_create(applied(document, queues.default(document)), known_queues, NO_LIMITS),
+        POD_GROUPS: lambda document: podgroups.validate_create(document, known_queues),
+        HYPER_NODES: hypernodes.validate,
+    }
+    return {(kind.api_version, kind.kind): rule for kind, rule in rules.items()}
+
+
+def _schemas() -> list[tuple[str, str, Mapping[str, Any]]]:
+    """API version, kind and schema of all our kinds."""
+    return [
+        (f"{each['spec']['group']}/{version['name']}", each["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"])
+        for each in custom_resource_definitions()
+        for version in each["spec"]["versions"]
+    ]
+
+
+def _placed(document: Document, namespace: str) -> Document:
+    """The document with metadata, and a namespace where its kind has one."""
+    metadata = document.get("metadata") if isinstance(document.get("metadata"), dict) else {}
+    is_global = any(_is(document, kind) for kind in (QUEUES, HYPER_NODES))
+    placed = metadata if is_global else {"namespace": namespace, **(metadata or {})}
+    return {**document, "metadata": {"name": "", **(placed or {})}}
+
+
+def _key(document: Document) -> tuple[str, str]:
+    metadata = document["metadata"]
+    return str(metadata.get("namespace", "")), str(metadata.get("name") or metadata.get("generateName") or "")
+
+
+def _is(document: Document, kind: ResourceType) -> bool:
+    return document.get("apiVersion") == kind.api_version and document.get("kind") == kind.kind
