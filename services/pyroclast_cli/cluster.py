@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pyroclast import lean
+
+lean.prepare()
+
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -11,6 +15,7 @@ from typing import Final
 
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import ClusterConfig, load_config
+from pyroclast.runtime import logs
 
 __all__ = ["configuration", "connected"]
 
@@ -41,6 +46,7 @@ def configuration(kubeconfig: str, master: str, context: str = "", environ: Mapp
 @asynccontextmanager
 async def connected(kubeconfig: str, master: str, context: str = "") -> AsyncIterator[Client]:
     """A client of the API server."""
+    logs.set_level("critical")  # users are told in our words
     config = configuration(kubeconfig, master, context)
     async with Client(config, max_attempts=MAX_ATTEMPTS, user_agent="vcctl", on_warning=_warn) as client:
         yield client

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pyroclast.kube.client import Client
 from pyroclast_cli.flags import Value
+
+if TYPE_CHECKING:
+    from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
 
 __all__ = ["Context", "Failure"]
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pyroclast import lean
-
-lean.prepare()
-
 import sys
 from collections.abc import Sequence
 from typing import Final
 
-from pyroclast.runtime import logs
 from pyroclast_cli.compatible import jobs
 from pyroclast_cli.compatible.flows import JOB_FLOW, JOB_TEMPLATE
 from pyroclast_cli.compatible.pods import POD
@@ -70,5 +65,4 @@ def vresume(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(root: Node, arguments: Sequence[str] | None) -> int:
-    logs.set_level("critical")  # users are told in our words
     return run(root, sys.argv[1:] if arguments is None else arguments)

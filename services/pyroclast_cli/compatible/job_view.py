@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from pyroclast.api.types import EVENTS, JOBS, Key
-from pyroclast.kube.client import Client
 from pyroclast.kube.errors import KubeError
 from pyroclast_cli.human_durations import age
+
+if TYPE_CHECKING:
+    from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
 
 __all__ = ["event_lines", "job_lines", "view_lines"]
 

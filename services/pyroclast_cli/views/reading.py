@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyroclast.api.types import JOBS, LEASES, POD_GROUPS
-from pyroclast.kube.client import Client
 from pyroclast.kube.errors import Forbidden, KubeError
 from pyroclast_cli.context import Context
 from pyroclast_cli.views.amounts import main_resources
 from pyroclast_cli.views.scope import is_selected, namespaces_of
 from pyroclast_cli.views.waiting_causes import WaitingCause, waiting_cause
+
+if TYPE_CHECKING:
+    from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
 
 __all__ = ["Group", "JobView", "Reading", "group_of", "jobs_of", "read_groups", "schedulers_at_work", "seconds_since", "view_of"]
 

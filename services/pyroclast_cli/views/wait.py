@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.client import Client
 from pyroclast.kube.errors import KubeError, NotFound
 from pyroclast.resources import durations
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.scope import NAMESPACE, job_key
+
+if TYPE_CHECKING:
+    from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
 
 __all__ = ["WAIT", "is_out_of_reach"]
 
