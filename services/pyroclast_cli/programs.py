@@ -12,16 +12,32 @@ from pyroclast_cli.compatible.pods import POD
 from pyroclast_cli.compatible.queues import QUEUE
 from pyroclast_cli.compatible.queues import vqueues as vqueues_leaf
 from pyroclast_cli.compatible.version import VERSION
-from pyroclast_cli.tree import Group, Node, run
+from pyroclast_cli.context import Context
+from pyroclast_cli.tree import Group, Leaf, Node, run
 from pyroclast_cli.views.explain import EXPLAIN
+from pyroclast_cli.views.flow_tree import TREE
 from pyroclast_cli.views.jobs import RUNNING, WAITING
 from pyroclast_cli.views.lint import LINT
+from pyroclast_cli.views.logs import LOGS
+from pyroclast_cli.views.nodes import NODES_VIEW
 from pyroclast_cli.views.queues import QUEUES_VIEW
 from pyroclast_cli.views.wait import WAIT
 
 __all__ = ["kubectl_plugin", "vcancel", "vcctl", "vjobs", "vqueues", "vresume", "vsub", "vsuspend"]
 
-COMMANDS: Final = (jobs.JOB, QUEUE, JOB_FLOW, JOB_TEMPLATE, POD, VERSION, EXPLAIN, WAITING, RUNNING, QUEUES_VIEW, WAIT, LINT)
+ORIGINAL: Final = (jobs.JOB, QUEUE, JOB_FLOW, JOB_TEMPLATE, POD, VERSION)
+OURS: Final = (WAITING, RUNNING, EXPLAIN, QUEUES_VIEW, NODES_VIEW, TREE, LOGS, WAIT, LINT)
+
+
+async def _list_commands(context: Context) -> None:
+    for command in sorted((*ORIGINAL, *OURS), key=lambda command: command.name):
+        context.say(f"{command.name:<12} {command.short}")
+
+
+LIST: Final = Leaf(
+    "commands", "list all commands: `--help` shows those of the original alone", _list_commands, needs_cluster=False, is_ours=True
+)
+COMMANDS: Final = (*ORIGINAL, *OURS, LIST)
 
 
 def vcctl(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +47,7 @@ def vcctl(arguments: Sequence[str] | None = None) -> int:
 
 def kubectl_plugin(arguments: Sequence[str] | None = None) -> int:
     """`kubectl vc`, the same commands."""
-    return vcctl(arguments)
+    return _run(Group("kubectl-vc", "", COMMANDS), arguments)
 
 
 def vsub(arguments: Sequence[str] | None = None) -> int:

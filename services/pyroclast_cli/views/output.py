@@ -46,7 +46,7 @@ class Column:
         value = row.get(self.field)
         if value is None or value == "":
             return "-"
-        return self.text(value) if self.text else str(value)
+        return (self.text(value) if self.text else str(value)) or "-"
 
 
 @dataclass(frozen=True, slots=True)
