@@ -1,0 +1,97 @@
+"""Every form of `-o`, empty and full."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write
+from pyroclast_cli.views.templates import TemplateError, render
+
+COLUMNS = (Column("NAME", "name"), Column("PODS", "pods"), Column("WHY", "why", str.upper), Column("MORE", "more", is_wide=True))
+ROWS = ({"name": "b", "pods": 10, "why": "full", "more": [1]}, {"name": "a", "pods": 9, "why": None, "more": None})
+
+
+def printed(capsys, rows=ROWS, **flags) -> str:
+    values = {flag.name: flag.default for flag in TABLE_FLAGS} | {name.replace("_", "-"): value for name, value in flags.items()}
+    write(Context(values), Table("Thing", COLUMNS, rows, "thing.example.com", "nothing there"))
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ({}, "NAME   PODS   WHY\nb      10     FULL\na      9      -\n"),
+        ({"no_headers": True}, "b   10   FULL\na   9    -\n"),
+        ({"output": "wide"}, "NAME   PODS   WHY    MORE\nb      10     FULL   [1]\na      9      -      -\n"),
+        ({"output": "name"}, "thing.example.com/b\nthing.example.com/a\n"),
+        ({"output": "csv"}, "name,pods,why,more\nb,10,full,[1]\na,9,,\n"),
+        ({"output": "jsonpath={.items[*].name}"}, "b a\n"),
+        ({"output": 'jsonpath={range .items[*]}{.name}={.pods}{"\\n"}{end}'}, "b=10\na=9\n\n"),
+        ({"output": "custom-columns=N:.name,M:.more[0]"}, "N   M\nb   1\na   <none>\n"),
+        ({"sort_by": "pods", "output": "name"}, "thing.example.com/a\nthing.example.com/b\n"),
+        ({"sort_by": "-NAME", "output": "name"}, "thing.example.com/b\nthing.example.com/a\n"),
+        ({"sort_by": "why", "output": "name"}, "thing.example.com/b\nthing.example.com/a\n"),
+        ({"limit": 1, "output": "name"}, "thing.example.com/b\n"),
+    ],
+)
+def test_a_list_in_each_form(flags, text, capsys):
+    assert printed(capsys, **flags) == text
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+@pytest.mark.parametrize("rows", [ROWS, ()], ids=["full", "empty"])
+def test_documents_hold_all_fields(output, read, rows, capsys):
+    assert read(printed(capsys, rows, output=output)) == {
+        "apiVersion": "view.pyroclast.dev/v1",
+        "kind": "ThingList",
+        "items": list(rows),
+    }
+
+
+@pytest.mark.parametrize(("output", "text"), [("table", "nothing there\n"), ("name", ""), ("csv", "name,pods,why,more\n")])
+def test_an_empty_list(output, text, capsys):
+    assert printed(capsys, (), output=output) == text
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"output": "xml"}, 'there is no form "xml"'),
+        ({"output": "jsonpath="}, "there is no form"),
+        ({"output": "jsonpath={.items"}, "brace is not closed"),
+        ({"output": "custom-columns=NAME"}, "is not HEADER:PATH"),
+        ({"sort_by": "size"}, "there are name, pods, why, more"),
+        ({"limit": -1}, "less than 0"),
+    ],
+)
+def test_a_form_that_is_not_there_is_named(flags, message, capsys):
+    with pytest.raises(Failure, match=message):
+        printed(capsys, **flags)
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{.a.b}", "1"),
+        ("{.a['b']}", "1"),
+        ("{.list[-1]}", "y"),
+        ("{.list[*]}", "x y"),
+        ("{.gone}", ""),
+        ("{.a}", '{"b":1}'),
+        ("{$.a.b} {@.a.b}", "1 1"),
+        ('a{"\\t"}b', "a\tb"),
+        (r"{.dotted\.name}", "z"),
+    ],
+)
+def test_a_template_is_filled(template, text):
+    assert render(template, {"a": {"b": 1}, "list": ["x", "y"], "dotted.name": "z"}) == text
+
+
+@pytest.mark.parametrize("template", ["{.a[?(@.b==1)]}", "{range .a}", "{end}", "{..a}"])
+def test_what_a_template_cannot_hold_is_refused(template):
+    with pytest.raises(TemplateError):
+        render(template, {})

@@ -1,0 +1,251 @@
+"""What the commands that only we have make of the objects: pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pyroclast.api.pending import PendingReason
+from pyroclast_cli.views.explanation import HELP, explanation, explanation_lines
+from pyroclast_cli.views.flow_tree import flow_rows, flow_tree_lines
+from pyroclast_cli.views.jobs import running_rows, waiting_rows
+from pyroclast_cli.views.nodes import node_rows
+from pyroclast_cli.views.queues import in_tree_order, queue_rows
+from pyroclast_cli.views.reading import Reading, view_of
+from pyroclast_cli.views.wait import is_out_of_reach
+from pyroclast_cli.views.waiting_causes import waiting_cause
+
+START = datetime(2026, 11, 24, 12, tzinfo=UTC)
+NOW = (START + timedelta(minutes=10)).timestamp()
+
+
+def at(minutes: int) -> str:
+    return (START + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def job(name="train", *, phase="Pending", message="", reason="", queue="research", minutes=0, **spec):
+    return {
+        "metadata": {"name": name, "namespace": "team", "uid": f"job-{name}", "creationTimestamp": at(minutes)},
+        "spec": {"queue": queue, "schedulerName": "volcano", "tasks": [{"replicas": 4}], **spec},
+        "status": {"state": {"phase": phase, "message": message, "reason": reason, "lastTransitionTime": at(minutes + 1)}},
+    }
+
+
+def group(name="train", *, phase="Pending", message="", queue="research", minutes=0, cpu="4", priority=0, namespace="team"):
+    conditions = [{"type": "Unschedulable", "status": "True", "message": message, "lastTransitionTime": at(2)}] if message else []
+    owner = {"kind": "Job", "name": name, "uid": f"job-{name}"}
+    return {
+        "metadata": {
+            "name": f"{name}-g",
+            "namespace": namespace,
+            "uid": f"g-{name}",
+            "creationTimestamp": at(minutes),
+            "ownerReferences": [owner],
+        },
+        "spec": {"queue": queue, "priority": priority, "minResources": {"cpu": cpu, "pods": "4", "requests.cpu": cpu}},
+        "status": {"phase": phase, "conditions": conditions},
+    }
+
+
+FULL = "QueueFull: not now: it asks for 4 cpu; queue research may have at most 8 cpu"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "its_group", "is_served", "code", "is_final"),
+    [
+        (job(message=f"waits: {FULL}"), None, True, "QueueFull", False),
+        (job(message="waits: AboveCluster: never: it asks for 1k cpu"), None, True, "AboveCluster", True),
+        (job(message="waits: pods is forbidden"), None, True, "PodsRefused", False),
+        (job(reason="VolumeClaimNotFound", message="pvc data is not found"), None, True, "ClaimMissing", False),
+        (job(phase="Aborted"), None, True, "Suspended", False),
+        (job(), group(message=FULL), True, "QueueFull", False),
+        (job(), group(message=f"3/4 tasks in gang unschedulable {FULL}"), True, "QueueFull", False),
+        (job(), group(), True, "NotExamined", False),
+        (job(), None, True, "NotExamined", False),
+        (job(), group(phase="Running"), True, "Starting", False),
+        (job(), group(), False, "NoScheduler", False),
+    ],
+)
+def test_the_cause_is_read_from_the_job_or_its_pod_group(waiting, its_group, is_served, code, is_final):
+    cause = waiting_cause(waiting, its_group, is_served=is_served)
+    assert (cause.code, cause.is_final) == (code, is_final)
+    assert cause.sentence
+
+
+def test_every_code_says_what_helps():
+    assert {*PendingReason} <= HELP.keys()
+
+
+def views(*pairs):
+    return [view_of(each, its_group, None) for each, its_group in pairs]
+
+
+def test_waiting_lists_what_has_not_started_by_age():
+    found = views(
+        (job("late", minutes=5), group("late", message=FULL)),
+        (job("early"), group("early", message=FULL)),
+        (job("runs", phase="Running"), group("runs", phase="Running")),
+    )
+    rows = waiting_rows(found, NOW)
+    assert [(row["name"], row["waitedSeconds"], row["code"], row["asks"]) for row in rows] == [
+        ("early", 600, "QueueFull", {"cpu": "4"}),
+        ("late", 300, "QueueFull", {"cpu": "4"}),
+    ]
+
+
+def test_running_counts_from_when_it_last_began_to_run():
+    runs = job("runs", phase="Running")
+    runs["status"] |= {"running": 3, "conditions": [{"status": "Running", "lastTransitionTime": at(4)}]}
+    (row,) = running_rows(views((runs, None), (job(), None)), NOW)
+    assert (row["name"], row["ready"], row["pods"], row["elapsedSeconds"]) == ("runs", 3, 4, 360)
+
+
+def test_an_explanation_counts_who_is_before_and_who_holds_what_is_short():
+    own = group(message=FULL, minutes=3)
+    others = [
+        group("first", minutes=1),
+        group("urgent", minutes=4, priority=10),
+        group("behind", minutes=5),
+        group("elsewhere", queue="other"),
+        group("holder", phase="Running", cpu="6"),
+        group("small", phase="Running", cpu="1"),
+    ]
+    view = view_of(job(minutes=3), own, None)
+    queue = {"spec": {"capability": {"cpu": "8"}}, "status": {"allocated": {"cpu": "7"}}}
+    answer = explanation(view, queue, Reading([own, *others], is_complete=True), NOW)
+    assert answer["position"] == {"position": 3, "total": 4}
+    assert [each["name"] for each in answer["ahead"]["jobs"]] == ["urgent", "first"]
+    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [("holder", "6"), ("small", "1")]
+    assert answer["resources"] == [{"resource": "cpu", "asked": "4", "used": "7", "limit": "8"}]
+    text = "\n".join(explanation_lines(answer))
+    assert "team/train waits for 7m in queue research: QueueFull, not now" in text
+    assert "3 of 4 in its queue by priority and age; before it team/urgent (4 cpu), team/first (4 cpu)" in text
+    assert "team/holder 6 cpu, team/small 1 cpu" in text
+    assert "docs/codes.md#queuefull" in text
+
+
+def test_an_explanation_without_rights_says_what_it_does_not_count():
+    view = view_of(job(), group(message=FULL), None)
+    answer = explanation(view, None, Reading([view.group], is_complete=False), NOW)
+    assert "Jobs of other namespaces are not counted" in explanation_lines(answer)[-1]
+
+
+def test_a_job_that_runs_needs_no_explanation():
+    view = view_of(job(phase="Running"), None, None)
+    answer = explanation(view, None, Reading([], is_complete=True), NOW)
+    assert explanation_lines(answer) == ["team/train in queue research: it is Running and does not wait"]
+
+
+def queue(name, parent="root", **spec):
+    return {"metadata": {"name": name}, "spec": {"parent": parent, "weight": 1, **spec}, "status": {"state": "Open"}}
+
+
+def test_queues_stand_below_their_parents():
+    found = [queue("b"), queue("a", "b"), queue("root", ""), queue("z", "gone"), queue("c", "d"), queue("d", "c")]
+    assert [(depth, each["metadata"]["name"]) for depth, each in in_tree_order(found)] == [
+        (0, "root"),
+        (1, "b"),
+        (2, "a"),
+        (0, "z"),
+        (0, "d"),
+        (0, "c"),
+    ]
+
+
+def test_a_queue_shows_what_it_borrowed_and_what_it_keeps_waiting():
+    shown = queue("research", capability={"cpu": "8"}, deserved={"cpu": "4"})
+    shown["status"]["allocated"] = {"cpu": "6", "memory": "0", "pods": "6"}
+    groups = [group("one", minutes=4), group("two", minutes=7), group("three", phase="Running")]
+    (row,) = queue_rows([shown], groups, NOW, is_tree=False)
+    assert {name: row[name] for name in ("resource", "deserved", "allocated", "borrowed", "limit", "guarantee")} == {
+        "resource": "cpu",
+        "deserved": "4",
+        "allocated": "6",
+        "borrowed": "2",
+        "limit": "8",
+        "guarantee": None,
+    }
+    assert (row["waiting"], row["running"], row["oldestSeconds"]) == (2, 1, 360)
+
+
+def node(name, zone, *, cpu="8", ready="True", **spec):
+    return {
+        "metadata": {"name": name, "labels": {"zone": zone}},
+        "spec": spec,
+        "status": {"allocatable": {"cpu": cpu, "memory": "16Gi"}, "conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+def pod(node_name, cpu, phase="Running"):
+    containers = [{"resources": {"requests": {"cpu": cpu}}}]
+    return {"spec": {"nodeName": node_name, "containers": containers}, "status": {"phase": phase}}
+
+
+def test_nodes_that_are_alike_share_a_row():
+    nodes = [node("n1", "a"), node("n2", "a"), node("n3", "a", unschedulable=True), node("n4", "b", ready="False")]
+    rows = node_rows(nodes, [pod("n1", "3"), pod("n1", "2", "Succeeded"), pod("n2", "500m"), pod("", "1")], "zone")
+    assert [(row["group"], row["state"], row["nodes"], row["cpuFree"], row["pods"]) for row in rows] == [
+        ("a", "Cordoned", 1, "8", 0),
+        ("a", "Ready", 2, "12500m", 2),
+        ("b", "NotReady", 1, "8", 0),
+    ]
+    assert rows[1]["largestFree"] == {"cpu": "7500m", "memory": "16Gi"}
+
+
+FLOW = {
+    "metadata": {"name": "etl", "namespace": "team"},
+    "spec": {
+        "flows": [
+            {"name": "report", "dependsOn": {"targets": ["load", "check"]}},
+            {"name": "load", "dependsOn": {"targets": ["extract"]}},
+            {"name": "extract"},
+            {"name": "check"},
+        ]
+    },
+    "status": {
+        "state": {"phase": "Running"},
+        "conditions": {
+            "etl-extract": {"phase": "Completed", "createTime": at(0), "completionTime": at(3)},
+            "etl-load": {"phase": "Running", "message": "1 of 2 rounds are over"},
+            "etl-load-0": {"phase": "Completed", "createTime": at(4), "completionTime": at(5)},
+            "etl-load-1": {"phase": "Running", "createTime": at(5)},
+        },
+    },
+}
+
+
+def test_a_flow_is_listed_by_depth():
+    rows = {row["name"]: row for row in flow_rows(FLOW, NOW)}
+    assert [(name, row["depth"]) for name, row in rows.items()] == [("extract", 0), ("check", 0), ("load", 1), ("report", 2)]
+    assert rows["extract"]["elapsedSeconds"] == 180
+    assert (rows["load"]["rounds"], rows["load"]["roundsRunning"], rows["load"]["elapsedSeconds"]) == (2, 1, 360)
+    assert (rows["report"]["phase"], rows["report"]["elapsedSeconds"]) == ("Waiting", None)
+
+
+def test_the_tree_of_a_flow_shows_a_word_for_each_state():
+    lines = flow_tree_lines(FLOW, NOW)
+    assert lines[0] == "▶ team/etl Running"
+    assert lines[1].split() == ["✔", "extract", "Completed", "3m"]
+    assert "2 rounds, 1 running" in lines[3]
+
+
+def test_entries_that_wait_for_each_other_are_shown_all_the_same():
+    flow = {
+        "metadata": {"name": "f", "namespace": "n"},
+        "spec": {"flows": [{"name": "a", "dependsOn": {"targets": ["b"]}}, {"name": "b", "dependsOn": {"targets": ["a"]}}]},
+    }
+    assert {row["name"] for row in flow_rows(flow, NOW)} == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "wanted", "gone"),
+    [
+        ("Pending", "Completed", False),
+        ("Failed", "Completed", True),
+        ("Completed", "Completed", False),
+        ("Aborted", "Completed", False),
+    ],
+)
+def test_a_phase_behind_an_end_is_out_of_reach(phase, wanted, gone):
+    assert is_out_of_reach(phase, wanted) is gone
