@@ -25,8 +25,8 @@ from pyroclast_cli.views.wait import WAIT
 
 __all__ = ["kubectl_plugin", "vcancel", "vcctl", "vjobs", "vqueues", "vresume", "vsub", "vsuspend"]
 
-ORIGINAL: Final = (jobs.JOB, QUEUE, JOB_FLOW, JOB_TEMPLATE, POD, VERSION)
-OURS: Final = (WAITING, RUNNING, EXPLAIN, QUEUES_VIEW, NODES_VIEW, TREE, LOGS, WAIT, LINT)
+ORIGINAL: Final[tuple[Node, ...]] = (jobs.JOB, QUEUE, JOB_FLOW, JOB_TEMPLATE, POD, VERSION)
+OURS: Final[tuple[Node, ...]] = (WAITING, RUNNING, EXPLAIN, QUEUES_VIEW, NODES_VIEW, TREE, LOGS, WAIT, LINT)
 
 
 async def _list_commands(context: Context) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,9 +35,7 @@ async def _logs(context: Context) -> int:
         return await _follow(context, key)
     pods = await _pods(context, key)
     if not pods:
-        raise Failure(
-            f"Job {key} has no pod that has started" + (f" of task {context.text('task')}" if context.text("task") else "")
-        )
+        raise Failure(f"Job {key} has no pod that has started, or none that the flags choose")
     failures = 0
     for pod in pods:
         for container in _started(pod, is_previous=context.is_set("previous")):
@@ -102,7 +100,7 @@ def _prefix(pod: Mapping[str, Any], container: str) -> str:
     return f"[{name}/{container}]" if several else f"[{name}]"
 
 
-async def _lines(client: Client, pod: Mapping[str, Any], query: Mapping[str, str]) -> AsyncIterator[str]:
+async def _lines(client: Client, pod: Mapping[str, Any], query: Mapping[str, str]) -> AsyncGenerator[str]:
     metadata = pod["metadata"]
     async with aclosing(client.stream(PODS.path(metadata["namespace"], metadata["name"], "log"), query)) as stream:
         async for line in stream:

@@ -50,10 +50,8 @@ def node_rows(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, An
 
 def _row(group: str, state: str, found: Sequence[tuple[str, Mapping[str, Quantity], int]]) -> Row:
     free = added([free for _, free, _ in found])
-    best = max(
-        (free for _, free, _ in found),
-        key=lambda each: tuple(each.get(name, quantity.ZERO) for name in (*_devices(each), *SHOWN)),
-    )
+    names = (*_devices(free), *SHOWN)
+    best = max((each for _, each, _ in found), key=lambda each: tuple(each.get(name, quantity.ZERO) for name in names))
     return {
         "group": group,
         "name": group,

@@ -148,8 +148,8 @@ def test_queues_stand_below_their_parents():
         (1, "b"),
         (2, "a"),
         (0, "z"),
-        (0, "d"),
         (0, "c"),
+        (0, "d"),
     ]
 
 
@@ -231,10 +231,8 @@ def test_the_tree_of_a_flow_shows_a_word_for_each_state():
 
 
 def test_entries_that_wait_for_each_other_are_shown_all_the_same():
-    flow = {
-        "metadata": {"name": "f", "namespace": "n"},
-        "spec": {"flows": [{"name": "a", "dependsOn": {"targets": ["b"]}}, {"name": "b", "dependsOn": {"targets": ["a"]}}]},
-    }
+    entries = [{"name": "a", "dependsOn": {"targets": ["b"]}}, {"name": "b", "dependsOn": {"targets": ["a"]}}]
+    flow = {"metadata": {"name": "f", "namespace": "n"}, "spec": {"flows": entries}}
     assert {row["name"] for row in flow_rows(flow, NOW)} == {"a", "b"}
 
 
