@@ -1,0 +1,236 @@
+"""A user's half hour with `vcctl` alone, as real processes: submit, why, cancel, a flow as a tree, shares of queues."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.cluster import Cluster, wait_until
+
+PROGRAMS = Path(sys.executable).parent
+FLOW = """
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobTemplate
+metadata: {name: step}
+spec:
+  minAvailable: 1
+  tasks:
+  - name: main
+    replicas: 1
+    template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox, command: [echo, done]}]}}
+---
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobFlow
+metadata: {name: etl}
+spec:
+  jobRetainPolicy: retain
+  flows: [{name: step}]
+"""
+
+
+class Shell:
+    """Runs the programs as a user of one namespace does."""
+
+    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+        self.environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "NO_COLOR": "1"}
+        self.namespace = namespace
+
+    def run(self, program: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """What it printed and how it ended; a traceback is never right."""
+        command = [str(PROGRAMS / program), *arguments]
+        done = subprocess.run(command, env=self.environment, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
+
+    def said(self, program: str, *arguments: str, status: int = 0) -> str:
+        """What it printed on standard output, where it ends with `status`."""
+        done = self.run(program, *arguments)
+        assert (done.returncode, done.stderr) == (status, "")
+        return done.stdout
+
+    def phase(self, name: str) -> str:
+        table = self.said("vcctl", "job", "list", "-n", self.namespace)
+        row = next((line.split() for line in table.splitlines() if line.split()[0] == name), None)
+        return row[2] if row else ""
+
+
+@pytest.fixture
+def shell(cluster: Cluster, namespace: str, tmp_path: Path) -> Shell:
+    """The programs with a kubeconfig whose context names the test's namespace."""
+    document = yaml.safe_load(cluster.kubeconfig.read_text())
+    for context in document["contexts"]:
+        context["context"]["namespace"] = namespace
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(document))
+    return Shell(tmp_path / "kubeconfig", namespace)
+
+
+@pytest.fixture
+def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
+    """A queue of the test's own that may have 2 cpu."""
+    name = f"{namespace}-q"
+    body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps({**body, "spec": {"weight": 1, "capability": {"cpu": "2"}}}))
+    yield name
+    cluster.kubectl("delete", "queue", name, "--ignore-not-found", "--wait=false")
+
+
+def manifest(name: str, queue: str, *, cpu: str = "2", scheduler: str = "volcano", script: str = "sleep 600") -> str:
+    container = {
+        "name": "main",
+        "image": "busybox",
+        "command": ["sh", "-c", script],
+        "resources": {"requests": {"cpu": cpu}},
+    }
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {
+        "queue": queue,
+        "schedulerName": scheduler,
+        "minAvailable": 1,
+        "tasks": [{"name": "main", "replicas": 1, "template": template}],
+    }
+    return yaml.safe_dump({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec})
+
+
+def test_a_job_is_submitted_suspended_resumed_and_deleted(shell: Shell, namespace: str):
+    assert shell.said("vcctl", "job", "run", "-N", "train", "-n", namespace) == "run job train successfully\n"
+    wait_until(lambda: shell.phase("train") == "Running", "train to run")
+    assert shell.said("vjobs", "-N", namespace) == shell.said("vcctl", "job", "list", "-n", namespace)
+    page = shell.said("vcctl", "job", "view", "-N", "train", "-n", namespace)
+    assert f"Name:       \ttrain\nNamespace:  \t{namespace}\n" in page
+    assert re.search(r"^train-task0-0|^train-", shell.said("vcctl", "pod", "list", "-n", namespace), re.MULTILINE)
+    assert shell.said("vcctl", "job", "suspend", "-N", "train", "-n", namespace) == ""
+    wait_until(lambda: shell.phase("train") == "Aborted", "train to be suspended")
+    assert "Suspended" in shell.said("vcctl", "waiting")
+    assert shell.said("vresume", "-n", "train", "-N", namespace) == ""
+    wait_until(lambda: shell.phase("train") == "Running", "train to be resumed")
+    assert shell.said("vcancel", "-n", "train", "-N", namespace) == "cancel job train successfully\n"
+    wait_until(lambda: not shell.phase("train"), "train to go")
+
+
+def test_short_programs_submit_and_list(shell: Shell, namespace: str):
+    assert shell.said("vsub", "-n", "quick", "-N", namespace, "-c", "echo done") == "run job quick successfully\n"
+    assert "Name " in shell.said("vqueues")
+    assert shell.said("vsuspend", "-n", "quick", "-N", namespace) == ""
+    assert "not found" in shell.said("vcancel", "-n", "nothing", "-N", namespace, status=255)
+
+
+def test_queues_are_made_listed_closed_and_deleted(shell: Shell, namespace: str):
+    name = f"{namespace}-own"
+    assert shell.said("vcctl", "queue", "create", "-n", name, "-w", "3") == ""
+    wait_until(lambda: "Open" in shell.said("vcctl", "queue", "get", "-n", name), "the queue to open")
+    assert shell.said("vcctl", "queue", "operate", "-n", name, "-a", "update", "-w", "7") == ""
+    assert f"{name.ljust(25)}7" in shell.said("vcctl", "queue", "list")
+    assert shell.said("vcctl", "queue", "operate", "-n", name, "-a", "close") == ""
+    wait_until(lambda: "Closed" in shell.said("vcctl", "queue", "get", "-n", name), "the queue to close")
+    assert shell.said("vcctl", "queue", "delete", "-n", name) == ""
+
+
+def test_who_waits_is_told_why(cluster: Cluster, shell: Shell, namespace: str, queue: str):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("first", queue))
+    wait_until(lambda: shell.phase("first") == "Running", "first to run")
+    for name, cpu in (("second", "1"), ("huge", "4")):
+        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest(name, queue, cpu=cpu))
+    wait_until(lambda: "QueueFull" in shell.said("vcctl", "waiting"), "the queue to be named")
+    wait_until(lambda: "AboveQueueLimit" in shell.said("vcctl", "waiting"), "the limit to be named")
+    told = shell.said("vcctl", "explain", "job/second")
+    assert f"{namespace}/second waits for " in told
+    assert f"holds    {namespace}/first 2 cpu\n" in told
+    answer = json.loads(shell.said("vcctl", "explain", "second", "-o", "json"))
+    message = cluster.get("vcjob", "second", "-n", namespace)["status"]["state"]["message"]
+    assert message == f"waits: {answer['code']}: {answer['sentence']}"
+    shell.said("vcctl", "explain", "huge", status=3)
+    assert shell.said("vcctl", "waiting", "-q", queue, "-o", "jsonpath={.items[*].name}", "--sort-by", "name") == "huge second\n"
+    assert shell.said("vcctl", "running", "-o", "name") == "vcjob.batch.volcano.sh/first\n"
+    (row,) = [each for each in json.loads(shell.said("vcctl", "queues", "-o", "json"))["items"] if each["name"] == queue]
+    assert (row["allocated"], row["limit"], row["waiting"], row["running"]) == ("2", "2", 2, 1)
+    shell.said("vcctl", "job", "delete", "-N", "first", "-n", namespace)
+    assert shell.said("vcctl", "wait", "second", "--for", "Running", "--timeout", "60s") == f"Job {namespace}/second is Running\n"
+
+
+def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster, shell: Shell, namespace: str):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("typo", "default", scheduler="volcan"))
+    wait_until(lambda: "typo" in shell.said("vcctl", "waiting"), "the Job to wait")
+    assert 'no scheduler named "volcan" is at work' in shell.said("vcctl", "explain", "typo")
+
+
+def test_a_flow_is_shown_as_a_tree(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
+    template, flow = FLOW.replace("metadata: {", f"metadata: {{namespace: {namespace}, ").split("---")
+    for kind, text in (("jobtemplate", template), ("jobflow", flow)):
+        (tmp_path / f"{kind}.yaml").write_text(text)
+        assert shell.said("vcctl", kind, "create", "-f", str(tmp_path / f"{kind}.yaml")).startswith("Created Job")
+    wait_until(lambda: "Succeed" in shell.said("vcctl", "tree", "flow/etl"), "the flow to succeed")
+    assert re.search(r"✔ step +Completed", shell.said("vcctl", "tree", "etl"))
+    assert "Succeed" in shell.said("vcctl", "jobflow", "list", "-n", namespace)
+    assert yaml.safe_load(shell.said("vcctl", "jobflow", "describe", "-N", "etl", "-n", namespace))["kind"] == "JobFlow"
+    assert shell.said("vcctl", "logs", "etl-step") == "[main-0] done\n"
+    assert shell.said("vcctl", "wait", "etl-step") == f"Job {namespace}/etl-step is Completed\n"
+    assert shell.said("vcctl", "jobflow", "delete", "-N", "etl", "-n", namespace) == f"Deleted JobFlow: {namespace}/etl\n"
+
+
+def test_wait_ends_when_the_phase_is_out_of_reach_or_the_time_is_over(cluster: Cluster, shell: Shell, namespace: str):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("done", "default", cpu="1", script="echo done"))
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("long", "default", cpu="1"))
+    shell.said("vcctl", "wait", "done", "--timeout", "60s")
+    for arguments, status, message in (
+        (("done", "--for", "Failed"), 1, "is Completed and will not be Failed"),
+        (("long", "--timeout", "1s"), 124, "is not Completed after 1s"),
+        (("gone",), 1, "does not exist, or was deleted"),
+        (("done", "--for", "Happy"), 1, 'there is no phase "Happy"'),
+    ):
+        ended = shell.run("vcctl", "wait", *arguments)
+        assert (ended.returncode, ended.stdout) == (status, "")
+        assert message in ended.stderr
+
+
+def test_nodes_show_what_is_free(shell: Shell, cluster: Cluster):
+    names = json.loads(shell.said("vcctl", "nodes", "-o", "json"))["items"]
+    assert {row["group"] for row in names} >= {"node-0", "node-1"}
+    assert "linux" in shell.said("vcctl", "nodes", "--by", "kubernetes.io/os")
+
+
+def test_users_without_rights_are_told_in_one_line(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
+    cluster.kubectl("create", "serviceaccount", "nobody", "-n", namespace)
+    token = cluster.kubectl("create", "token", "nobody", "-n", namespace).strip()
+    document = yaml.safe_load(Path(shell.environment["KUBECONFIG"]).read_text())
+    for user in document["users"]:
+        user["user"] = {"token": token}
+    (tmp_path / "poor").write_text(yaml.safe_dump(document))
+    for arguments in (("waiting",), ("explain", "x"), ("nodes",)):
+        told = shell.run("vcctl", *arguments, "--kubeconfig", str(tmp_path / "poor"))
+        assert (told.returncode, told.stdout) == (1, "")
+        (line,) = told.stderr.splitlines()
+        assert "forbidden" in line
+
+
+def test_the_kubectl_plugin_has_the_same_commands(cluster: Cluster, shell: Shell):
+    environment = {**shell.environment, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["kubectl", "vc", "--help"], env=environment, capture_output=True, text=True, check=True)
+    assert "\n  waiting     list the Jobs that wait, and why\n" in done.stdout
+
+
+def test_an_interrupt_and_a_closed_pipe_end_quietly(cluster: Cluster, shell: Shell, namespace: str):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("long", "default", cpu="1"))
+    command = [str(PROGRAMS / "vcctl"), "wait", "long"]
+    with subprocess.Popen(command, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=2)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=20)
+    assert (process.returncode, output, errors) == (130, "", "")
+    piped = subprocess.run(
+        ["sh", "-c", f"{PROGRAMS / 'vcctl'} nodes -o json | head -n 1"],
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (piped.stdout, piped.stderr) == ("{\n", "")
