@@ -1,4 +1,4 @@
-"""The two distributions: what goes onto a cluster serves without the command, the embedded API server and simulated nodes."""
+"""The distributions: what goes onto a cluster serves without the command lines, the embedded API server and simulated nodes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pyroclast_standalone.directory import DataDirectory
 
 ROOT = Path(__file__).parents[2]
 STANDALONE = ROOT / "services" / "pyroclast_standalone"
+COMMAND_LINE = ROOT / "services" / "pyroclast_cli"
 PACKAGES = {"pyroclast", "pyroclast_admission", "pyroclast_job_controller", "pyroclast_jobflow_controller", "pyroclast_scheduler"}
 
 
@@ -34,10 +35,12 @@ def packages_of(built: Path) -> set[str]:
 def test_each_wheel_holds_its_own_packages_and_none_of_the_other(tmp_path):
     assert packages_of(wheel(ROOT, tmp_path / "cluster")) == PACKAGES
     assert packages_of(wheel(STANDALONE, tmp_path / "standalone")) == {"pyroclast_standalone"}
+    assert packages_of(wheel(COMMAND_LINE, tmp_path / "command-line")) == {"pyroclast_cli"}
 
 
-def test_both_have_one_version_and_the_locks_pin_what_the_second_needs():
-    ours, beside = (tomllib.loads((folder / "pyproject.toml").read_text())["project"] for folder in (ROOT, STANDALONE))
+@pytest.mark.parametrize("folder", [STANDALONE, COMMAND_LINE], ids=lambda folder: folder.name)
+def test_all_have_one_version_and_the_locks_pin_what_they_need(folder):
+    ours, beside = (tomllib.loads((each / "pyproject.toml").read_text())["project"] for each in (ROOT, folder))
     assert beside["version"] == ours["version"]
     assert f"pyroclast=={ours['version']}" in beside["dependencies"]
     pinned = {line.split("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line}
