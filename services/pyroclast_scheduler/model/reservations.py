@@ -24,6 +24,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
     `scheduler`: who keeps it, so that another scheduler does not take it for its own. `scope`: the queue it was chosen in, empty
     for the whole cluster. `is_named`: its user asked for it. `period`: the schedule period in which a node was locked last.
+    `missing`: how many pods its gang lacked when that number changed last, in period `missing_since`.
     `promise`: when enough of the nodes will be free, in seconds since the epoch; None if that is not known. `late`: why the
     promise was put off, empty if it never was. `fill_until`: the earliest promise ever made; what others put onto the nodes in
     the meantime ends before it, however often the promise was put off, so that this cannot go on for ever.
@@ -37,6 +38,8 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     since: float = 0.0
     locks: tuple[Lock, ...] = ()
     period: int = -1
+    missing: int = 0
+    missing_since: int = -1
     promise: float | None = None
     late: str = ""
     fill_until: float | None = None
@@ -60,9 +63,10 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def written(reservation: Reservation) -> str:
-    """The text of the annotation; the job itself is known from the PodGroup that bears it."""
+    """The text of the annotation; the job itself is known from the PodGroup that bears it, periods begin anew."""
     known = msgspec.structs.asdict(reservation)
-    del known["job"], known["uid"], known["period"]
+    for name in ("job", "uid", "period", "missing", "missing_since"):
+        del known[name]
     return msgspec.json.encode(known, order="sorted").decode()
 
 

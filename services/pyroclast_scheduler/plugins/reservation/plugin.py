@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+import msgspec
 
 from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.jobs import Job
@@ -10,6 +13,7 @@ from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.reservations import Reservation, read
 from pyroclast_scheduler.plugins.reservation.demand import Cluster, is_waiting, need_of
 from pyroclast_scheduler.plugins.reservation.draining import evict_lower
+from pyroclast_scheduler.plugins.reservation.eligibility import may_let_in, missing_pods, obstacle
 from pyroclast_scheduler.plugins.reservation.promise import earliest, estimate, promised
 from pyroclast_scheduler.plugins.reservation.settings import Settings
 from pyroclast_scheduler.plugins.reservation.state import covers, next_state
@@ -19,6 +23,9 @@ from pyroclast_scheduler.session.points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["ReservationPlugin"]
+
+PATIENCE: Final = 5
+"""Schedule periods in which no missing pod of a job comes, after which its nodes are given back."""
 
 
 class ReservationPlugin:
@@ -36,7 +43,7 @@ class ReservationPlugin:
             target_job=book.target,
             reserve_nodes=book.reserve,
             closed_to=book.refusals,
-            job_enqueueable=lambda job: Vote.PERMIT if job.facts.key in book.states else Vote.ABSTAIN,
+            job_enqueueable=book.enqueueable,
         )
 
 
@@ -76,6 +83,10 @@ class _Book:
             self._renew()
         return first
 
+    def enqueueable(self, job: Job) -> Vote:
+        """A job that nodes are kept for is let in before others, but not above what its queue may have."""
+        return Vote.PERMIT if job.facts.key in self.states and may_let_in(self._session, job) else Vote.ABSTAIN
+
     def reserve(self) -> None:
         """Go on with every reservation, or end it."""
         for key, state in list(self.states.items()):
@@ -84,6 +95,10 @@ class _Book:
                 self._release(
                     key, "it has its places" if job is not None and self._session.job_ready(job) else "it waits no longer"
                 )
+                continue
+            self.states[key] = state = self._counted(job, state)
+            if why := self._why_given_up(job, state):
+                self._release(key, why)
                 continue
             self.states[key] = self._next(job, state)
         self._renew()
@@ -96,6 +111,19 @@ class _Book:
                 reason = f"waiting for nodes reserved for job {key}"
                 found.append(Refusal(self._masks[key], reason, Code.UNRESOLVABLE))
         return found
+
+    def _counted(self, job: Job, state: Reservation) -> Reservation:
+        """`state` with how many pods are missing, and since when."""
+        missing = missing_pods(job)
+        if missing == state.missing:
+            return state
+        return msgspec.structs.replace(state, missing=missing, missing_since=self._session.ports.period)
+
+    def _why_given_up(self, job: Job, state: Reservation) -> str:
+        """Why nodes are kept for it no longer; empty while it may still start."""
+        if state.missing and self._session.ports.period - state.missing_since >= PATIENCE:
+            return f"{state.missing} pods of its gang are missing or wait behind a scheduling gate"
+        return obstacle(self._session, self._cluster, job)
 
     def _next(self, job: Job, state: Reservation) -> Reservation:
         session, ports = self._session, self._session.ports

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from pyroclast.api import keys
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.plugins.reservation.demand import Cluster, is_waiting, need_of
+from pyroclast_scheduler.plugins.reservation.eligibility import missing_pods, obstacle
 from pyroclast_scheduler.plugins.reservation.settings import Settings
-from pyroclast_scheduler.plugins.reservation.state import covers
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["choose", "is_named"]
@@ -22,7 +20,7 @@ def choose(
 ) -> list[Reservation]:
     """A new reservation in each scope where nobody has one, or somebody less important.
 
-    A job that the cluster could not hold if it were empty is passed over, and so is one whose queue is closed.
+    A job that could not start on an empty cluster is passed over, and so is one that was let in and lacks pods.
     """
     now = session.ports.now
     best: dict[str, Job] = {}
@@ -63,7 +61,6 @@ def _rank(job: Job) -> tuple[bool, int, float, str]:
 
 
 def _can_ever_start(session: Session, cluster: Cluster, job: Job) -> bool:
-    if not session.queues[job.facts.queue].facts.is_open:
+    if missing_pods(job) or not (need_of(session, job).total > 0).any():
         return False
-    nodes, need = cluster.nodes(job), need_of(session, job)
-    return bool((need.total > 0).any()) and covers(nodes, np.flatnonzero(nodes.passing), need)
+    return not obstacle(session, cluster, job)

@@ -1,0 +1,80 @@
+"""Whether nodes may be kept for a job at all: asked when it is chosen, and again in each period while it has a reservation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast_scheduler.model import quotas
+from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.plugins.reservation.demand import Cluster, need_of
+from pyroclast_scheduler.plugins.reservation.state import covers
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["may_let_in", "missing_pods", "obstacle"]
+
+
+def obstacle(session: Session, cluster: Cluster, job: Job) -> str:
+    """What keeps `job` from ever starting as things are, but for pods that may still come; empty for nothing."""
+    queue = session.queues[job.facts.queue]
+    if not queue.facts.is_open:
+        return f"queue {queue.name} is closed"
+    need = need_of(session, job)
+    for name, limit in _limits(session, job):
+        if (job.allocated + need.total > limit).any():
+            return f"it asks for more than queue {name} may have"
+    nodes = cluster.nodes(job)
+    if not covers(nodes, np.flatnonzero(nodes.passing), need):
+        return "the nodes that it may use do not hold it even when they are empty"
+    return ""
+
+
+def missing_pods(job: Job) -> int:
+    """How many pods a job that was let in still lacks for its gang: pods that are not there, or wait behind a scheduling gate."""
+    if job.phase is not PodGroupPhase.INQUEUE:
+        return 0
+    lacking = job.tally.missing(job.facts.min_available, job.facts.role_minimum)
+    there = sum(task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks)
+    return max(0, lacking - there)
+
+
+def may_let_in(session: Session, job: Job) -> bool:
+    """Whether its queue, and each above it, has room for the minimum of `job` beside what they have."""
+    minimum = job.facts.minimum(session.dimensions)
+    if minimum is None:
+        return True
+    return all(not (minimum + _allocated(session, name) > limit).any() for name, limit in _limits(session, job))
+
+
+def _limits(session: Session, job: Job) -> Iterator[tuple[str, Floats]]:
+    """The capability of its queue and of each above it that has one."""
+    name, seen = job.facts.queue, set[str]()
+    while name in session.queues and name not in seen:
+        seen.add(name)
+        queue = session.queues[name].facts
+        if queue.capability:
+            yield name, quotas.capability(queue.capability, session.dimensions)
+        name = queue.parent
+
+
+def _allocated(session: Session, name: str) -> Floats:
+    """What the jobs of a queue, and of those below it, have now."""
+    total = np.zeros(len(session.dimensions))
+    for own in _with_children(session, name):
+        sums = session.queue_sums.get(own)
+        if sums is not None:
+            total += sums.allocated
+        total += session.queue_changes.get(own, 0.0)
+    return total
+
+
+def _with_children(session: Session, name: str) -> set[str]:
+    found, added = {name}, {name}
+    while added:
+        added = {each.name for each in session.queues.values() if each.facts.parent in added} - found
+        found |= added
+    return found
