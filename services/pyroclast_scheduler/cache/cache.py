@@ -175,6 +175,20 @@ class Cache:
                 self._wakes.note_queue(each.metadata.name)
         self._changed()
 
+    def queue_freed_elsewhere(self, name: str) -> None:
+        """Another member of a ring of schedulers has less in a queue: jobs may fit that a capability kept out.
+
+        An empty name stands for a queue that is not known: any of them.
+        """
+        limited, seen = "", set[str]()
+        while name in self.queues and name not in seen:
+            seen.add(name)
+            limited = name if self.queues[name].capability else limited
+            name = self.queues[name].parent
+        for queue in [limited] if seen else [each for each, facts in self.queues.items() if facts.capability]:
+            if queue:
+                self._wakes.note_queue(queue)
+
     def priority_changed(self, old: records.PriorityClass | None, new: records.PriorityClass | None) -> None:
         """A PriorityClass came, changed, or went."""
         if old is not None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 from pyroclast_scheduler.model.tasks import seconds_of
 
-__all__ = ["Queue", "QueueFacts"]
+__all__ = ["Queue", "QueueFacts", "queues_of"]
+
+_ROOT: Final = "root"
 
 
 class QueueFacts:
@@ -41,11 +45,26 @@ class QueueFacts:
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """A queue in a session."""
+    """A queue in a session. `elsewhere`: what other members of a ring of schedulers have placed in it and below it."""
 
     facts: QueueFacts
+    elsewhere: Amounts = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """Its name."""
         return self.facts.name
+
+
+def queues_of(facts: Mapping[str, QueueFacts], elsewhere: Mapping[str, Amounts]) -> dict[str, Queue]:
+    """The queues of a session. `elsewhere`: what other members of a ring have placed in each, without the queues below it."""
+    sums: dict[str, dict[str, int]] = {}
+    for own, amounts in elsewhere.items():
+        name, seen = own, set[str]()
+        while name in facts and name not in seen:
+            seen.add(name)
+            total = sums.setdefault(name, {})
+            for resource, amount in amounts.items():
+                total[resource] = total.get(resource, 0) + amount
+            name = facts[name].parent or _ROOT
+    return {name: Queue(each, sums.get(name, {})) for name, each in facts.items()}

@@ -10,7 +10,7 @@ from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Amounts, Dimensions
 from pyroclast_scheduler.model.queues import Queue
 
-__all__ = ["capability", "limits", "vector"]
+__all__ = ["capability", "capability_left", "limits", "vector"]
 
 
 def vector(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
@@ -33,12 +33,15 @@ def capability(amounts: Amounts | None, dimensions: Dimensions) -> Floats:
     return limit
 
 
+def capability_left(queue: Queue, dimensions: Dimensions) -> Floats:
+    """A queue's capability as a vector, less what other members of a ring of schedulers have placed in it and below it."""
+    limit = capability(queue.facts.capability, dimensions)
+    return np.maximum(limit - dimensions.sums(queue.elsewhere), 0) if queue.elsewhere else limit
+
+
 def limits(queues: Iterable[Queue], of: Collection[Queue], total: Floats, dimensions: Dimensions) -> Floats:
     """What each queue of `of` may have, (queues, dimensions): its capability, and what the guarantees of all `queues` leave."""
     promised = sum((vector(queue.facts.guarantee, dimensions) for queue in queues), np.zeros(len(dimensions)))
     rest = np.maximum(total - promised, 0)
-    rows = [
-        np.minimum(rest + vector(queue.facts.guarantee, dimensions), capability(queue.facts.capability, dimensions))
-        for queue in of
-    ]
+    rows = [np.minimum(rest + vector(queue.facts.guarantee, dimensions), capability_left(queue, dimensions)) for queue in of]
     return np.array(rows).reshape(-1, len(dimensions))

@@ -19,7 +19,7 @@ from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.kinds import NAMES
-from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.queues import queues_of
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
@@ -105,7 +105,7 @@ class Session(Rules):
         self.features = snapshot.features
         self.features.update(snapshot.nodes, snapshot.stamps)
         self._rows = dict(snapshot.rows)
-        self.queues = {name: Queue(facts) for name, facts in snapshot.queues.items()}
+        self.queues = queues_of(snapshot.queues, ports.elsewhere)
         awake = sorted(snapshot.jobs, key=lambda facts: facts.key)
         self.jobs = {facts.key: Job(facts, self.dimensions, self._rows) for facts in awake}
         self.others: dict[str, Job] = {}

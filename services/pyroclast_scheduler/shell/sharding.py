@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from pyroclast.api import records
+from pyroclast.api import keys, records
 from pyroclast.api.records.meta import ObjectRecord
 from pyroclast.api.types import NODE_SHARDS, Key
 from pyroclast.kube.client import Client, PatchKind
@@ -113,7 +113,7 @@ class ShardKeeper:
 
 
 class RingMember:
-    """Our part of what a ring of schedulers divides; what the other members place is only counted, for the queues' statuses."""
+    """Our part of what a ring of schedulers divides; what the other members place counts in the queues, nothing else of it."""
 
     def __init__(self, ring: Ring, cache: Cache, names: tuple[str, ...], *, default_queue: str) -> None:
         self._ring = ring
@@ -139,6 +139,14 @@ class RingMember:
         """A pod came, changed, or went. Those of others on our nodes take room there."""
         self._divide(old, new, self._is_seen, self._cache.pod_changed)
         self._divide(old, new, lambda pod: not self._is_mine(pod), self._elsewhere.pod_changed)
+        if old is not None and not self._is_mine(old) and _has_place(old) and not (new is not None and _has_place(new)):
+            self._cache.queue_freed_elsewhere(self._queue_of(old))
+
+    def _queue_of(self, pod: records.Pod) -> str:
+        """The queue of a pod of another member; empty where its PodGroup has gone."""
+        name = pod.metadata.annotations.get(keys.GROUP_NAME, "")
+        group = self._elsewhere.group(f"{pod.metadata.namespace}/{name}")
+        return group.spec.queue if group is not None else ""
 
     def elsewhere(self) -> Mapping[str, Amounts]:
         """What the jobs of other members have, by queue."""
@@ -163,3 +171,7 @@ class RingMember:
         before, after = (each if each is not None and takes(each) else None for each in (old, new))
         if before is not None or after is not None:
             handle(before, after)
+
+
+def _has_place(pod: records.Pod) -> bool:
+    return bool(pod.spec.node_name) and pod.status.phase not in ("Succeeded", "Failed")

@@ -77,7 +77,7 @@ def hierarchical(queues: Mapping[str, Queue], total: Floats, dimensions: Dimensi
     below = children.get(root, [])
     guarantee[root], deserved[root] = guarantee[below].sum(axis=0), deserved[below].sum(axis=0)
     names[root] = names[below].any(axis=0)
-    caps = np.array([quotas.capability(queue.facts.capability, dimensions) for queue in queues.values()])
+    caps = np.array([quotas.capability_left(queue, dimensions) for queue in queues.values()])
     caps[root] = np.where((total > 0) | _is_basic(dimensions), caps[root], 0)
     limit = np.zeros_like(caps)
     limit[root] = caps[root]

@@ -24,7 +24,7 @@ def obstacle(session: Session, cluster: Cluster, job: Job) -> str:
     if not queue.facts.is_open:
         return f"queue {queue.name} is closed"
     need = need_of(session, job)
-    for name, limit in _limits(session, job):
+    for name, limit in _capabilities(session, job):
         if (job.allocated + need.total > limit).any():
             return f"it asks for more than queue {name} may have"
     nodes = cluster.nodes(job)
@@ -47,10 +47,10 @@ def may_let_in(session: Session, job: Job) -> bool:
     minimum = job.facts.minimum(session.dimensions)
     if minimum is None:
         return True
-    return all(not (minimum + _allocated(session, name) > limit).any() for name, limit in _limits(session, job))
+    return all(not (minimum + _allocated(session, name) > limit).any() for name, limit in _capabilities(session, job))
 
 
-def _limits(session: Session, job: Job) -> Iterator[tuple[str, Floats]]:
+def _capabilities(session: Session, job: Job) -> Iterator[tuple[str, Floats]]:
     """The capability of its queue and of each above it that has one."""
     name, seen = job.facts.queue, set[str]()
     while name in session.queues and name not in seen:
@@ -62,8 +62,8 @@ def _limits(session: Session, job: Job) -> Iterator[tuple[str, Floats]]:
 
 
 def _allocated(session: Session, name: str) -> Floats:
-    """What the jobs of a queue, and of those below it, have now."""
-    total = np.zeros(len(session.dimensions))
+    """What the jobs of a queue, and of those below it, have now, those of other members of a ring among them."""
+    total = session.dimensions.sums(session.queues[name].elsewhere)
     for own in _with_children(session, name):
         sums = session.queue_sums.get(own)
         if sums is not None:

@@ -1,0 +1,89 @@
+"""What other members of a ring of schedulers have placed counts against a queue's capability."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.ports import Ports
+from tests.scenarios import objects
+from tests.scenarios.runner import feed
+
+CONFIGURATION = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates}, {name: %s}, {name: nodeorder}]
+"""
+CAPABILITY = {"capability": {"cpu": 8}}
+
+
+def placed(cache: Cache, plugin: str, elsewhere: dict[str, dict[str, int]]) -> int:
+    """How many pods a session places."""
+    settings = parse(CONFIGURATION % plugin, actions=registry.actions(), plugins=registry.plugins())
+    commits: list = []
+    run_cycle(
+        cache.snapshot(),
+        settings,
+        actions=registry.actions(),
+        plugins=registry.plugins(),
+        ports=Ports(objects.NOW, commits.append, elsewhere=elsewhere),
+        uid="session",
+    )
+    return sum(len(binds.placed) for commit in commits for binds in commit.binds)
+
+
+def cluster(queues: list, *, phase: str = "Inqueue") -> Cache:
+    cache = Cache()
+    feed(cache, {"nodes": [["n", 32, "64Gi"]], "queues": [["root", {}], *queues]})
+    feed(cache, {"podgroups": [["job", "q", 1, {"phase": phase, "minRes": {"cpu": 1}}]]})
+    if phase == "Inqueue":
+        feed(cache, {"pods": [[f"job-{number}", "job", "-", 1, 0] for number in range(10)]})
+    return cache
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+@pytest.mark.parametrize(
+    ("elsewhere", "want"),
+    [
+        ({}, 8),
+        ({"q": {"cpu": 6000, "pods": 6}}, 2),
+        ({"q": {"cpu": 8000}}, 0),
+        ({"q": {"cpu": 99000}}, 0),
+        ({"r": {"cpu": 8000}}, 8),
+    ],
+)
+def test_what_others_placed_counts_against_the_capability(plugin, elsewhere, want):
+    assert placed(cluster([["q", CAPABILITY], ["r", {}]]), plugin, elsewhere) == want
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "want"), [({}, 8), ({"sister": {"cpu": 5000}}, 3), ({"q": {"cpu": 1000}, "sister": {"cpu": 5000}}, 2)]
+)
+def test_what_others_placed_below_a_parent_counts_against_its_capability(elsewhere, want):
+    cache = cluster([["parent", CAPABILITY], ["q", {"parent": "parent"}], ["sister", {"parent": "parent"}]])
+    assert placed(cache, "capacity, enableHierarchy: true", elsewhere) == want
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+@pytest.mark.parametrize(("taken", "is_let_in"), [(7000, True), (8000, False)])
+def test_a_gang_is_let_in_while_the_capability_of_all_members_holds_it(plugin, taken, is_let_in):
+    cache = cluster([["q", CAPABILITY]], phase="Pending")
+    settings = parse(CONFIGURATION % plugin, actions=registry.actions(), plugins=registry.plugins())
+    ports = Ports(objects.NOW, [].append, elsewhere={"q": {"cpu": taken}})
+    outcome = run_cycle(
+        cache.snapshot(), settings, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="session"
+    )
+    assert (str(outcome.statuses["t/job"].phase) == "Inqueue") is is_let_in
+
+
+def test_a_place_that_another_member_gave_up_wakes_the_jobs_of_the_limited_branch():
+    cache = cluster([["parent", CAPABILITY], ["q", {"parent": "parent"}], ["sister", {"parent": "parent"}], ["free", {}]])
+    cache.snapshot()
+    cache.queue_freed_elsewhere("free")
+    assert not cache._wakes.left, "no queue above it is limited"
+    cache.queue_freed_elsewhere("sister")
+    assert cache._wakes.left
