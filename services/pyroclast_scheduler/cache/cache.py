@@ -393,7 +393,13 @@ class Cache:
 
     def recheck(self) -> None:
         """A schedule period began: let the next session look at what time alone may change, and at a few others, oldest first."""
+        self._jobs.recheck()
         self._wakes.recheck()
+
+    def try_left_out_again(self) -> None:
+        """What jobs were left out for may be over: the configuration, or a plugin, is another one."""
+        self._jobs.try_left_out_again()
+        self._changed()
 
     def wake(self, job: str) -> None:
         """Let the next session look at a job although nothing changed: what was found out about it could not be written."""

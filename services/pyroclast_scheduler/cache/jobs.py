@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pyroclast.api import pending, records
 from pyroclast.api.enums import PodGroupPhase
@@ -22,6 +23,15 @@ from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 __all__ = ["Entry", "JobTable"]
 
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
+_FIRST_PAUSE = 4  # schedule periods until a job that was left out is tried again
+_LONGEST_PAUSE = 512
+
+
+class _Retry(NamedTuple):
+    """When a job that was left out is tried again: in period `at`, which is `pause` periods later."""
+
+    at: int
+    pause: int
 
 
 @dataclass(slots=True)
@@ -63,6 +73,8 @@ class JobTable:
     def __init__(self, dimensions: Dimensions, *, default_queue: str, names: Collection[str] = ()) -> None:
         self.entries: dict[str, Entry] = {}
         self.problems: dict[str, str] = {}
+        self._retries: dict[str, _Retry] = {}
+        self._period = 0
         self._dimensions = dimensions
         self._default_queue = default_queue
         self._names = names
@@ -151,14 +163,31 @@ class JobTable:
                 self._stale[key] = None
 
     def leave_out(self, key: str, reason: str) -> None:
-        """Keep a job out of sessions until it changes."""
+        """Keep a job out of sessions until it changes, or until a pause is over that grows each time: others may be at fault."""
         entry = self.entries.get(key)
         if entry is None or entry.group is None:
             return  # it went meanwhile
         self._stale.pop(key, None)
         self._forget(key)
         self._count(entry, None)
-        self.problems[key] = reason
+        before = self._retries.get(key)
+        pause = _FIRST_PAUSE if before is None else min(2 * before.pause, _LONGEST_PAUSE)
+        self._retries[key] = _Retry(self._period + pause, pause)
+        self.problems[key] = f"{reason}; it is tried again in {pause} schedule periods, and when something of it changes"
+
+    def recheck(self) -> None:
+        """A schedule period began: have those looked at again that were left out for long enough."""
+        self._period += 1
+        for key, retry in list(self._retries.items()):
+            if key not in self.entries or (key not in self.problems and self._period > retry.at + retry.pause):
+                del self._retries[key]  # it has gone, or it did no harm since
+            elif key in self.problems and self._period >= retry.at:
+                self._stale[key] = None
+
+    def try_left_out_again(self) -> None:
+        """Have all of them looked at again, with the shortest pause before the next time."""
+        self._stale.update(dict.fromkeys(key for key in self._retries if key in self.problems))
+        self._retries.clear()
 
     def rest(self, facts: JobFacts) -> bool:
         """A session that saw `facts` has nothing more to do for the job, nor to say of it; False if anything came up since."""

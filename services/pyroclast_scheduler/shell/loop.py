@@ -183,6 +183,7 @@ class Loop:
         configuration = self._isolation.skipped.rest_of(self._configuration(), period)
         if configuration != self._decided_by:  # it was changed, or a plugin that was skipped is there again
             self._decided_by = configuration
+            self._cache.try_left_out_again()
             self._cache.stale()
         turn = Turn()
         for _ in range(_PARTS):  # what comes meanwhile must not keep the session waiting for ever
@@ -278,15 +279,15 @@ class Loop:
     async def _count_unready(self, outcome: Outcome) -> None:
         """Keep the gauges of tasks that jobs lack: a job that was not looked at lacks what it lacked."""
         async for key in in_turns(outcome.seen):
-            name = key.rpartition("/")[2]
+            labels = key.split("/")
             lacking = outcome.unready.get(key)
             if lacking is not None:
                 self._unready.add(key)
-                self._metrics.unready_tasks.labels(name).set(lacking)
-                self._metrics.retries.labels(name).inc()
+                self._metrics.unready_tasks.labels(*labels).set(lacking)
+                self._metrics.retries.labels(*labels).inc()
             elif key in self._unready:
                 self._unready.discard(key)
-                self._metrics.unready_tasks.remove(name)
+                self._metrics.unready_tasks.remove(*labels)
         self._metrics.unready_jobs.set(len(self._unready))
 
     async def _measure(self, outcome: Outcome) -> None:

@@ -55,10 +55,10 @@ class SchedulerMetrics:
         self.evictions = Counter(
             "volcano_eviction_transactions_total", "Statements with evictions that were kept", ("action",), registry=registry
         )
-        self.unready_tasks = gauge("unschedule_task_count", "Tasks that a job lacks", "job_id")
+        self.unready_tasks = gauge("unschedule_task_count", "Tasks that a job lacks", "job_ns", "job_id")
         self.unready_jobs = gauge("unschedule_job_count", "Jobs that are not ready")
         self.retries = ExactCounter(
-            "volcano_job_retry_counts", "Cycles in which a job was not ready", ("job_id",), registry=registry
+            "volcano_job_retry_counts", "Cycles in which a job was not ready", ("job_ns", "job_id"), registry=registry
         )
         self.attempts = Counter("volcano_schedule_attempts_total", "Pods that were tried", ("result",), registry=registry)
         self.refusals = Counter(

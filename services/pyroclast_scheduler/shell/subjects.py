@@ -162,7 +162,7 @@ class JobSeries(Collector):
             job = self._jobs.pop(key, None)
             if job is not None:
                 for each in (self._metrics.unready_tasks, self._metrics.retries):
-                    each.remove(job.labels[0])
+                    each.remove(*key.split("/"))
 
     def _job(self, group: records.PodGroup) -> _Job:
         key = str(group.key)

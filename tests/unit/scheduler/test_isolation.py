@@ -322,3 +322,51 @@ def incomplete(cache):
     return run_cycle(
         cache.snapshot(), configuration, actions=registry.actions(), plugins=registry.plugins(), ports=Ports(objects.NOW), uid="u"
     ).incomplete
+
+
+def left_out(cache):
+    cache.leave_out("podgroup", "t/good", "scheduling failed because of it")
+    return cache
+
+
+def periods_until_seen(cache, at_most):
+    for period in range(1, at_most + 1):
+        cache.recheck()
+        if "t/good" in cache.snapshot().all_jobs:
+            return period
+    return None
+
+
+def test_a_job_that_was_left_out_is_tried_again_with_growing_pauses():
+    cache = filled()
+    assert "it is tried again in 4 schedule periods" in left_out(cache).problems["podgroup t/good"]
+    pauses = [periods_until_seen(cache, 600)]
+    for _ in range(8):
+        left_out(cache)
+        pauses.append(periods_until_seen(cache, 600))
+    assert pauses == [4, 8, 16, 32, 64, 128, 256, 512, 512]
+
+
+def test_a_job_that_does_no_harm_for_a_while_begins_with_the_shortest_pause_again():
+    cache = left_out(filled())
+    assert periods_until_seen(cache, 4) == 4
+    for _ in range(20):
+        cache.recheck()
+    assert periods_until_seen(left_out(cache), 8) == 4
+
+
+def test_a_job_that_was_left_out_is_tried_again_at_once_when_the_configuration_changes():
+    cache = left_out(filled())
+    cache.try_left_out_again()
+    assert "t/good" in cache.snapshot().all_jobs
+    assert not cache.problems
+
+
+def test_what_was_left_out_and_went_is_forgotten():
+    cache = left_out(filled())
+    cache.group_changed(objects.pod_group(["good", "q", 2]), None)
+    for uid in list(cache.tasks):
+        cache.pod_changed(cache.tasks[uid].pod, None)
+    cache.snapshot()
+    cache.recheck()
+    assert not cache._jobs._retries

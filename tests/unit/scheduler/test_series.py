@@ -50,11 +50,11 @@ def test_a_job_is_shown_until_it_goes():
     created = seconds_of(group.metadata.creation_timestamp)
     assert series.placed(group, 10.0**10) == (10.0**10 - created) * 1000
     series.shares({"t/j": 0.25, "t/unknown": 0.5})
-    metrics.retries.labels("j").inc()
+    metrics.retries.labels("t", "j").inc()
     labels = 'job_name="j",job_namespace="t",queue="q"'
     now = shown(registry)
     assert now['volcano_job_share{job_id="j",job_ns="t"}'] == 0.25
-    assert now['volcano_job_retry_counts{job_id="j"}'] == 1
+    assert now['volcano_job_retry_counts{job_id="j",job_ns="t"}'] == 1
     assert now["volcano_e2e_job_scheduling_last_time{" + labels + "}"] == 10.0**10
     series.gone(["t/j"])
     after = shown(registry)
