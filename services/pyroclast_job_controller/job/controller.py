@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from pyroclast.api.enums import Action, JobEventReason, JobReason
+from pyroclast.api.enums import Action, BusEvent, JobEventReason, JobReason
 from pyroclast.api.records import Job, JobStatus
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.errors import Conflict, NotFound
@@ -107,7 +107,8 @@ class JobController:
         if facts is None:
             return
         if memory.is_new:
-            known = {each.pod for each in (*delays.remembered(facts), *memory.vanished)}
+            deleted = (each for each in delays.remembered(facts) if each.event is BusEvent.POD_EVICTED)
+            known = {each.pod for each in (*deleted, *memory.vanished)}
             missed = [each for each in occurrences.missed(facts.job, facts.pods, facts.now) if each.pod not in known]
             others = occurrences.unseen(facts.job, facts.pods, facts.now)
             await self._actions.really_gone(facts, [each for each in others if each not in missed])
@@ -144,6 +145,7 @@ class JobController:
                 if not decision.effects:
                     self._done_with(facts, memory, decision)
                 continue
+            self._arm(facts, memory, decision)  # first: the time runs also where the status cannot be written
             if await self._write_status(facts, memory, decision.status):
                 self._done_with(facts, memory, decision)
                 continue  # a phase was entered: its work begins at once
@@ -211,7 +213,6 @@ class JobController:
 
     def _wait(self, facts: JobFacts, memory: JobMemory, decision: Decision) -> None:
         """Nothing more can be done now: say why, and arrange to look again in time."""
-        self._arm(facts, memory, decision)
         for pending in notices.waiting(facts):
             self._record_once(facts.job, memory, pending)
         if decision.obstacle:

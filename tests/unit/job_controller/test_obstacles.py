@@ -6,7 +6,6 @@ import pytest
 
 from pyroclast.api import keys
 from pyroclast.api.types import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, SERVICES, VALIDATING_WEBHOOKS, Key
-from pyroclast.kube import caller
 from pyroclast.kube.batches import slow_start
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.errors import Forbidden
@@ -323,9 +322,9 @@ async def test_a_deletion_while_another_led_the_shard_is_answered_when_it_comes_
 
 
 async def test_a_webhook_that_is_away_is_named_and_waited_for_without_end(cluster, monkeypatch):
-    monkeypatch.setattr(caller, "MAX_ATTEMPTS", 1)
     await cluster.kill()
     await cluster.start(max_requeue_num=0)
+    monkeypatch.setattr(cluster.controller_client._caller, "_max_attempts", 1)
     hook = {
         "name": "third.example.com",
         "clientConfig": {"url": "https://127.0.0.1:9/pods"},

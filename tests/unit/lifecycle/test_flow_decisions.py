@@ -229,11 +229,11 @@ WAITS: dict[str, tuple[list[dict[str, Any]], dict[str, str], str, tuple[str, str
         ("Skipped", "NotChosen"),
     ),
     "for a loop of so many rounds": ([entry("a", **{"for": {"count": 2**31 - 1}})], {}, "a", ("Waiting", "LoopTooLong")),
-    "for a wrong expression": (
+    "no more, for a wrong expression": (
         [A, entry("b", "a", **{"if": {"expression": "targets.a.phase"}})],
         {"a": "Completed"},
         "b",
-        ("Waiting", "ExpressionFailed"),
+        ("Failed", "ExpressionFailed"),
     ),
 }
 
@@ -325,6 +325,35 @@ def test_a_switch_without_a_template_only_chooses() -> None:
     decision = decided(of, {"a": "Failed"}, without_template=["s"], exit_codes={"f-a": 3})
     assert (told(decision, "s"), started(decision)) == (("Completed", "ChoiceMade"), ["c"])
     assert started(decided(of, {"a": "Failed"}, without_template=["s"], exit_codes={"f-a": None})) == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("code", "want"), [(3, ("Skipped", "ConditionFalse")), (0, None), (None, ("Failed", "ExpressionFailed"))]
+)
+def test_an_exit_code_that_nobody_knows_is_no_success(code: int | None, want: tuple[str, str] | None) -> None:
+    condition = {"target": "a", "phase": ["Failed"], "expression": "targets.a.exitCode == 0"}
+    of = flow(A, entry("b", **{"if": condition}), phase="Running")
+    decision = decided(of, {"a": "Failed"}, exit_codes={"f-a": code})
+    assert started(decision) == (["b"] if want is None else [])
+    if want is not None:
+        assert told(decision, "b") == want
+    if code is None:
+        assert "the exit code of f-a is not known" in decision.status.conditions["f-b"].message
+
+
+def test_an_expression_without_a_value_fails_its_entry_and_the_flow() -> None:
+    entries = [A, entry("b", "a", **{"if": {"expression": "targets.a.phase"}}), entry("c", "b")]
+    decision = decided(flow(*entries, phase="Running"), {"a": "Completed"})
+    assert told(decision, "b") == ("Failed", "ExpressionFailed")
+    assert phase_of(decision) == "Failed"
+    assert started(decision) == []
+
+
+def test_until_without_a_value_fails_its_loop_when_the_rounds_have_ended() -> None:
+    entries = [entry("a", **{"for": {"count": 3, "parallel": 2, "until": "last.phase"}})]
+    assert phase_of(decided(flow(*entries, phase="Running"), {"a-0": "Completed", "a-1": "Running"})) == "Running"
+    decision = decided(flow(*entries, phase="Running"), {"a-0": "Completed", "a-1": "Completed"})
+    assert (phase_of(decision), told(decision, "a")) == ("Failed", ("Failed", "ExpressionFailed"))
 
 
 def test_a_foreign_job_is_in_the_way() -> None:

@@ -391,6 +391,48 @@ def test_a_delayed_answer_to_an_eviction_is_needless_once_the_new_pod_runs():
     assert decide(facts(owner, pod(owner, "a-0", uid="new"), pod(owner, "a-1"), memory=memory)).forget == {EVICTED}
 
 
+def with_timer(count: int = 1, action: str = "RestartJob"):
+    """A Job of which pods failed, with the status that keeps the time of the answer; and the decision that began it."""
+    owner = job(task(replicas=count + 1), phase=P.RUNNING, policies=policy("PodFailed", action, timeout="600s"))
+    failed = [pod(owner, f"a-{index}", FAIL) for index in range(count)]
+    decision = decide(facts(owner, *failed, pod(owner, f"a-{count}")))
+    return msgspec.structs.replace(owner, status=decision.status), decision
+
+
+@pytest.mark.parametrize("is_restarted", [True, False], ids=["restarted", "at work"])
+def test_the_time_of_a_failure_goes_on_when_the_failed_pod_is_deleted(is_restarted):
+    owner, decision = with_timer()
+    memory = Remembered() if is_restarted else Remembered(armed=decision.armed)
+    for others in ([], [pod(owner, "a-0", WAIT, uid="new")]):
+        left = [*others, pod(owner, "a-1")]
+        assert decide(facts(owner, *left, now=NOW + 10, memory=memory)).look_again_at == NOW + 600
+        after = decide(facts(owner, *left, now=NOW + 600, memory=memory))
+        assert (after.status.state.phase, after.status.delayed_actions) == (P.RESTARTING, ())
+
+
+def test_a_pod_that_runs_in_the_place_of_a_failed_one_ends_its_time():
+    owner, decision = with_timer()
+    pods = pod(owner, "a-0", uid="new"), pod(owner, "a-1")
+    after = decide(facts(owner, *pods, now=NOW + 600, memory=Remembered(armed=decision.armed)))
+    assert after.look_again_at is None
+    assert (after.status.state.phase, after.status.delayed_actions) == (P.RUNNING, ())
+
+
+def test_a_failed_pod_that_was_scaled_away_is_answered_no_more():
+    owner, _ = with_timer()
+    policies = policy("PodFailed", "RestartJob", timeout="600s")
+    smaller = msgspec.structs.replace(job(task(replicas=0), phase=P.RUNNING, policies=policies), status=owner.status)
+    assert decide(facts(smaller, now=NOW + 10)).look_again_at is None
+
+
+@pytest.mark.parametrize(("action", "kept"), [("RestartJob", 1), ("RestartTask", 1), ("RestartPod", 1000)])
+def test_the_status_keeps_no_more_than_it_can_hold(action, kept):
+    owner, decision = with_timer(1500, action)
+    assert len(owner.status.delayed_actions) == kept
+    assert len(decision.armed) == 1500
+    assert decision.look_again_at == NOW + 600
+
+
 def test_scaling_down_takes_the_highest_index_first_and_marks_nothing():
     owner = job(task(replicas=1), phase=P.RUNNING, policies=policy("PodEvicted", "RestartJob"))
     decision = decide(facts(owner, *(pod(owner, f"a-{i}") for i in range(4))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pyroclast.api.enums import JobPhase
-from pyroclast.lifecycle.flow.expressions import holds, target_values
+from pyroclast.lifecycle.flow.expressions import ExpressionProblem, holds, target_values
 from pyroclast.lifecycle.flow.facts import FlowFacts
 from pyroclast.lifecycle.flow.graph import Node
 from pyroclast.lifecycle.flow.states import EntryState, Stage, States
@@ -33,7 +33,10 @@ def condition_holds(facts: FlowFacts, node: Node, states: States) -> bool | None
         if "exitCode" in condition.expression and _any_missing(node.targets, states, facts.exit_codes):
             return None
         seen = {name: states[name] for name in node.waits if name in states}
-        return holds(condition.expression, target_values(seen, facts.exit_codes))
+        try:
+            return holds(condition.expression, target_values(seen, facts.exit_codes))
+        except ExpressionProblem as problem:
+            raise ExpressionProblem(f"{problem}{_unknown_codes(condition.expression, seen, facts.exit_codes)}") from None
     return True
 
 
@@ -86,6 +89,17 @@ def is_missing(unit: Unit, exit_codes: Mapping[str, int | None]) -> bool:
     if not unit.is_over or unit.phase is JobPhase.COMPLETED or unit.name in exit_codes:
         return False
     return unit.known is None or unit.known.exit_code is None
+
+
+def _unknown_codes(expression: str, states: States, exit_codes: Mapping[str, int | None]) -> str:
+    """Whose exit codes an expression asks for that nobody knows any more, as the end of a message; empty for none."""
+    if "exitCode" not in expression:
+        return ""
+    bad = [unit for state in states.values() for unit in state.units if unit.is_over and unit.phase is not JobPhase.COMPLETED]
+    unknown = [
+        unit.name for unit in bad if (unit.known is None or unit.known.exit_code is None) and exit_codes.get(unit.name) is None
+    ]
+    return f" (the exit code of {', '.join(unknown)} is not known: the pods are gone)" if unknown else ""
 
 
 def _any_missing(names: Iterable[str], states: States, exit_codes: Mapping[str, int | None]) -> bool:

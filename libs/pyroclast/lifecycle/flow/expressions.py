@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from pyroclast.api.enums import EntryPhase
+from pyroclast.api.enums import EntryPhase, JobPhase
 from pyroclast.api.records import FlowEntry
 from pyroclast.expressions import EvaluationError, ExpressionError, Program, compile_expression
 from pyroclast.expressions.values import BOOL, DYN, INT, LIST, MAP, STRING, Type, object_of
@@ -77,7 +77,8 @@ def target_values(states: Mapping[str, EntryState], exit_codes: Mapping[str, int
         whole = rounds[0] if len(rounds) == 1 else dict(_NOTHING)
         for part in rounds if len(rounds) > 1 else ():
             whole |= {count: whole[count] + part[count] for count in (*_COUNTS, "retries", "restarts")}
-            whole["exitCode"] = whole["exitCode"] or part["exitCode"]
+        if len(rounds) > 1:
+            _set_exit_code(whole, _first_bad([part.get("exitCode") for part in rounds]))
         phase = EntryPhase.SKIPPED.value if state.stage is Stage.SKIPPED else state.phase.value
         targets[name] = whole | {"phase": phase, "rounds": [] if state.units and state.units[0].index is None else rounds}
     return {"targets": targets}
@@ -104,21 +105,36 @@ _NOTHING: Final[Mapping[str, Any]] = {
 
 
 def _values(unit: Unit, exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
-    """What an expression sees of one Job; counters are 0 where the Job is gone."""
+    """What an expression sees of one Job; counters are 0 where the Job is gone, an exit code that nobody knows is left out."""
     phase = EntryPhase.RETRYING.value if unit.stage is UnitStage.RETRYING else unit.phase.value
     known = unit.known.exit_code if unit.known is not None else None
     values = dict(_NOTHING) | {
         "phase": phase,
-        "exitCode": known or exit_codes.get(unit.name) or 0,
         "retries": unit.retries,
         "restarts": unit.known.restart_count if unit.known is not None else 0,
     }
+    code = known if known is not None else exit_codes.get(unit.name)
+    _set_exit_code(values, code if unit.is_over and unit.phase is not JobPhase.COMPLETED else code or 0)
     if unit.job is not None:
         status = unit.job.status
         values |= {count: getattr(status, count) for count in _COUNTS}
         values["restarts"] = status.retry_count
         values["tasks"] = {task: dict(state.phase) for task, state in status.task_status_count.items()}
     return values
+
+
+def _first_bad(codes: list[int | None]) -> int | None:
+    """The first exit code that is not 0; None if there is none and one of them is not known."""
+    bad = next((code for code in codes if code), None)
+    return bad if bad is not None or None in codes else 0
+
+
+def _set_exit_code(values: dict[str, Any], code: int | None) -> None:
+    """A code that is not known has no value, so that nothing can be concluded from it."""
+    if code is None:
+        values.pop("exitCode", None)
+    else:
+        values["exitCode"] = code
 
 
 @lru_cache(REMEMBERED)

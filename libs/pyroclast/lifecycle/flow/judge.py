@@ -149,7 +149,8 @@ def _conditional(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgemen
     try:
         holding = condition_holds(facts, node, judgement.states)
     except ExpressionProblem as problem:
-        return EntryState(Stage.WAITING, reason=FlowReason.EXPRESSION_FAILED, message=f"if.expression: {problem}")
+        message = f"if.expression: {problem}"
+        return EntryState(Stage.DONE, JobPhase.FAILED, reason=FlowReason.EXPRESSION_FAILED, message=message)
     if holding is None:
         target = node.entry.condition.target if node.entry.condition is not None else ""
         return EntryState(Stage.WAITING, reason=FlowReason.DEPENDENCIES, message=f"waits for the outcome of {target}")

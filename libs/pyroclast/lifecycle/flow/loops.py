@@ -16,7 +16,7 @@ def judge_rounds(facts: FlowFacts, node: Node, rounds: tuple[Unit, ...], chosen:
     """How far a loop is whose entry may run.
 
     Rounds begin in order, at most `parallel` run at a time. None begins after one that failed for good, or once `until` holds. A
-    loop without rounds is done at once.
+    loop without rounds is done at once. Where `until` has no value, the loop fails when the rounds that run have ended.
     """
     started = tuple(unit for unit in rounds if unit.has_started)
     over = [unit for unit in started if unit.is_over]
@@ -29,6 +29,10 @@ def judge_rounds(facts: FlowFacts, node: Node, rounds: tuple[Unit, ...], chosen:
         except ExpressionProblem as fault:
             problem = f"for.until: {fault}"
     message = f"{len(over)} of {len(rounds)} rounds are over"
+    if problem and len(over) == len(started):
+        return EntryState(
+            Stage.DONE, JobPhase.FAILED, started, reason=FlowReason.EXPRESSION_FAILED, message=problem, chosen=chosen
+        )
     if ended and len(over) == len(started):
         phase = bad.phase if bad is not None else JobPhase.COMPLETED
         return EntryState(Stage.DONE, phase, started, reason=FlowReason.LOOP, message=message, chosen=chosen)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyroclast.api.enums import Iteration, PodPhase
 from pyroclast.api.records import DependsOn, Job, Pod, Task
 from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.gang.size import needed_pods
 
 __all__ = ["may_start"]
 
@@ -33,7 +34,7 @@ def _is_ready(job: Job, name: str, pods: Mapping[str, Pod]) -> bool:
     if task is None:
         return False
     names = members.pod_names(job.metadata.name, name, task.replicas)
-    return sum(_is_up(pods.get(pod)) for pod in names) >= (task.min_available or 0)
+    return sum(_is_up(pods.get(pod)) for pod in names) >= needed_pods(task)
 
 
 def _is_up(pod: Pod | None) -> bool:

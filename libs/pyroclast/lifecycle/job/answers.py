@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import Action, BusEvent, JobPhase, JobReason, PodPhase
@@ -15,6 +16,9 @@ from pyroclast.lifecycle.job.occurrences import Occurrence, observed
 from pyroclast.lifecycle.job.policies import Response, respond
 
 __all__ = ["Answer", "Outlook", "consider", "targets"]
+
+
+_OF_ONE_POD: Final = (BusEvent.POD_EVICTED, BusEvent.POD_FAILED, BusEvent.TASK_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +103,26 @@ def _is_due(response: Response, facts: JobFacts) -> bool:
 
 
 def _is_obsolete(response: Response, facts: JobFacts) -> bool:
-    """Whether an answer has become needless: the partition that it is about has no pods, or, of a delayed one to a deletion, the
-    pod that took the place runs.
+    """Whether an answer has become needless: the partition that it is about has no pods, or, of a delayed one to a failure or a
+    deletion, another pod runs in the place, or the Job was scaled down and there is no such place.
     """
     occurrence = response.occurrence
     if response.action == Action.RESTART_PARTITION and _is_due(response, facts) and not _partition(facts, occurrence):
         return True
+    if response.delay == 0 or occurrence.event not in _OF_ONE_POD:
+        return False
     pod = facts.pods.get(occurrence.pod)
-    return (
-        response.delay > 0
-        and occurrence.event is BusEvent.POD_EVICTED
-        and pod is not None
-        and pod.status.phase is PodPhase.RUNNING
-    )
+    if pod is None:
+        return occurrence.event is not BusEvent.POD_EVICTED and not _has_place(facts, occurrence)
+    is_another = occurrence.event is BusEvent.POD_EVICTED or pod.metadata.uid != occurrence.uid
+    return is_another and pod.status.phase is PodPhase.RUNNING
+
+
+def _has_place(facts: JobFacts, occurrence: Occurrence) -> bool:
+    """Whether the Job is to have a pod of that name."""
+    task = next((task for task in facts.job.spec.tasks if task.name == occurrence.task), None)
+    index = occurrence.pod.rpartition("-")[2]
+    return task is not None and index.isdecimal() and int(index) < task.replicas
 
 
 def _is_answered(occurrence: Occurrence, answer: Answer | None) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import nsmallest
 from typing import Final, TypeAlias
 
-from pyroclast.api.enums import BusEvent, PodGroupPhase
+from pyroclast.api.enums import Action, BusEvent, PodGroupPhase
 from pyroclast.api.records import DelayedAction, Job, PodGroup
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.job.occurrences import Occurrence, fell_apart, named_by
@@ -25,12 +26,25 @@ _EVENTS: Final = {event.value: event for event in BusEvent}
 _SHOWN_NOWHERE: Final = (BusEvent.POD_EVICTED, BusEvent.UNKNOWN)
 """What no object shows afterwards."""
 
+_SHOWN_BY_PODS: Final = (BusEvent.POD_FAILED, BusEvent.TASK_FAILED)
+"""What a pod shows as long as it is there: its time goes on when somebody deletes the pod."""
+
+_MOST_KEPT: Final = 1000
+"""Answers that a status keeps: 170 bytes each, and an object of more than 1.5 MB cannot be stored."""
+
 
 def remembered(facts: JobFacts) -> tuple[Occurrence, ...]:
     """What happened and shows in no object any more: what the shell remembers, and what the status kept for it."""
-    known = {_identity(occurrence): occurrence for occurrence in _of_status(facts.job) if occurrence.event in _SHOWN_NOWHERE}
+    known = {_identity(each): each for each in _of_status(facts.job) if each.event in _SHOWN_NOWHERE or _has_gone(facts, each)}
+    known |= {_identity(each.occurrence): each.occurrence for each in facts.memory.armed if _has_gone(facts, each.occurrence)}
     known |= {_identity(occurrence): occurrence for occurrence in facts.memory.occurrences}
     return tuple(known.values())
+
+
+def _has_gone(facts: JobFacts, occurrence: Occurrence) -> bool:
+    """Whether the pod that showed `occurrence` was deleted."""
+    pod = facts.pods.get(occurrence.pod)
+    return occurrence.event in _SHOWN_BY_PODS and (pod is None or pod.metadata.uid != occurrence.uid)
 
 
 def overlooked(facts: JobFacts) -> Occurrence | None:
@@ -77,8 +91,17 @@ def timed(response: Response, known: Mapping[Identity, float], now: float) -> Re
 
 
 def kept(responses: Iterable[Response]) -> tuple[DelayedAction, ...]:
-    """What the status keeps of `responses`: all but those whose time can be read off the age of their pods."""
-    lasting = (response for response in responses if response.occurrence.event is not BusEvent.POD_PENDING)
+    """What the status keeps of `responses`: not those whose time can be read off the age of their pods.
+
+    Of several failures that are answered alike, by one action on the task or the Job, the first is kept; of all, the first 1,000.
+    """
+    earliest: dict[tuple[str, ...], Response] = {}
+    for response in responses:
+        if response.occurrence.event is not BusEvent.POD_PENDING:
+            alike = _alike(response)
+            if alike not in earliest or response.due < earliest[alike].due:
+                earliest[alike] = response
+    lasting = earliest.values() if len(earliest) <= _MOST_KEPT else nsmallest(_MOST_KEPT, earliest.values(), key=_due)
     return tuple(
         DelayedAction(
             action=response.action,
@@ -93,6 +116,19 @@ def kept(responses: Iterable[Response]) -> tuple[DelayedAction, ...]:
         )
         for response in lasting
     )
+
+
+def _alike(response: Response) -> tuple[str, ...]:
+    """What makes answers alike: the same is done about the same part of the Job when their time is over."""
+    occurrence = response.occurrence
+    about = (response.action, occurrence.event, str(occurrence.version), str(response.delay), occurrence.task)
+    if occurrence.event not in _SHOWN_BY_PODS or response.action == Action.RESTART_POD:
+        return (*about, occurrence.pod, occurrence.uid)
+    return (*about, occurrence.partition)
+
+
+def _due(response: Response) -> float:
+    return response.due
 
 
 def _of_status(job: Job) -> Iterator[Occurrence]:
