@@ -10,10 +10,13 @@ from typing import Final
 
 from pyroclast.resources.go_flags import Value
 
-__all__ = ["BUILT_IN", "ENTRY_POINTS"]
+__all__ = ["BUILT_IN", "ENTRY_POINTS", "LONGEST_HOST_LIST"]
 
 ENTRY_POINTS: Final = "pyroclast.job_plugins"
 """The group of entry points by which third parties add theirs: the name is that in `spec.plugins`, the value the class."""
+
+LONGEST_HOST_LIST: Final = 100_000
+"""Characters of a list of hosts in an environment variable: Linux starts no program with one of more than 128 KiB."""
 
 BUILT_IN: Final[Mapping[str, Mapping[str, Value]]] = {
     "env": {"task-name": False},

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyroclast.api.jobplugins import LONGEST_HOST_LIST
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.pods import template_of
 
-__all__ = ["Host", "address", "addresses", "hosts", "task_named"]
+__all__ = ["Host", "address", "addresses", "fit_a_variable", "hosts", "task_named"]
 
 Host = tuple[str, str]
 """Host name and sub-domain."""
@@ -29,6 +30,11 @@ def hosts(job: Job, task: Task) -> list[Host]:
     spec = template_of(task).get("spec") or {}
     number = min(task.replicas, 1) if spec.get("hostname") else task.replicas
     return [_host(job, task, index, spec) for index in range(number)]
+
+
+def fit_a_variable(job: Job, task: Task) -> bool:
+    """Whether the addresses of `task`, with commas between, are short enough for an environment variable."""
+    return task.replicas * (len(address(job, task, max(0, task.replicas - 1))) + 1) <= LONGEST_HOST_LIST
 
 
 def task_named(job: Job, name: str) -> Task | None:

@@ -10,7 +10,7 @@ from pyroclast.api.records import Job, Task
 from pyroclast.resources.go_flags import Value
 from pyroclast_job_controller.plugins.base import JobPlugin, Manifest
 from pyroclast_job_controller.plugins.containers import in_each, variable, with_port, with_variables
-from pyroclast_job_controller.plugins.hosts import addresses, task_named
+from pyroclast_job_controller.plugins.hosts import addresses, fit_a_variable, task_named
 
 __all__ = ["MpiPlugin"]
 
@@ -24,7 +24,10 @@ class MpiPlugin(JobPlugin):
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["mpi"]
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
-        """Add the port, and to the master the list of workers; a master without a task of workers stays as it is."""
+        """Add the port, and to the master the list of workers; a master without a task of workers stays as it is.
+
+        More workers than a variable can name are left to the file `/etc/volcano/TASK.host`.
+        """
         port = self.flags.number("port")
         if task.name != self.flags.text("master"):
             return in_each(manifest, lambda container: with_port(container, _PORT_NAME, port))
@@ -32,4 +35,6 @@ class MpiPlugin(JobPlugin):
         if workers is None:
             return manifest
         pod = in_each(manifest, lambda container: with_port(container, _PORT_NAME, port))
+        if not fit_a_variable(job, workers):
+            return pod  # the file of plugin svc has them
         return with_variables(pod, [variable("MPI_HOST", ",".join(addresses(job, workers)))])

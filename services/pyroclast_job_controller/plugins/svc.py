@@ -16,7 +16,7 @@ from pyroclast.resources.go_flags import Value
 from pyroclast_job_controller.plugins import waiting
 from pyroclast_job_controller.plugins.base import JobPlugin, Manifest, PluginObject
 from pyroclast_job_controller.plugins.containers import with_init_container, with_variables, with_volume
-from pyroclast_job_controller.plugins.hosts import addresses
+from pyroclast_job_controller.plugins.hosts import addresses, fit_a_variable
 
 __all__ = ["SvcPlugin"]
 
@@ -27,6 +27,7 @@ class SvcPlugin(JobPlugin):
     """Names and host lists.
 
     Running pods see the list follow the Job's scale under `/etc/volcano`; their environment stays as it was. With
+    A list that is too long for a variable stands in its file alone. With
     `--wait-for-workers` the containers of the launcher start when the names of the workers resolve.
     """
 
@@ -62,7 +63,7 @@ class SvcPlugin(JobPlugin):
         variables = [
             {"name": key, "valueFrom": {"configMapKeyRef": {"name": name, "key": key}}}
             for other in job.spec.tasks
-            for key in _variables(other)
+            for key in _variables(other)[0 if fit_a_variable(job, other) else 1 :]
             if self.flags.is_set("inject-hosts-env")
         ]
         pod = with_variables({**manifest, "spec": {**spec, **named}}, variables)
@@ -82,7 +83,8 @@ def _host_lists(job: Job) -> dict[str, str]:
         names = addresses(job, task)
         hosts, number = _variables(task)
         lists[f"{task.name.replace('-', '_')}.host"] = "\n".join(names)
-        lists[hosts] = ",".join(names)
+        if fit_a_variable(job, task):
+            lists[hosts] = ",".join(names)
         lists[number] = str(len(names))
     return lists
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.lifecycle.gang import podgroups
+from pyroclast.lifecycle.gang import dependencies, podgroups
 from pyroclast.lifecycle.gang.minresources import min_resources, shares
 from pyroclast.lifecycle.gang.usage import pod_usage, times
 
@@ -191,3 +191,14 @@ def test_a_gang_is_admitted_once_it_is_no_longer_pending():
     owner = job()
     assert {phase for phase in PodGroupPhase if not podgroups.is_admitted(group(owner, phase))} == {PodGroupPhase.PENDING}
     assert not podgroups.is_admitted(None)
+
+
+@pytest.mark.parametrize(("minimum", "want"), [(None, [False, False, True]), (1, [False, True, True]), (0, [True, True, True])])
+def test_a_task_waits_for_all_pods_of_its_target_unless_that_says_less(minimum, want):
+    target = task("a", 2, minAvailable=minimum)
+    if minimum is None:
+        del target["minAvailable"]
+    owner = job(target, task("b", 1, dependsOn={"name": ["a"]}))
+    pods = [pod(owner, "a-0"), pod(owner, "a-1")]
+    there = [{each.metadata.name: each for each in pods[:count]} for count in range(3)]
+    assert [dependencies.may_start(owner, owner.spec.tasks[1], each) for each in there] == want

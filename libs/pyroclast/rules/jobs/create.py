@@ -10,7 +10,7 @@ from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.rules.errors import invalid, required
 from pyroclast.rules.jobs.defaults import DEFAULT_QUEUE
 from pyroclast.rules.jobs.graph import check_dependencies
-from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins
+from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins, host_list_warnings
 from pyroclast.rules.jobs.policies import check_policies
 from pyroclast.rules.jobs.queue import check_queue
 from pyroclast.rules.jobs.tasks import check_minimum, check_task, pod_name_warnings, total_replicas
@@ -51,6 +51,7 @@ def validate_create(
     warnings = (
         *spec_warnings(spec, "spec", queue),
         *class_warnings(spec, "spec", priority_classes),
+        *host_list_warnings(spec, "spec", name),
         *pod_name_warnings((task for _, task in mappings(spec.get("tasks"))), "spec.tasks", name),
     )
     return verdict_of(findings, warnings=warnings)

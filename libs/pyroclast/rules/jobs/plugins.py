@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.jobplugins import BUILT_IN, LONGEST_HOST_LIST
 from pyroclast.resources import go_flags
 from pyroclast.resources.go_flags import Flags
 from pyroclast.rules.errors import invalid, required
-from pyroclast.rules.values import Json, mapping, string_items, text
+from pyroclast.rules.values import Json, mapping, mappings, optional_integer, string_items, text
 from pyroclast.rules.verdicts import Finding, found
 
-__all__ = ["check_mpi_master", "check_plugins", "plugin_warnings"]
+__all__ = ["check_mpi_master", "check_plugins", "host_list_warnings", "plugin_warnings"]
 
 _NO_MASTER: Final = "The specified mpi master task was not found"
 
@@ -53,6 +53,18 @@ def plugin_warnings(plugins: Json, tasks: Sequence[Mapping[str, Any]], path: str
     flags = _flags(plugins, "svc")
     if flags is not None and (launcher := flags.text("launcher")) and not _has_task(tasks, launcher):
         yield f'{path}.svc: no task is named "{launcher}"; nothing waits for workers'
+
+
+def host_list_warnings(spec: Mapping[str, Any], path: str, job_name: str) -> Iterator[str]:
+    """A line for each task whose hosts are too many for an environment variable."""
+    plugins = mapping(spec.get("plugins"))
+    for _, task in mappings(spec.get("tasks")) if {"svc", "mpi"} & plugins.keys() else ():
+        name, count = text(task.get("name")), optional_integer(task.get("replicas")) or 0
+        length = count * len(f"{job_name}-{name}-{max(0, count - 1)}.{job_name},")
+        if length > LONGEST_HOST_LIST:
+            word = name.replace("-", "_")
+            effect = f"VC_{word.upper()}_HOSTS and MPI_HOST are not set: read the file /etc/volcano/{word}.host"
+            yield f'{path}.plugins: the hosts of task "{name}" are too long for an environment variable; {effect}'
 
 
 def _port_warnings(flags: Flags, path: str) -> Iterator[str]:

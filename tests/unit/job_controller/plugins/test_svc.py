@@ -1,6 +1,8 @@
 import pytest
 
+from pyroclast.api.jobplugins import LONGEST_HOST_LIST
 from pyroclast_job_controller.plugins import waiting
+from pyroclast_job_controller.plugins.mpi import MpiPlugin
 from pyroclast_job_controller.plugins.svc import SvcPlugin
 from tests.unit.lifecycle.builders import job, task, template
 
@@ -117,3 +119,22 @@ def test_who_launches(plugins, given, tasks, want):
 def test_who_is_waited_for(plugins, tasks, want):
     owner = job(*tasks, plugins=plugins)
     assert [each.name for each in waiting.workers(owner, owner.spec.tasks[0])] == want
+
+
+@pytest.mark.parametrize(("replicas", "is_listed"), [(2000, True), (20_000, False)])
+def test_a_list_that_is_too_long_for_a_variable_stands_in_its_file_alone(replicas, is_listed):
+    owner = job(task("w", replicas))
+    data = bodies(owner=owner)["ConfigMap"].body["data"]
+    assert ("VC_W_HOSTS" in data) is is_listed
+    assert data["VC_W_NUM"] == str(replicas)
+    assert data["w.host"].count("\n") == replicas - 1
+    names = {each["name"] for each in pod_of(SvcPlugin([]), owner)["spec"]["containers"][0]["env"]}
+    assert names == ({"VC_W_HOSTS", "VC_W_NUM"} if is_listed else {"VC_W_NUM"})
+
+
+@pytest.mark.parametrize(("replicas", "is_set"), [(2000, True), (20_000, False)])
+def test_more_workers_than_a_variable_can_name_are_left_to_the_file(replicas, is_set):
+    master = pod_of(MpiPlugin([]), job(task("master", 1), task("worker", replicas)))
+    env = {each["name"]: each["value"] for each in master["spec"]["containers"][0].get("env", [])}
+    assert ("MPI_HOST" in env) is is_set
+    assert all(len(value) <= LONGEST_HOST_LIST for value in env.values())
