@@ -153,7 +153,7 @@ async def test_a_job_that_is_refused_too_often_is_terminated(cluster):
     await cluster.reaches("j", "Terminated")
     state = (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["state"]
     assert (state["reason"], state["message"]) == (
-        "PodsReleased",
+        "RequeueLimitReached",
         "Execute plugin when job add failed, err: failed to get plugin nobody; no pod is left that runs or waits",
     )
 

@@ -132,13 +132,14 @@ DUE = {
     "the first": ("0 * * * *", 0, 61 * MINUTE, 60 * MINUTE, Missed.NONE),
     "the last of a few": ("0 * * * *", 10, 301 * MINUTE, 300 * MINUTE, Missed.FEW),
     "a day later": ("30 6-16/4 * * 1-5", 30 * MINUTE, 24 * HOUR + 31 * MINUTE, 24 * HOUR + 30 * MINUTE, Missed.FEW),
-    "times of unequal distance may be overlooked": (
+    "the last of times of unequal distance": (
         "30 10,11,12 * * 1-5",
         30 * MINUTE,
         30 * HOUR + 30 * MINUTE,
-        None,
+        26 * HOUR + 30 * MINUTE,
         Missed.FEW,
     ),
+    "of two days a month, a month later": ("0 0 1,2 * *", 0, 40 * 24 * HOUR, 21 * 24 * HOUR + 14 * HOUR, Missed.FEW),
     "after a weekend": ("30 6-16/4 * * 1-5", 30 * MINUTE, 96 * HOUR + 31 * MINUTE, 76 * HOUR + 30 * MINUTE, Missed.FEW),
     "more than a hundred": ("@every 1h", MINUTE, 168 * HOUR, 167 * HOUR + MINUTE, Missed.MANY),
 }

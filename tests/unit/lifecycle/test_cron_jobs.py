@@ -1,5 +1,6 @@
 """What becomes of the Jobs of a CronJob, and whether it makes one now."""
 
+import msgspec
 import pytest
 
 from pyroclast.api.enums import JobPhase
@@ -117,6 +118,26 @@ def test_the_oldest_beyond_the_limits_go_but_never_terminated_ones():
     prune = reviewed(cron_job(), *done, *failed, *ended, going)[2].prune
     assert list(prune) == [*done[:2], *failed[:2]]
     assert reviewed(cron_job(failedJobsHistoryLimit=0), *failed)[2].prune == tuple(failed)
+
+
+@pytest.mark.parametrize(
+    ("reason", "goes"), [("PodFailed", True), ("RequeueLimitReached", True), ("CommandIssued", False), ("", False)]
+)
+def test_a_job_that_a_policy_or_the_controller_terminated_counts_as_failed(reason, goes):
+    ended = made(T, JobPhase.TERMINATED)
+    state = msgspec.structs.replace(ended.status.state, reason=reason)
+    ended = msgspec.structs.replace(ended, status=msgspec.structs.replace(ended.status, state=state))
+    assert bool(reviewed(cron_job(failedJobsHistoryLimit=0), ended)[2].prune) is goes
+
+
+def test_an_aborted_job_does_not_stop_its_cron_job():
+    aborted = made(T, JobPhase.ABORTED)
+    each = cron_job((aborted.metadata.name, aborted.metadata.uid), concurrencyPolicy="Forbid")
+    active, reasons, found = reviewed(each, aborted)
+    assert (active, reasons) == ([], [])
+    assert planned(each, T + 60.2, (aborted.metadata.name,), found.state).time == T + 60
+    running = msgspec.structs.replace(aborted, status=made(T).status)
+    assert reviewed(cron_job(), running)[0] == [aborted.metadata.name]
 
 
 def planned(each, now, names=(), state=None):

@@ -47,8 +47,7 @@ def since(cron_job: CronJob, last: float | None) -> float:
 def due(clock: Clock, *, earliest: float, now: float, deadline: float | None = None) -> Due:
     """The most recent time later than `earliest` and not later than `now`.
 
-    `deadline`: seconds after which a time no longer counts. With more than one time missed the most recent is estimated from the
-    distance of the first two, as Kubernetes does: where distances differ much it may be None.
+    `deadline`: seconds after which a time no longer counts. How many were missed is estimated from the distance of the first two.
 
     Raises:
         ScheduleError: no two times differ by a second.
@@ -65,7 +64,7 @@ def due(clock: Clock, *, earliest: float, now: float, deadline: float | None = N
         raise ScheduleError("time difference between two schedules is less than 1 second")
     gap = max(1, round(second - first))
     missed = int((now - first) // gap) + 1
-    return Due(earliest, clock.latest(first + (missed - 2) * gap, now), Missed.MANY if missed > _MANY else Missed.FEW)
+    return Due(earliest, clock.latest(earliest, now), Missed.MANY if missed > _MANY else Missed.FEW)
 
 
 def wait(clock: Clock, *, earliest: float, now: float) -> float | None:

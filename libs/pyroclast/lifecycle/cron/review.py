@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pyroclast.api.enums import JobPhase
+from pyroclast.api.enums import JobPhase, JobReason
 from pyroclast.api.records import CronJob, Job
 from pyroclast.lifecycle.cron.jobs import is_owned, scheduled_time
 from pyroclast.lifecycle.cron.state import CronState
@@ -57,6 +57,8 @@ def _take(cron_job: CronJob, job: Job, state: CronState, notices: list[Notice]) 
     time = scheduled_time(cron_job, job)
     if time is not None:
         state = state.acted_on(time)
+    if ended.phase is JobPhase.ABORTED:
+        return state.without(meta.uid)  # nothing of it runs; when it is resumed it is taken in again
     if not ended.phase.is_finished:
         if state.has(meta.uid) or meta.is_terminating:
             return state
@@ -75,15 +77,18 @@ def _take(cron_job: CronJob, job: Job, state: CronState, notices: list[Notice]) 
 
 
 def _superfluous(cron_job: CronJob, owned: Iterable[Job]) -> Iterator[Job]:
-    """The oldest finished Jobs beyond what is kept of each sort. Terminated ones are always kept: somebody ended them by hand."""
-    there = [job for job in owned if not job.metadata.is_terminating]
-    limits = {
-        JobPhase.COMPLETED: cron_job.spec.successful_jobs_history_limit,
-        JobPhase.FAILED: cron_job.spec.failed_jobs_history_limit,
-    }
-    for phase, limit in limits.items():
-        jobs = sorted((job for job in there if job.status.state.phase is phase), key=_age)
-        yield from jobs[: max(0, len(jobs) - limit)]
+    """The oldest finished Jobs beyond what is kept of each sort. Those that somebody terminated by hand are always kept."""
+    there = sorted((job for job in owned if not job.metadata.is_terminating), key=_age)
+    completed = [job for job in there if job.status.state.phase is JobPhase.COMPLETED]
+    failed = [job for job in there if job.status.state.phase is JobPhase.FAILED or _was_given_up(job)]
+    yield from completed[: max(0, len(completed) - cron_job.spec.successful_jobs_history_limit)]
+    yield from failed[: max(0, len(failed) - cron_job.spec.failed_jobs_history_limit)]
+
+
+def _was_given_up(job: Job) -> bool:
+    """Whether a policy, or refusals without end, terminated it."""
+    state = job.status.state
+    return state.phase is JobPhase.TERMINATED and state.reason not in ("", JobReason.COMMAND_ISSUED)
 
 
 def _age(job: Job) -> tuple[bool, str, str]:

@@ -273,5 +273,6 @@ def _release(facts: JobFacts, *, idle: bool) -> Decision:
     change = following_phase(last.state.phase, job.spec, counts, last.retry_count)
     if change:
         cause = f"{last.state.message}; " if last.state.message else ""  # why it ended is still what users ask
-        following = status.entering(following, change.to, change.reason or "", cause + change.message)
+        reason = last.state.reason if change.to is JobPhase.TERMINATED else change.reason  # who ended it is asked later
+        following = status.entering(following, change.to, reason or "", cause + change.message)
     return Decision(status=None if status.is_same(last, following) else status.killed(job, following, facts.now))
