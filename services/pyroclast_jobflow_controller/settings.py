@@ -33,6 +33,9 @@ class JobFlowSettings(LeaderElectionSettings):
     probe_period: Duration = Field(timedelta(seconds=10), description="longest time between two tries of a probe")
     probe_timeout: Duration = Field(timedelta(seconds=1), description="how long one probe may take")
     probe_success_threshold: int = Field(1, ge=1, description="how often in a row probes must pass")
+    probe_host_network: bool = Field(
+        default=False, description="probe pods in the host network too: users then reach any port of a node with a path of theirs"
+    )
     probe_local_addresses: bool = Field(default=False, description="probe loopback and link-local addresses too")
 
     @field_validator("controllers")

@@ -78,6 +78,7 @@ class ProbeController:
         self._client, self._reach, self._memories, self._flows, self._queue = client, reach, memories, flows, queue
         self._period = settings.probe_period.total_seconds()
         self._threshold = settings.probe_success_threshold
+        self._asks_hosts = settings.probe_host_network
         self._courses: dict[Key, dict[ProbeKey, _Course]] = {}
 
     def enqueue_all(self) -> None:
@@ -127,20 +128,21 @@ class ProbeController:
             checks = [(http.task_name, partial(self._reach.get, probe=http)) for http in request.http]
             checks += [(tcp.task_name, partial(self._reach.connect, port=tcp.port)) for tcp in request.tcp]
             for task, check in checks:
-                if problem := await _at_pods(pods, task, check):
+                if problem := await self._at_pods(pods, task, check):
                     return problem
         return ""
 
-
-async def _at_pods(pods: Sequence[Pod], task: str, check: Callable[[str], Awaitable[str]]) -> str:
-    """What does not pass at the ready pods of a task, of which there must be one; an empty name means all tasks."""
-    ready = [pod for pod in pods if task in ("", members.task_of(pod)) and _is_ready(pod)]
-    if not ready:
-        return f"no pod of task {task} is ready" if task else "no pod is ready"
-    for pod in ready:
-        if problem := await check(pod.status.pod_ip):
-            return f"pod {pod.metadata.name}: {problem}"
-    return ""
+    async def _at_pods(self, pods: Sequence[Pod], task: str, check: Callable[[str], Awaitable[str]]) -> str:
+        """What does not pass at the ready pods of a task, of which there must be one; an empty name means all tasks."""
+        ready = [pod for pod in pods if task in ("", members.task_of(pod)) and _is_ready(pod)]
+        if not ready:
+            return f"no pod of task {task} is ready" if task else "no pod is ready"
+        for pod in ready:
+            if pod.spec.host_network and not self._asks_hosts:
+                return f"pod {pod.metadata.name} is in the host network, which is probed only with --probe-host-network"
+            if problem := await check(pod.status.pod_ip):
+                return f"pod {pod.metadata.name}: {problem}"
+        return ""
 
 
 def _is_of(pod: Pod, job: ProbedJob) -> bool:

@@ -146,6 +146,24 @@ async def test_a_target_that_is_made_anew_is_probed_anew(asked: list[str]) -> No
 
 
 @pytest.mark.looptime
+@pytest.mark.parametrize("is_allowed", [False, True])
+async def test_a_pod_in_the_host_network_is_probed_only_when_the_administrator_allows_it(
+    asked: list[str], is_allowed: bool
+) -> None:
+    world = World(random.Random(1))
+    world.settings = JobFlowSettings(probe_period="1s", probe_host_network=is_allowed)
+    for name in "abc":
+        world.put(JOB_TEMPLATES, name, spec=SPEC)
+    world.put(JOB_FLOWS, "f", spec={"flows": [*PROBED, WAITS]})
+    async with world.controller():
+        await asyncio.sleep(1)
+        world.pods["f-a"] = [{**pod("f-a", uid_of(world, "f-a"), "10.0.0.1"), "spec": {"hostNetwork": True}}]
+        world.enter("f-a", "Running", taskStatusCount={"t": {"phase": {"Running": 1}}})
+        await asyncio.sleep(5)
+        assert asked == (["10.0.0.1"] if is_allowed else [])
+
+
+@pytest.mark.looptime
 async def test_what_a_probe_says_is_told_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect(_: Reach, ip: str, port: int) -> str:
         return "x" * 100_000
