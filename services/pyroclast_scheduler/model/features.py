@@ -27,6 +27,9 @@ __all__ = ["Domains", "NodeFeatures", "tolerates"]
 V = TypeVar("V", bound=Hashable)
 _UNREADY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 _NAME = "metadata.name"
+_FEW = 64
+_MOST_LABELS = 256
+"""Labels of nodes that are kept as columns, 4 bytes a node each: those that were asked for last."""
 
 
 @dataclass(slots=True)
@@ -46,6 +49,15 @@ class _Column(Generic[V]):
             code = self._index[value] = len(self.values)
             self.values.append(value)
         self.codes[row] = code
+
+    def compact(self) -> None:
+        """Give up the values that no node has any more, once they are the larger part: host names never stop changing."""
+        if len(self.values) <= 2 * max(_FEW, len(self.codes)):
+            return
+        used, codes = np.unique(self.codes, return_inverse=True)
+        self.codes = codes.astype(np.int32)
+        self.values = [self.values[code] for code in used.tolist()]
+        self._index = {value: code for code, value in enumerate(self.values)}
 
     def where(self, test: Callable[[V], bool]) -> Bools:
         """The nodes whose value passes `test`."""
@@ -96,6 +108,9 @@ class NodeFeatures:
         known = np.pad(self._stamps, (0, max(0, grown)), constant_values=-1)[: len(nodes)]
         changed = np.flatnonzero(known != stamps)
         self._nodes, self._stamps = nodes, stamps
+        for key in list(self._labels)[:-_MOST_LABELS]:
+            del self._labels[key]
+            self._domains.pop(key, None)
         if len(changed):
             self._domains.clear()
             self._image_sizes.clear()
@@ -108,12 +123,12 @@ class NodeFeatures:
                 column.codes = np.pad(column.codes, (0, grown))
             for row in changed.tolist():
                 column.write(row, nodes[row])
+            column.compact()
 
     def label(self, key: str) -> _Column[str | None]:
         """The column of label `key`; None where a node lacks it."""
-        column = self._labels.get(key)
-        if column is None:
-            column = self._labels[key] = self._made(lambda node: node.metadata.labels.get(key), None)
+        column = self._labels.pop(key, None) or self._made(lambda node: node.metadata.labels.get(key), None)
+        self._labels[key] = column  # the last used are at the end
         return column
 
     def domains(self, key: str) -> Domains:

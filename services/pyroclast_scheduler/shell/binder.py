@@ -27,6 +27,7 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.nodelocks import LockHeld, NodeLocks
+from pyroclast_scheduler.shell.pruning import Pruner
 from pyroclast_scheduler.shell.subjects import JobSeries
 
 __all__ = ["Binder"]
@@ -98,6 +99,7 @@ class Binder:
         self._locks = NodeLocks(client, client.now)
         self._queue: asyncio.Queue[_Bind] = asyncio.Queue()
         self._retries: dict[str, int] = {}
+        self._pruner = Pruner()
         self._writing = asyncio.Semaphore(WORKERS)
         self._moved = asyncio.Event()
         cache.objects.moved = self._wake
@@ -351,6 +353,7 @@ class Binder:
             self._retries.pop(task.uid, None)
             return
         self.refused(task, why)
+        self._pruner.prune(self._retries, self._cache.tasks.__contains__)
         tries = self._retries.get(task.uid, 0)
         self._retries[task.uid] = tries + 1
         delay = min(_FIRST_RETRY * 2**tries, _LONGEST_RETRY)

@@ -38,6 +38,7 @@ from pyroclast_scheduler.shell.bodies import (
     without_queue_gate,
 )
 from pyroclast_scheduler.shell.debounce import Debounce
+from pyroclast_scheduler.shell.pruning import Pruner
 
 __all__ = ["Writer"]
 
@@ -95,6 +96,7 @@ class Writer:
         self._gates: Debounce[str, TaskFacts] = Debounce()
         self._conditions: dict[str, str] = {}
         self._bare: dict[str, str] = {}
+        self._pruners = Pruner(), Pruner()
         self._noted: dict[tuple[str, str], str] = {}
         self._waits: dict[str, set[str]] = {}
         self._slots: dict[str, set[tuple[str, str]]] = {}
@@ -106,6 +108,9 @@ class Writer:
     async def take(self, outcome: Outcome) -> None:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
         now = self._now()
+        conditions, bare = self._pruners
+        conditions.prune(self._conditions, self._cache.tasks.__contains__)
+        bare.prune(self._bare, lambda key: self._cache.group(key) is not None)
         preempting = frozenset(waiting.task.job for waiting in outcome.waiting if waiting.nominated)
         await self._take_groups(outcome, now, preempting)
         await self._take_waiting(outcome, now)
