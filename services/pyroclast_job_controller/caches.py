@@ -10,7 +10,7 @@ from pyroclast.api.records import Command, Job, PersistentVolumeClaim, Pod, PodG
 from pyroclast.api.types import COMMANDS, JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from pyroclast.kube.client import Client
 from pyroclast.kube.informer import Informer
-from pyroclast.kube.recent import GROUP, Recent
+from pyroclast.kube.own_writes import GROUP, Recent
 from pyroclast.lifecycle.gang import members, orphans
 
 __all__ = ["CLAIM", "HYPER_JOB", "ORPHAN", "OWNER", "QUEUE", "TARGET", "Caches", "controller_of"]

@@ -8,9 +8,9 @@ import structlog
 
 from pyroclast.api.records import Command, Record
 from pyroclast.api.types import COMMANDS, Key
-from pyroclast.kube.answers import record_of
 from pyroclast.kube.errors import NotFound
 from pyroclast.kube.events import Reference
+from pyroclast.kube.response_records import record_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast_job_controller.orders import Orders, Stage, Targets, is_meant, target_of
 from pyroclast_job_controller.shared import Shared

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.refusals import Refusals, subjects_of
+from pyroclast.kube.rejections import Refusals, subjects_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.kube.shards import Shards
 from pyroclast.kube.workers import run_workers

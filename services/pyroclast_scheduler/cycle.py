@@ -13,13 +13,13 @@ from typing import Final
 
 from pyroclast.api.records.meta import Record
 from pyroclast.lifecycle.times import format_time
-from pyroclast_scheduler.model.parts import Part, Sort, Thing
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.session.closing import close
+from pyroclast_scheduler.model.snapshot_parts import Part, Sort, Thing
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Action, PluginFactory, Session
+from pyroclast_scheduler.session.session_close import close
 
 __all__ = ["Culprit", "find_culprit", "find_failing_plugin", "run_cycle"]
 

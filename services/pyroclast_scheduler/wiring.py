@@ -21,14 +21,14 @@ from pyroclast.runtime.service import Service
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.ring import ring_of
-from pyroclast_scheduler.replay.taking import Ours, taken
+from pyroclast_scheduler.replay.capture import Ours, taken
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell import debug
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.bootstrap import ensure_queues
-from pyroclast_scheduler.shell.complaints import Complaints
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
+from pyroclast_scheduler.shell.configuration_events import Complaints
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop

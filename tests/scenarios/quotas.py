@@ -7,7 +7,7 @@ from typing import Any
 
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.dimensions import Dimensions
-from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import TaskFacts, task_of

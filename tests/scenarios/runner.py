@@ -15,12 +15,12 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.closing import close
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
 from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.session_close import close
 
 from . import claims, cpus, extenders, objects, storage
 from .profiles import configuration, profile_of

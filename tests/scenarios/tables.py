@@ -16,7 +16,7 @@ from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.dimensions import Dimensions
-from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.objects import Objects
 from pyroclast_scheduler.model.shapes import ShapeBook
@@ -26,11 +26,11 @@ from pyroclast_scheduler.model.tasks import Task, task_of
 from pyroclast_scheduler.plugins.gang import is_left_alone
 from pyroclast_scheduler.plugins.predicates import Predicates
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.closing import close
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
-from pyroclast_scheduler.shell.bodies import without_queue_gate
+from pyroclast_scheduler.session.session_close import close
+from pyroclast_scheduler.shell.patches import without_queue_gate
 from pyroclast_standalone.apiserver import kinds
 from pyroclast_standalone.apiserver.documents import strategic
 

@@ -1,4 +1,4 @@
-"""Command: a one-shot order to the controller of a Job or Queue, which deletes it before acting."""
+"""Command: a one-shot order to the controller of a Job or Queue, which deletes it when it has been carried out."""
 
 from __future__ import annotations
 

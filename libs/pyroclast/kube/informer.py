@@ -20,7 +20,7 @@ from pyroclast.kube.decode import Bookmark, Decoder, Undecodable
 from pyroclast.kube.errors import ApiError, ConnectionFailed, Expired, KubeError
 from pyroclast.kube.listing import Listing
 from pyroclast.kube.store import Handler, Indexer, Store
-from pyroclast.kube.turns import Turn
+from pyroclast.kube.time_slices import Turn
 
 __all__ = ["Informer", "Timing"]
 

@@ -9,7 +9,7 @@ import structlog
 
 from pyroclast.kube.errors import ApiError, KubeError, is_transient
 from pyroclast.kube.queue import K, QueueClosed, WorkQueue
-from pyroclast.kube.refusals import Refusals
+from pyroclast.kube.rejections import Refusals
 
 __all__ = ["run_workers"]
 

@@ -13,7 +13,7 @@ from pyroclast.api.types import COLOCATION_CONFIGURATIONS, PODS, Key
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.errors import NotFound
 from pyroclast.kube.informer import Informer
-from pyroclast.kube.refusals import subjects_of
+from pyroclast.kube.rejections import subjects_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import colocation
 from pyroclast_job_controller.shared import Shared

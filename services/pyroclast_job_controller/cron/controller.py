@@ -9,13 +9,13 @@ import structlog
 
 from pyroclast.api.records import CronJob, Job
 from pyroclast.api.types import CRON_JOBS, JOBS, Key
-from pyroclast.kube.answers import record_of
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.errors import AlreadyExists, ApiError, KubeError, NotFound, is_terminating_namespace, is_transient
 from pyroclast.kube.events import Reference
 from pyroclast.kube.informer import Informer
-from pyroclast.kube.recent import Recent
-from pyroclast.kube.refusals import subjects_of
+from pyroclast.kube.own_writes import Recent
+from pyroclast.kube.rejections import subjects_of
+from pyroclast.kube.response_records import record_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.cron import jobs as cron_jobs
 from pyroclast.lifecycle.cron.clock import Clock

@@ -10,11 +10,11 @@ import structlog
 
 from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
 from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, SECRETS, Key
-from pyroclast.kube.answers import record_of
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.errors import ApiError, KubeError, NotFound
 from pyroclast.kube.events import Reference
-from pyroclast.kube.refusals import Refusals
+from pyroclast.kube.rejections import Refusals
+from pyroclast.kube.response_records import record_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.hypernodes import labels, ufm
 from pyroclast.lifecycle.hypernodes.configuration import ConfigurationError, Source, read_sources

@@ -8,9 +8,9 @@ import structlog
 
 from pyroclast.api.records import HyperNode, NodeMeta
 from pyroclast.api.types import HYPER_NODES, Key
-from pyroclast.kube.answers import record_of
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.errors import NotFound
+from pyroclast.kube.response_records import record_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.hypernodes.members import depends_on_nodes, node_count
 from pyroclast_job_controller.hypernode.watched import Watched

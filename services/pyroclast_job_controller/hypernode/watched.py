@@ -8,8 +8,8 @@ from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
 from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, NODES, Key
 from pyroclast.kube.events import Reference
 from pyroclast.kube.informer import Informer
-from pyroclast.kube.recent import Recent
-from pyroclast.kube.refusals import subjects_of
+from pyroclast.kube.own_writes import Recent
+from pyroclast.kube.rejections import subjects_of
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["Watched", "configuration_key"]

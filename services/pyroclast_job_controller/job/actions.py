@@ -11,9 +11,9 @@ import structlog
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, JobStatus, Meta, PersistentVolumeClaim, PodGroup
 from pyroclast.api.types import JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, Key
-from pyroclast.kube.answers import record_of
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pyroclast.kube.response_records import record_of
 from pyroclast.lifecycle.effects import (
     AnnotateJob,
     CreateClaims,
@@ -32,7 +32,7 @@ from pyroclast.lifecycle.gang import volumes
 from pyroclast.lifecycle.gang.ownership import is_ours
 from pyroclast.lifecycle.job import preparation
 from pyroclast.lifecycle.job.facts import JobFacts
-from pyroclast.lifecycle.job.occurrences import Occurrence
+from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.status import written
 from pyroclast.lifecycle.merging import merge_patch
 from pyroclast_job_controller.blocked import Blocked, TransientError, explained

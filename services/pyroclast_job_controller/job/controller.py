@@ -12,10 +12,10 @@ from pyroclast.api.records import Job, JobStatus
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.errors import Conflict, NotFound
 from pyroclast.kube.events import Reference
-from pyroclast.kube.recent import LIFETIME
+from pyroclast.kube.own_writes import LIFETIME
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.effects import DeletePods
-from pyroclast.lifecycle.job import delays, notices, occurrences
+from pyroclast.lifecycle.job import delays, job_events, notices
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
 from pyroclast.lifecycle.job.status import is_quiet
@@ -109,8 +109,8 @@ class JobController:
         if memory.is_new:
             deleted = (each for each in delays.remembered(facts) if each.event is BusEvent.POD_EVICTED)
             known = {each.pod for each in (*deleted, *memory.vanished)}
-            missed = [each for each in occurrences.missed(facts.job, facts.pods, facts.now) if each.pod not in known]
-            others = occurrences.unseen(facts.job, facts.pods, facts.now)
+            missed = [each for each in job_events.missed(facts.job, facts.pods, facts.now) if each.pod not in known]
+            others = job_events.unseen(facts.job, facts.pods, facts.now)
             await self._actions.really_gone(facts, [each for each in others if each not in missed])
             memory.vanished += missed
             memory.is_new = False

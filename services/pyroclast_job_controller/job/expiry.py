@@ -6,8 +6,8 @@ import structlog
 
 from pyroclast.api.records import Job, JobFlow
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
-from pyroclast.kube.answers import record_of
 from pyroclast.kube.errors import Conflict, NotFound
+from pyroclast.kube.response_records import record_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.ends import end_is_recorded, flow_of
 from pyroclast.lifecycle.job import ttl

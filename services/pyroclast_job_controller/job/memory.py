@@ -11,7 +11,7 @@ from pyroclast.api.records import Job
 from pyroclast.api.types import Key
 from pyroclast.kube.pacing import Pace
 from pyroclast.lifecycle.job.facts import Decision, Order, Remembered
-from pyroclast.lifecycle.job.occurrences import Occurrence
+from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
 from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 

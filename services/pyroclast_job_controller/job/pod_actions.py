@@ -26,10 +26,10 @@ from pyroclast.kube.errors import (
     is_terminating_namespace,
     is_transient,
 )
-from pyroclast.kube.recent import Recent
+from pyroclast.kube.own_writes import Recent
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, MarkPods, Slot, Victim
 from pyroclast.lifecycle.gang import members, pods
-from pyroclast.lifecycle.job.occurrences import Occurrence
+from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, Outage, TransientError, is_quota
 from pyroclast_job_controller.job.line import Line

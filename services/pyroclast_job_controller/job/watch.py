@@ -7,7 +7,7 @@ from pyroclast.api.records import Job, PersistentVolumeClaim, Pod, PodGroup, Que
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.gang import members, orphans
-from pyroclast.lifecycle.job import occurrences, relevance
+from pyroclast.lifecycle.job import job_events, relevance
 from pyroclast_job_controller.caches import CLAIM, QUEUE
 from pyroclast_job_controller.job.memory import Memories
 from pyroclast_job_controller.shared import Shared
@@ -62,7 +62,7 @@ class JobWatch:
         memory = self._memories.of(job)
         is_ours = pod.metadata.uid in memory.deleted
         memory.deleted.discard(pod.metadata.uid)
-        happened = None if is_ours else occurrences.evicted(members.named(job), pod, self._now())
+        happened = None if is_ours else job_events.evicted(members.named(job), pod, self._now())
         if happened is None:
             return
         if pod.metadata.is_terminating:
@@ -84,7 +84,7 @@ class JobWatch:
         if new is not None and _is_unknown(new) and not (old and _is_unknown(old) and old.metadata.uid == new.metadata.uid):
             job = self._caches.jobs.get(key)
             if job and job.metadata.uid == owner.uid and self._shards.owns(key):
-                self._memories.of(job).notice(occurrences.fell_apart(job, new, self._now()))
+                self._memories.of(job).notice(job_events.fell_apart(job, new, self._now()))
         if not self._caches.groups.is_echo(new) and (old is None or new is None or relevance.group_changed(old, new)):
             self._enqueue(key)
 

@@ -11,10 +11,10 @@ from pyroclast.api import keys
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Pod, PodGroup
 from pyroclast.api.types import POD_GROUPS, PODS, Key
-from pyroclast.kube.answers import record_of
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.errors import AlreadyExists, NotFound
 from pyroclast.kube.events import Reference
+from pyroclast.kube.response_records import record_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import plainpods
 from pyroclast.lifecycle.plainpods import Workload

@@ -13,11 +13,11 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import Sheets, is_constrained, place_job, sheets_of
-from pyroclast_scheduler.session.gates import open_gates
 from pyroclast_scheduler.session.heaps import Heap
-from pyroclast_scheduler.session.placing import place, worksheet
+from pyroclast_scheduler.session.scheduling_gates import open_gates
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
+from pyroclast_scheduler.session.task_placement import place, worksheet
 
 __all__ = ["execute"]
 

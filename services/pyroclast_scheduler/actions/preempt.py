@@ -12,10 +12,10 @@ import numpy as np
 
 from pyroclast_scheduler.eviction.dryrun import DryRun
 from pyroclast_scheduler.eviction.lost import Book, Lost
-from pyroclast_scheduler.eviction.turns import keep_or_undo, starving, take_turns
+from pyroclast_scheduler.eviction.preemptor_order import keep_or_undo, starving, take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
-from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import has_topology

@@ -14,7 +14,7 @@ from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
 from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
-from pyroclast_scheduler.cache.faults import LEFT_OUT, Faults, reason_of, uncounted
+from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, Faults, reason_of, uncounted
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older

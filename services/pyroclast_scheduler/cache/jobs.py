@@ -13,11 +13,11 @@ from pyroclast.api import pending, records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.types import POD_GROUPS
 from pyroclast_scheduler.cache.changes import same_but_version
-from pyroclast_scheduler.cache.faults import LEFT_OUT, reason_of
+from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, reason_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
-from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.faults import Fault
-from pyroclast_scheduler.model.sums import Contribution, QueueSums, QueueTotals, TaskSums
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
 __all__ = ["Entry", "JobTable"]

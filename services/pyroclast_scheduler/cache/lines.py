@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
-from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.job_facts import JobFacts
 
 __all__ = ["Line"]
 

@@ -10,7 +10,7 @@ import msgspec
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.cache.changes import same_but_version
-from pyroclast_scheduler.cache.faults import Faults
+from pyroclast_scheduler.cache.invalid_objects import Faults
 from pyroclast_scheduler.model.objects import Objects
 
 __all__ = ["ObjectTable", "is_older"]

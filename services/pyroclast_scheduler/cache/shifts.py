@@ -10,9 +10,9 @@ import numpy as np
 
 from pyroclast_scheduler.cache.changes import alike
 from pyroclast_scheduler.cache.nodes import NodeTable
-from pyroclast_scheduler.model.columns import Rows
 from pyroclast_scheduler.model.dimensions import Amounts, Ints
-from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.node_columns import Rows
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import TaskFacts

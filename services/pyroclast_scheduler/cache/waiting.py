@@ -11,8 +11,8 @@ import numpy as np
 from pyroclast_scheduler.cache.lines import Line
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.shifts import Victims
-from pyroclast_scheduler.model.columns import Rows
-from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.node_columns import Rows
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.waits import Evicts, Rest
 

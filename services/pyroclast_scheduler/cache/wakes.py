@@ -10,7 +10,7 @@ from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.shifts import Shifts, Victims
 from pyroclast_scheduler.cache.waiting import Waiting, Who
-from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.waits import Rest
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pyroclast_scheduler.eviction.bundles import Bundle, allowed, ordered, split
-from pyroclast_scheduler.eviction.turns import starving, take_turns
+from pyroclast_scheduler.eviction.preemptor_order import starving, take_turns
+from pyroclast_scheduler.eviction.victim_groups import Bundle, allowed, ordered, split
 from pyroclast_scheduler.eviction.victims import Residents
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode

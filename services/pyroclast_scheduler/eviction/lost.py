@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.tasks import Task

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task

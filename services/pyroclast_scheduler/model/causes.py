@@ -12,7 +12,7 @@ __all__ = ["Cause"]
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a job waits. `sentence`: what the original says of it, where it is true; `tell`: the numbers, in words."""
+    """Why a job waits. `sentence`: what the original says of it, where it is true; `explain` gives the numbers, in words."""
 
     reason: PendingReason
     explain: Callable[[], str]

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import PODS, Dimensions, Ints
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Floats
 
 __all__ = ["EPSILON", "copies_within", "is_partly_within", "reserved", "share", "short_rows"]
 

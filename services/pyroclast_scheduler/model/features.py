@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.hypernode_members import Book
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.shapes import Toleration
 from pyroclast_scheduler.model.terms import TermBook
 

@@ -11,8 +11,8 @@ from pyroclast.api import records
 from pyroclast.api.enums import MemberType
 from pyroclast.resources.patterns import BadPattern, Pattern, compile_pattern
 from pyroclast.resources.selectors import matches
-from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes
+from pyroclast_scheduler.model.node_columns import Bools
 
 __all__ = ["Book", "resolve"]
 

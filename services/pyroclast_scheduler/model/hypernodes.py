@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pyroclast_scheduler.model.columns import Bools
+from pyroclast_scheduler.model.node_columns import Bools
 
 __all__ = ["TOP", "HyperNode", "HyperNodes"]
 

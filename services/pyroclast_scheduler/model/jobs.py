@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.causes import Cause
-from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import Dimensions
-from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob, divide
-from pyroclast_scheduler.model.tallies import Tally
+from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 
 __all__ = ["Condition", "Job"]

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Amounts, Dimensions
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.queues import Queue
 
 __all__ = ["capability", "capability_left", "limits", "vector"]

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.node_columns import Bools
 
 __all__ = ["ALL_UNAVAILABLE", "FOREIGN", "Code", "DomainLimit", "FitErrors", "Refusal", "count_refusals"]
 

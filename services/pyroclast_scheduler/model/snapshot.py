@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.columns import Bools, Columns, Floats
 from pyroclast_scheduler.model.dimensions import Dimensions, Ints
-from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats
 from pyroclast_scheduler.model.objects import Objects
 from pyroclast_scheduler.model.queues import QueueFacts
+from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Port
-from pyroclast_scheduler.model.sums import QueueSums
 from pyroclast_scheduler.model.tasks import TaskFacts
 
 __all__ = ["Snapshot"]

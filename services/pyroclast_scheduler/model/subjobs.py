@@ -9,7 +9,7 @@ from typing import Final
 from pyroclast.api import records
 from pyroclast.resources.selectors import matches
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.tallies import Tally
+from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import Task
 
 __all__ = ["SubJob", "divide"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import Shape
 
 __all__ = ["Evicts", "Rest"]

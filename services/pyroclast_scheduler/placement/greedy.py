@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Floats, Rows
 from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.node_columns import Floats, Rows
 
 __all__ = ["NEVER", "greedy"]
 

@@ -7,13 +7,13 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Bools, Columns, Floats, Rows
 from pyroclast_scheduler.model.dimensions import MEMORY, Dimensions, Ints
+from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats, Rows
 from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.shapes import Shape
-from pyroclast_scheduler.placement.ahead import Ahead
 from pyroclast_scheduler.placement.greedy import NEVER, greedy
-from pyroclast_scheduler.placement.load import Load
+from pyroclast_scheduler.placement.lookahead import Ahead
+from pyroclast_scheduler.placement.node_load import Load
 
 __all__ = ["NodeScore", "Plan", "Predicate"]
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Floats, Rows
-from pyroclast_scheduler.placement.load import Load
+from pyroclast_scheduler.model.node_columns import Floats, Rows
+from pyroclast_scheduler.placement.node_load import Load
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import Amounts, Ints, amounts_of
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import ALLOCATED

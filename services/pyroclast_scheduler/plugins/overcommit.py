@@ -8,7 +8,7 @@ import numpy as np
 
 from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.session import refusing
+from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
@@ -43,7 +43,7 @@ class Overcommit:
             short = demand.short_rows(promised + minimum, room, minimum)
             if not short:
                 return Vote.PERMIT
-            session.refuse(job, refusing.by_cluster(session, job, short, used=used, promised=promised))
+            session.refuse(job, enqueue_refusals.by_cluster(session, job, short, used=used, promised=promised))
             return Vote.REJECT
 
         def enqueued(job: Job) -> None:

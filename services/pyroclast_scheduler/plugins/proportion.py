@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from pyroclast_scheduler.model import demand, quotas
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import Plan
-from pyroclast_scheduler.session import refusing
+from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
@@ -139,7 +139,7 @@ class _Queues:
     def enqueueable(self, job: Job) -> Vote:
         row = self._rows[job.facts.queue]
         if not self._session.queues[job.facts.queue].facts.is_open:
-            self._session.refuse(job, refusing.closed(self._session, job.facts.queue))
+            self._session.refuse(job, enqueue_refusals.closed(self._session, job.facts.queue))
             return Vote.REJECT
         minimum = job.facts.minimum(self._session.dimensions)
         if minimum is None:
@@ -149,7 +149,7 @@ class _Queues:
         if not short:
             return Vote.PERMIT
         has, coming = self._allocated[row], self._inqueue[row] - self._elastic[row]
-        cause = refusing.by_queue(
+        cause = enqueue_refusals.by_queue(
             self._session, job, job.facts.queue, short, limit=self._limits[row], allocated=has, promised=coming
         )
         self._session.refuse(job, cause)

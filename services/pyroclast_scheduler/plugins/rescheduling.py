@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Candidate, Extensions

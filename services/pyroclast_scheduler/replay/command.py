@@ -10,7 +10,7 @@ from typing import Final
 
 import orjson
 
-from pyroclast_scheduler.replay.giving import decided
+from pyroclast_scheduler.replay.decide import decided
 from pyroclast_scheduler.replay.state import NotReplayable, read
 
 __all__ = ["replay"]

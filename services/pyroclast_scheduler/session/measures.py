@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.node_columns import Floats
 
 __all__ = ["CardUse", "Measures"]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.subjobs import SubJob

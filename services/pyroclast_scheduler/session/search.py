@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, FitErrors, count_refusals
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement import placer

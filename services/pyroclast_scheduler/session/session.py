@@ -13,18 +13,18 @@ from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import HYPER_NODES, ResourceType
 from pyroclast_scheduler.model.causes import Cause
-from pyroclast_scheduler.model.columns import Bools, Columns, Floats, Rows
-from pyroclast_scheduler.model.facts import JobFacts
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.hypernodes import HyperNodes
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.kinds import NAMES
+from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats, Rows
 from pyroclast_scheduler.model.queues import queues_of
 from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.sums import QueueSums
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.terms import TermCounts
 from pyroclast_scheduler.model.waits import Evicts

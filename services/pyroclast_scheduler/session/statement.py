@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Columns, Floats, Rows
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Columns, Floats, Rows
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 

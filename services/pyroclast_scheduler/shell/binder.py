@@ -14,21 +14,21 @@ import structlog
 from pyroclast.api import records
 from pyroclast.api.keys import GROUP_NAME
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.answers import readable
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound
 from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.turns import Turn
+from pyroclast.kube.response_records import readable
+from pyroclast.kube.time_slices import Turn
 from pyroclast_scheduler.cache.assumptions import Assumption, Kind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.nodelocks import LockHeld, NodeLocks
+from pyroclast_scheduler.shell.object_metrics import JobSeries
 from pyroclast_scheduler.shell.pruning import Pruner
-from pyroclast_scheduler.shell.subjects import JobSeries
 
 __all__ = ["Binder"]
 

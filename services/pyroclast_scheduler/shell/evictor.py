@@ -14,13 +14,13 @@ from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.refusals import Refusals
+from pyroclast.kube.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.assumptions import Assumption, Kind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Commit, Eviction
-from pyroclast_scheduler.shell.bodies import condition, disruption
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.patches import condition, disruption
 
 __all__ = ["Evictor"]
 

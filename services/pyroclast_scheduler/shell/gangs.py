@@ -13,12 +13,12 @@ from pyroclast.api.types import NODES, POD_GROUPS, PODS, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.refusals import Refusals
+from pyroclast.kube.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.shell.bodies import disruption
+from pyroclast_scheduler.shell.patches import disruption
 
 __all__ = ["GangKeeper", "to_release"]
 

@@ -16,7 +16,7 @@ from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
-from pyroclast_scheduler.shell.skipping import SkippedPlugins
+from pyroclast_scheduler.shell.skipped_plugins import SkippedPlugins
 
 __all__ = ["Isolation"]
 

@@ -17,26 +17,26 @@ import structlog
 
 from pyroclast.api.pending import PendingReason
 from pyroclast.kube.events import EventRecorder
-from pyroclast.kube.turns import Turn, in_turns
+from pyroclast.kube.time_slices import Turn, in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.session.closing import left_out_status
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Commit, Note, Outcome
 from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource, remembered
 from pyroclast_scheduler.session.session import Action, PluginFactory
+from pyroclast_scheduler.session.session_close import left_out_status
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.extender import HttpExtender
+from pyroclast_scheduler.shell.fault_events import FaultReports
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.isolation import Isolation
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
-from pyroclast_scheduler.shell.reports import FaultReports
-from pyroclast_scheduler.shell.subjects import CardSeries, QueueSeries
+from pyroclast_scheduler.shell.object_metrics import CardSeries, QueueSeries
 from pyroclast_scheduler.shell.writer import Writer
 
 __all__ = ["Loop"]

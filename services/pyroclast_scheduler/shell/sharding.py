@@ -16,7 +16,7 @@ from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.refusals import Refusals
+from pyroclast.kube.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.assumptions import Kind
 from pyroclast_scheduler.cache.cache import Cache

@@ -10,10 +10,10 @@ import structlog
 
 from pyroclast.api import records
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.answers import readable
 from pyroclast.kube.client import Client
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.kube.response_records import readable
 from pyroclast_scheduler.cache.cache import Cache
 
 __all__ = ["Verifier"]

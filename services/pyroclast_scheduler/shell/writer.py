@@ -16,20 +16,21 @@ import structlog
 from pyroclast.api import keys, records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key, ResourceType
-from pyroclast.kube.answers import readable
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.refusals import Refusals
-from pyroclast.kube.turns import in_turns
+from pyroclast.kube.rejections import Refusals
+from pyroclast.kube.response_records import readable
+from pyroclast.kube.time_slices import in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
-from pyroclast_scheduler.shell.bodies import (
+from pyroclast_scheduler.shell.debounce import Debounce
+from pyroclast_scheduler.shell.patches import (
     group_patch,
     queue_patch,
     reason_class,
@@ -37,7 +38,6 @@ from pyroclast_scheduler.shell.bodies import (
     waiting_patch,
     without_queue_gate,
 )
-from pyroclast_scheduler.shell.debounce import Debounce
 from pyroclast_scheduler.shell.pruning import Pruner
 
 __all__ = ["Writer"]

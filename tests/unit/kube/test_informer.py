@@ -353,7 +353,7 @@ async def test_versions_that_are_no_numbers_are_only_passed_on(server: FaultServ
 async def test_a_long_list_does_not_hold_up_the_loop(
     server: FaultServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyroclast.kube.turns.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("pyroclast.kube.time_slices.TURN_SECONDS", 0.0)
     server.on(LIST, pods(*(pod(f"p{i}", i) for i in range(3000)), version=5000))
     server.on(WATCH, Watch())
     turns = 0

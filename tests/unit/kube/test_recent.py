@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pyroclast.api.records import Pod
 from pyroclast.api.types import Key
-from pyroclast.kube.recent import GROUP, LIFETIME, Recent
+from pyroclast.kube.own_writes import GROUP, LIFETIME, Recent
 from pyroclast.kube.store import Store
 from tests.unit.lifecycle.builders import decode
 

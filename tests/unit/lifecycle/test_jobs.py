@@ -21,7 +21,7 @@ from pyroclast.lifecycle.gang.plan import MOST_IN_ORDER
 from pyroclast.lifecycle.job import notices
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import Order, Remembered
-from pyroclast.lifecycle.job.occurrences import Occurrence, missed
+from pyroclast.lifecycle.job.job_events import Occurrence, missed
 
 from .builders import NOW, facts, job, pod, task
 

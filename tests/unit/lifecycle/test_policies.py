@@ -3,7 +3,7 @@ import pytest
 
 from pyroclast.api.enums import BusEvent, DisruptionReason, PodPhase
 from pyroclast.api.records.meta import Condition
-from pyroclast.lifecycle.job.occurrences import Occurrence, evicted, observed
+from pyroclast.lifecycle.job.job_events import Occurrence, evicted, observed
 from pyroclast.lifecycle.job.policies import respond
 
 from .builders import NOW, job, pod, task

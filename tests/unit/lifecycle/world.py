@@ -20,10 +20,10 @@ from pyroclast.lifecycle.effects import (
     RemovePlugins,
 )
 from pyroclast.lifecycle.gang import pods
-from pyroclast.lifecycle.job import occurrences
+from pyroclast.lifecycle.job import job_events
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import Decision, JobFacts, Order, Remembered
-from pyroclast.lifecycle.job.moves import MOVES, PROGRESS
+from pyroclast.lifecycle.job.phase_transitions import MOVES, PROGRESS
 from pyroclast.lifecycle.job.status import written
 from pyroclast.lifecycle.times import format_time
 
@@ -185,7 +185,7 @@ class World:
     def vanish(self, name: str, *, noticed: bool = True) -> None:
         pod = self.pods.pop(name)
         self.created.pop((name, pod.metadata.annotations[keys.JOB_VERSION]), None)
-        happened = occurrences.evicted(self.job, pod, self.now)
+        happened = job_events.evicted(self.job, pod, self.now)
         if happened and noticed:
             self.remember(occurrences=(*self.memory.occurrences, happened))
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.placement.ahead import Ahead
-from pyroclast_scheduler.session import placing, search
+from pyroclast_scheduler.placement.lookahead import Ahead
+from pyroclast_scheduler.session import search, task_placement
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
@@ -101,7 +101,7 @@ def one_by_one(session, job, task, plan, count, *, within=None):
 @given(clusters())
 def test_pods_in_one_go_go_where_they_would_go_one_after_another(case):
     outcome, found, _ = cycle(filled(case))
-    with mock.patch.object(placing, "find", one_by_one):
+    with mock.patch.object(task_placement, "find", one_by_one):
         want_outcome, want, _ = cycle(filled(case))
     assert found == want
     assert [each.message for each in outcome.notes] == [each.message for each in want_outcome.notes]

@@ -8,8 +8,8 @@ from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import task_of
 from pyroclast_scheduler.session.outcome import Waiting
-from pyroclast_scheduler.shell.bodies import group_patch, queue_patch, waiting_patch
 from pyroclast_scheduler.shell.gangs import to_release
+from pyroclast_scheduler.shell.patches import group_patch, queue_patch, waiting_patch
 from tests.scenarios import objects
 
 

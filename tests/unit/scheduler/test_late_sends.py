@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pyroclast.kube.errors import ApiError
-from pyroclast.kube.turns import Turn
+from pyroclast.kube.time_slices import Turn
 from pyroclast_scheduler.cache.assumptions import DEADLINE_SECONDS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus

@@ -10,7 +10,7 @@ from pyroclast.api import records
 from pyroclast.api.types import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.events import EventRecorder
-from pyroclast.kube.turns import Turn
+from pyroclast.kube.time_slices import Turn
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import load
 from pyroclast_scheduler import registry
@@ -23,7 +23,7 @@ from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
-from pyroclast_scheduler.shell.subjects import CardSeries
+from pyroclast_scheduler.shell.object_metrics import CardSeries
 from pyroclast_scheduler.wiring import main
 from tests.scenarios import objects
 from tests.unit.scheduler.plugins.test_deviceshare import VIRTUAL, VIRTUAL_CARDS

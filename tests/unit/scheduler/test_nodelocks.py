@@ -12,7 +12,7 @@ from pyroclast.api import records
 from pyroclast.api.types import NODES, PODS, Key
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.events import EventRecorder
-from pyroclast.kube.turns import Turn
+from pyroclast.kube.time_slices import Turn
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Binds, Commit, Preparation, Write
 from pyroclast_scheduler.shell import nodelocks

@@ -13,9 +13,9 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.reservations import Reservation
-from pyroclast_scheduler.replay.giving import Decision, decided, restored
+from pyroclast_scheduler.replay.capture import Ours, taken
+from pyroclast_scheduler.replay.decide import Decision, decided, restored
 from pyroclast_scheduler.replay.state import NotReplayable, encoded, read
-from pyroclast_scheduler.replay.taking import Ours, taken
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
 from pyroclast_scheduler.shell import debug

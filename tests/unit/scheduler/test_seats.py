@@ -8,7 +8,7 @@ from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import task_of
 from pyroclast_scheduler.session.configuration import parse

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from pyroclast_scheduler.model.tasks import seconds_of
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
-from pyroclast_scheduler.shell.subjects import JobSeries, QueueSeries
+from pyroclast_scheduler.shell.object_metrics import JobSeries, QueueSeries
 from tests.scenarios import objects
 from tests.unit.scheduler.test_causes import decide
 

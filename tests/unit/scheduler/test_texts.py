@@ -3,14 +3,14 @@
 import numpy as np
 
 from pyroclast_scheduler.model.dimensions import Dimensions
-from pyroclast_scheduler.model.facts import JobFacts
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.reasons import Code, FitErrors, Refusal, count_refusals
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import task_of
 from pyroclast_scheduler.session.outcome import Waiting
-from pyroclast_scheduler.shell.bodies import waiting_class
+from pyroclast_scheduler.shell.patches import waiting_class
 from tests.scenarios import objects
 
 NODES = ("node1", "node2", "node3")

@@ -18,12 +18,12 @@ from pyroclast.lifecycle.effects import DeleteGroup, DeletePods, Effect, MarkPod
 from pyroclast.lifecycle.gang import members, plan, podgroups, volumes
 from pyroclast.lifecycle.gang.plan import Keep
 from pyroclast.lifecycle.gang.size import min_available
-from pyroclast.lifecycle.job import answers, delays, preparation, status, waits
-from pyroclast.lifecycle.job.answers import Answer, Outlook
+from pyroclast.lifecycle.job import delays, policy_decisions, preparation, status, waits
 from pyroclast.lifecycle.job.counts import Counts, count
 from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
-from pyroclast.lifecycle.job.moves import Deed, Move, has_effect, meaningless, move
-from pyroclast.lifecycle.job.occurrences import last_failure
+from pyroclast.lifecycle.job.job_events import last_failure
+from pyroclast.lifecycle.job.phase_transitions import Deed, Move, has_effect, meaningless, move
+from pyroclast.lifecycle.job.policy_decisions import Answer, Outlook
 from pyroclast.lifecycle.job.progress import Change, following_phase
 
 __all__ = ["decide"]
@@ -39,7 +39,7 @@ def decide(facts: JobFacts, *, idle: bool = False) -> Decision:
     """
     if facts.job.metadata.is_terminating:
         return Decision(forget=frozenset(facts.memory.occurrences))  # its owner references clean up
-    outlook = answers.consider(facts)
+    outlook = policy_decisions.consider(facts)
     decision = _carry_out(facts, outlook.answer) if outlook.answer and not idle else None
     if decision is None:
         decision = _keep_up(facts, idle=idle)
@@ -114,7 +114,7 @@ def _releasing(facts: JobFacts, following: JobStatus, releasing: tuple[Pod, ...]
 
 def _restart_part(facts: JobFacts, answer: Answer, cell: Move, notices: tuple[Notice, ...]) -> Decision | None:
     """Mark the pods in question and let the Job restart; they are deleted there."""
-    pods = answers.targets(answer, facts)
+    pods = policy_decisions.targets(answer, facts)
     if pods is None:
         return None
     marks = _marking(pods)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyroclast.api.enums import JobEventReason, JobReason
 from pyroclast.api.records import Job, JobStatus, Pod, PodGroup, Queue
 from pyroclast.lifecycle.effects import Effect
-from pyroclast.lifecycle.job.occurrences import Occurrence
+from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
 
 __all__ = ["Decision", "JobFacts", "Notice", "Order", "Remembered"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyroclast.api.enums import BusEvent
 from pyroclast.api.records import Job, LifecyclePolicy
-from pyroclast.lifecycle.job.occurrences import Occurrence
+from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.times import duration_seconds
 
 __all__ = ["Response", "respond"]

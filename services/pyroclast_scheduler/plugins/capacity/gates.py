@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.session.session import Session
 

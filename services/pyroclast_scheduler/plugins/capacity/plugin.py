@@ -25,7 +25,7 @@ from pyroclast_scheduler.plugins.capacity import tree
 from pyroclast_scheduler.plugins.capacity.dra import DeviceQuota
 from pyroclast_scheduler.plugins.capacity.gates import let_in
 from pyroclast_scheduler.plugins.capacity.reclaiming import Reclaiming
-from pyroclast_scheduler.session import refusing
+from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Candidate, Extensions, GangEviction, Rank, Vote
 from pyroclast_scheduler.session.session import Session
@@ -199,7 +199,7 @@ class _Queues:
             session.refuse(job, Cause(PendingReason.NOT_LET_IN, lambda: text))
             return Vote.REJECT
         if not session.queues[job.facts.queue].facts.is_open:
-            session.refuse(job, refusing.closed(session, job.facts.queue))
+            session.refuse(job, enqueue_refusals.closed(session, job.facts.queue))
             return Vote.REJECT
         minimum = job.facts.minimum(session.dimensions)
         if minimum is None:
@@ -211,7 +211,9 @@ class _Queues:
                 has, coming = self._allocated[each], self._inqueue[each] - self._elastic[each]
                 limit = self._tree.limit[each]
                 name = self._names[each]
-                session.refuse(job, refusing.by_queue(session, job, name, short, limit=limit, allocated=has, promised=coming))
+                session.refuse(
+                    job, enqueue_refusals.by_queue(session, job, name, short, limit=limit, allocated=has, promised=coming)
+                )
                 return Vote.REJECT
         return Vote.PERMIT
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pyroclast_scheduler.model import demand
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import PODS, Ints
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.plugins.capacity.tree import Tree
 
 __all__ = ["Reclaiming"]

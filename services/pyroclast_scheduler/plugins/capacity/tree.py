@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyroclast_scheduler.model import demand, quotas
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Dimensions
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import Queue
 
 __all__ = ["ROOT", "Tree", "flat", "hierarchical"]

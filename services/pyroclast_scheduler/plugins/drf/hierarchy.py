@@ -14,8 +14,8 @@ import numpy as np
 
 from pyroclast.api import keys
 from pyroclast_scheduler.model import demand
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import QueueFacts
 
 __all__ = ["Hierarchy", "Leaf", "path_of"]

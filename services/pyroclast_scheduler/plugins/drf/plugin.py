@@ -7,9 +7,9 @@ from functools import cmp_to_key
 from typing import Final, cast
 
 from pyroclast_scheduler.model import demand
-from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.plugins.drf.hierarchy import Hierarchy, Leaf

@@ -10,9 +10,9 @@ import numpy as np
 
 from pyroclast.api import records
 from pyroclast.api.types import HYPER_NODES
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.hypernodes import HyperNode
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Bools, Columns, Floats
 from pyroclast_scheduler.model.dimensions import Dimensions, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes
+from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats
 
 __all__ = ["Sums", "closeness", "filling", "normal"]
 

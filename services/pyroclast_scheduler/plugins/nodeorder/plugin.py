@@ -10,13 +10,13 @@ import numpy as np
 
 from pyroclast.api import records
 from pyroclast.api.types import NAMESPACES, REPLICA_SETS, SERVICES, STATEFUL_SETS
-from pyroclast_scheduler.model.columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Ints
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement import affinity, spread
-from pyroclast_scheduler.placement.load import Load
+from pyroclast_scheduler.placement.node_load import Load
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.plugins.nodeorder.defaults import DefaultSpread
 from pyroclast_scheduler.plugins.nodeorder.images import locality

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task

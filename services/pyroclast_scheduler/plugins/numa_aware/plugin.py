@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyroclast.api import records
 from pyroclast.api.types import NUMATOPOLOGIES
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import Plan

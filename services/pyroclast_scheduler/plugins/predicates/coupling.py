@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Bools
+from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, DomainLimit, Refusal
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement import affinity, spread

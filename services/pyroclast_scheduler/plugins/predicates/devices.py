@@ -14,7 +14,7 @@ from pyroclast.api import records
 from pyroclast.api.types import RESOURCE_CLAIMS
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model.claims import device_claims
-from pyroclast_scheduler.model.columns import Bools
+from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.columns import Bools, Rows
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.features import tolerates
+from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.shapes import Port
 from pyroclast_scheduler.model.statuses import TaskStatus

@@ -11,8 +11,8 @@ from typing import Any
 from pyroclast.api import records
 from pyroclast.resources import quantity
 from pyroclast.resources.quantity import QuantityError
-from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.node_columns import Bools
 
 __all__ = ["CounterId", "DeviceId", "Offer", "Pools", "node_selector"]
 

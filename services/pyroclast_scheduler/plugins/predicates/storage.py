@@ -12,8 +12,8 @@ from pyroclast.api import records
 from pyroclast.resources import quantity
 from pyroclast.resources.quantity import ZERO, Quantity, QuantityError
 from pyroclast.resources.selectors import is_empty, matches
-from pyroclast_scheduler.model.columns import Bools, Rows
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["NODE_SELECTED", "NO_PROVISIONER", "Storage", "is_bound", "is_delayed", "size_of"]

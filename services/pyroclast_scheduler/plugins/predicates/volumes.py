@@ -13,8 +13,8 @@ from pyroclast.api import records
 from pyroclast.api.types import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Key
 from pyroclast.resources.quantity import ZERO
 from pyroclast_scheduler.model.claims import volume_claims
-from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.plugins.reservation.promise import estimate, expected_end

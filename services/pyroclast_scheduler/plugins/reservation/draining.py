@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyroclast_scheduler.eviction.bundles import allowed, split
+from pyroclast_scheduler.eviction.victim_groups import allowed, split
 from pyroclast_scheduler.eviction.victims import Residents
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import ALLOCATED

@@ -8,8 +8,8 @@ import numpy as np
 
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model import quotas
-from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.plugins.reservation.demand import Cluster, need_of
 from pyroclast_scheduler.plugins.reservation.state import covers

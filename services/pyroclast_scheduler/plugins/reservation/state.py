@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.dimensions import PODS
+from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.reservations import Lock, Reservation
 from pyroclast_scheduler.plugins.reservation.settings import ALL, Settings
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, PODS, Ints
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.plugins.task_topology.relations import Relations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pyroclast.api import keys
-from pyroclast_scheduler.model.columns import Bools, Floats
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import Plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyroclast.resources import quantity
-from pyroclast_scheduler.model.columns import Floats
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.session.arguments import Arguments
 

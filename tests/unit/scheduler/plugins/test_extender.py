@@ -13,10 +13,10 @@ import pytest
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.causes import cause_of
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.waiting_causes import cause_of
 from pyroclast_scheduler.shell.extender import LARGEST_ANSWER, HttpExtender
 from tests.scenarios import objects
 from tests.scenarios.runner import feed

@@ -10,8 +10,8 @@ import msgspec
 
 from pyroclast.api import keys, pending, records
 from pyroclast.api.enums import DisruptionReason, PodGroupPhase
+from pyroclast_scheduler.model.amount_text import number
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
-from pyroclast_scheduler.model.wording import number
 from pyroclast_scheduler.session.outcome import Waiting
 
 __all__ = [

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from pyroclast.api import keys
-from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
-from pyroclast_scheduler.model.tallies import Tally
+from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import TaskFacts
 
 __all__ = ["Contribution", "QueueSums", "QueueTotals", "TaskSums"]

@@ -11,8 +11,8 @@ from pyroclast.api.records import Pod
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.job import delays
 from pyroclast.lifecycle.job.facts import JobFacts, Order
-from pyroclast.lifecycle.job.moves import MOVES, Deed, has_effect
-from pyroclast.lifecycle.job.occurrences import Occurrence, observed
+from pyroclast.lifecycle.job.job_events import Occurrence, observed
+from pyroclast.lifecycle.job.phase_transitions import MOVES, Deed, has_effect
 from pyroclast.lifecycle.job.policies import Response, respond
 
 __all__ = ["Answer", "Outlook", "consider", "targets"]

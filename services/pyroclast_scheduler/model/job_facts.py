@@ -8,12 +8,12 @@ from types import EllipsisType
 from pyroclast.api import keys, records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.booleans import parse_bool
-from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of
 from pyroclast_scheduler.model.kinds import kind_of
+from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.resource_sums import Contribution, TaskSums
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
-from pyroclast_scheduler.model.sums import Contribution, TaskSums
-from pyroclast_scheduler.model.tallies import Tally
+from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import TaskFacts, seconds_of
 
 __all__ = ["JobFacts"]

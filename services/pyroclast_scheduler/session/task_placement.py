@@ -7,8 +7,8 @@ from collections import deque
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Bools
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob

@@ -13,7 +13,7 @@ from typing import Final
 from pyroclast.api.enums import Action, JobPhase
 from pyroclast.lifecycle.gang.plan import Keep
 
-__all__ = ["MOVES", "PROGRESS", "Deed", "Move", "diagram", "has_effect", "meaningless", "move"]
+__all__ = ["MOVES", "PROGRESS", "Deed", "Move", "has_effect", "meaningless", "move"]
 
 
 class Deed(Enum):
@@ -120,18 +120,3 @@ def meaningless(phase: JobPhase, action: str) -> str:
     if phase is JobPhase.RESTARTING:
         return "" if action == Action.RESTART_JOB else "the Job restarts, so its pods are only released once more"
     return f"that means nothing to a Job that is {phase or JobPhase.PENDING}"
-
-
-def diagram() -> str:
-    """The table as a Mermaid state diagram, for the documentation."""
-    lines = ["stateDiagram-v2", "  [*] --> Pending"]
-    for phase in JobPhase:
-        if phase is JobPhase.NEW:
-            continue
-        lines += [f"  {phase} --> {to}" for to in PROGRESS[phase]]
-        for to in dict.fromkeys(cell.to for cell in MOVES[phase].values() if cell.to is not None):
-            actions = sorted(action for action, cell in MOVES[phase].items() if cell.to is to)
-            lines.append(f"  {phase} --> {to}: {', '.join(actions)}")
-        if phase.is_finished:
-            lines.append(f"  {phase} --> [*]")
-    return "\n".join(lines) + "\n"

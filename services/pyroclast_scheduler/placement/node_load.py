@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pyroclast_scheduler.model.columns import Columns, Rows
 from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.node_columns import Columns, Rows
 
 __all__ = ["Load"]
 

@@ -12,11 +12,11 @@ from pyroclast.api import pending
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.pending import PendingReason
 from pyroclast_scheduler.model import quotas
+from pyroclast_scheduler.model.amount_text import listed, number, spelled
 from pyroclast_scheduler.model.causes import Cause
-from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.wording import listed, number, spelled
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.session.points import Rank
 from pyroclast_scheduler.session.session import Session
 

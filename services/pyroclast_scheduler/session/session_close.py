@@ -10,16 +10,16 @@ import numpy as np
 from pyroclast.api import pending, records
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
 from pyroclast_scheduler.model.causes import Cause
-from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.jobs import Condition, Job
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.reservations import read
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, readable_seconds
-from pyroclast_scheduler.session.causes import cause_of
 from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
 from pyroclast_scheduler.session.resting import WAITING, rest_of
 from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.waiting_causes import cause_of
 
 __all__ = ["close", "left_out_status"]
 

@@ -2,7 +2,7 @@ import pytest
 
 from pyroclast.api.enums import Action, JobPhase
 from pyroclast.lifecycle.gang.plan import Keep
-from pyroclast.lifecycle.job.moves import MOVES, PROGRESS, Deed, Move, diagram, move
+from pyroclast.lifecycle.job.phase_transitions import MOVES, PROGRESS, Deed, Move, move
 
 P, A = JobPhase, Action
 TARGETED = (A.RESTART_TASK, A.RESTART_POD, A.RESTART_PARTITION)
@@ -46,15 +46,3 @@ def test_an_aborted_job_can_be_resumed_and_nothing_else(phase):
 def test_an_ending_job_only_lets_go(phase):
     for action in (*Action, "Unheard"):
         assert move(phase, action) == Move(Deed.RELEASE, Keep.FINISHED)
-
-
-def test_the_diagram_is_drawn_from_the_table():
-    drawn = diagram()
-    assert drawn.startswith("stateDiagram-v2\n  [*] --> Pending\n")
-    assert "  Running --> Restarting: RestartJob, RestartPartition, RestartPod, RestartTask\n" in drawn
-    assert "  Restarting --> Failed\n" in drawn
-    assert {line.split(" --> ")[0].strip() for line in drawn.splitlines()[1:] if line.endswith("[*]")} == {
-        "Completed",
-        "Failed",
-        "Terminated",
-    }

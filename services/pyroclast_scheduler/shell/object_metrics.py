@@ -13,8 +13,8 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.columns import Floats
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.tasks import readable_seconds
 from pyroclast_scheduler.session.measures import CardUse, Measures
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.model.columns import Bools, Rows
+from pyroclast_scheduler.model.node_columns import Bools, Rows
 
 __all__ = ["Ahead"]
 

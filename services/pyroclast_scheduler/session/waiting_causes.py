@@ -11,17 +11,17 @@ import numpy as np
 
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.pending import PendingReason
+from pyroclast_scheduler.model.amount_text import listed, spelled
 from pyroclast_scheduler.model.causes import Cause
-from pyroclast_scheduler.model.columns import Rows
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Rows
 from pyroclast_scheduler.model.reasons import FitErrors, count_refusals
 from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit
-from pyroclast_scheduler.model.wording import listed, spelled
 from pyroclast_scheduler.placement.plans import Plan
-from pyroclast_scheduler.session import refusing
+from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["cause_of"]
@@ -66,7 +66,7 @@ def cause_of(session: Session, job: Job) -> Cause | None:
 def _not_let_in(session: Session, job: Job) -> Cause | None:
     queue = session.queues[job.facts.queue]
     if not queue.facts.is_open:
-        return refusing.closed(session, queue.name)
+        return enqueue_refusals.closed(session, queue.name)
     if job.facts.min_resources is None:
         return None
     return Cause(PendingReason.NOT_LET_IN, lambda: f"not now: a plugin does not let it into queue {queue.name} yet")
@@ -85,7 +85,7 @@ def _coming(job: Job) -> Cause | None:
 def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
     queue, plan = session.queues[job.facts.queue], session.plan(task.facts.shape)
     if not queue.facts.is_open:
-        return refusing.closed(session, queue.name)
+        return enqueue_refusals.closed(session, queue.name)
     sums = session.queue_sums.get(queue.name)
     has = np.zeros(len(session.dimensions)) if sums is None else sums.allocated + session.queue_changes.get(queue.name, 0.0)
 
@@ -93,7 +93,7 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
         named = session.dimensions.named(_asked(plan), plan.shape.request)
         asks, taken = _asks(session, plan), listed((name, float(has[row])) for name, row in named)
         text = f"not now: its pods ask for {asks} each; queue {queue.name} has {taken} and may take no more"
-        return text + refusing.before(session, job)
+        return text + enqueue_refusals.before(session, job)
 
     return Cause(PendingReason.QUEUE_FULL, explain)
 
@@ -224,7 +224,7 @@ def _full(session: Session, job: Job, plan: Plan, allowed: Rows, needed: int) ->
     asks = f"its gang needs {_pods(needed)} of {_asks(session, plan)}, of which {fit} {_verb(fit)} room"
     on_one = f"at most {spelled(names[row], free[row].max())} on one ({session.names[most]})"
     total = f"{spelled(names[row], free[row].sum())} free on {_nodes(len(allowed))}"
-    return f"not now: {asks}: {total}, {on_one}" + refusing.before(session, job)
+    return f"not now: {asks}: {total}, {on_one}" + enqueue_refusals.before(session, job)
 
 
 def _gated(count: int, gates: Sequence[str]) -> str:
