@@ -14,6 +14,7 @@ from pyroclast_cli.compatible.queues import vqueues as vqueues_leaf
 from pyroclast_cli.compatible.version import VERSION
 from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Group, Leaf, Node, run
+from pyroclast_cli.views.completion import COMPLETION, complete
 from pyroclast_cli.views.explain import EXPLAIN
 from pyroclast_cli.views.flow_tree import TREE
 from pyroclast_cli.views.jobs import RUNNING, WAITING
@@ -21,12 +22,25 @@ from pyroclast_cli.views.lint import LINT
 from pyroclast_cli.views.logs import LOGS
 from pyroclast_cli.views.nodes import NODES_VIEW
 from pyroclast_cli.views.queues import QUEUES_VIEW
+from pyroclast_cli.views.timeline import TIMELINE
 from pyroclast_cli.views.wait import WAIT
 
 __all__ = ["kubectl_plugin", "vcancel", "vcctl", "vjobs", "vqueues", "vresume", "vsub", "vsuspend"]
 
 ORIGINAL: Final[tuple[Node, ...]] = (jobs.JOB, QUEUE, JOB_FLOW, JOB_TEMPLATE, POD, VERSION)
-OURS: Final[tuple[Node, ...]] = (WAITING, RUNNING, EXPLAIN, QUEUES_VIEW, NODES_VIEW, TREE, LOGS, WAIT, LINT)
+OURS: Final[tuple[Node, ...]] = (
+    WAITING,
+    RUNNING,
+    EXPLAIN,
+    QUEUES_VIEW,
+    NODES_VIEW,
+    TREE,
+    TIMELINE,
+    LOGS,
+    WAIT,
+    LINT,
+    COMPLETION,
+)
 
 
 async def _list_commands(context: Context) -> None:
@@ -37,7 +51,7 @@ async def _list_commands(context: Context) -> None:
 LIST: Final = Leaf(
     "commands", "list all commands: `--help` shows those of the original alone", _list_commands, needs_cluster=False, is_ours=True
 )
-COMMANDS: Final = (*ORIGINAL, *OURS, LIST)
+COMMANDS: Final[tuple[Node, ...]] = (*ORIGINAL, *OURS, LIST, complete(lambda: Group("vcctl", "", COMMANDS)))
 
 
 def vcctl(arguments: Sequence[str] | None = None) -> int:

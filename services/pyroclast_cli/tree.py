@@ -168,9 +168,8 @@ def _usage(node: Node, path: list[str]) -> str:
         takes = f" {node.takes}" if node.takes else ""
         return f"Usage:\n  {name}{takes} [flags]\n\nFlags:\n{usage_table(own)}{inherited}"
     is_original = path[0] == ORIGINAL  # whose help clients compare: what only we have is listed by `vcctl commands`
-    children = [
-        (each.name, each.short) for each in node.children if not (is_original and isinstance(each, Leaf) and each.is_ours)
-    ]
+    shown = [each for each in node.children if not (is_original and isinstance(each, Leaf) and each.is_ours)]
+    children = [(each.name, each.short) for each in shown if not each.name.startswith("_")]
     if len(path) == 1:
         children.append(("help", "Help about any command"))
     width = max(11, *(len(child) for child, _ in children))

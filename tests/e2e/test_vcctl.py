@@ -172,6 +172,10 @@ def test_a_flow_is_shown_as_a_tree(cluster: Cluster, shell: Shell, namespace: st
     assert "Succeed" in shell.said("vcctl", "jobflow", "list", "-n", namespace)
     assert yaml.safe_load(shell.said("vcctl", "jobflow", "describe", "-N", "etl", "-n", namespace))["kind"] == "JobFlow"
     assert shell.said("vcctl", "logs", "etl-step") == "[main-0] done\n"
+    (row,) = json.loads(shell.said("vcctl", "timeline", "etl-step", "-o", "json"))["items"]
+    assert row["name"] == "etl-step-main-0"
+    assert None not in (row["createdSeconds"], row["boundSeconds"], row["startedSeconds"], row["endedSeconds"])
+    assert shell.said("vcctl", "__complete", "--", "wait", "etl").split() == ["etl-step"]
     assert shell.said("vcctl", "wait", "etl-step") == f"Job {namespace}/etl-step is Completed\n"
     assert shell.said("vcctl", "jobflow", "delete", "-N", "etl", "-n", namespace) == f"Deleted JobFlow: {namespace}/etl\n"
 

@@ -13,6 +13,7 @@ from pyroclast_cli.views.jobs import running_rows, waiting_rows
 from pyroclast_cli.views.nodes import node_rows
 from pyroclast_cli.views.queues import in_tree_order, queue_rows
 from pyroclast_cli.views.reading import Reading, view_of
+from pyroclast_cli.views.timeline import slowest_lines, timeline_rows
 from pyroclast_cli.views.wait import is_out_of_reach
 from pyroclast_cli.views.waiting_causes import waiting_cause
 
@@ -247,3 +248,34 @@ def test_entries_that_wait_for_each_other_are_shown_all_the_same():
 )
 def test_a_phase_behind_an_end_is_out_of_reach(phase, wanted, gone):
     assert is_out_of_reach(phase, wanted) is gone
+
+
+def test_the_timeline_counts_from_the_creation_of_the_job():
+    def placed(name, created, bound, started, ended=None):
+        state = (
+            {"terminated": {"startedAt": at(started), "finishedAt": at(ended)}}
+            if ended
+            else {"running": {"startedAt": at(started)}}
+        )
+        return {
+            "metadata": {"name": name, "creationTimestamp": at(created)},
+            "spec": {"nodeName": "n1"},
+            "status": {
+                "phase": "Running",
+                "conditions": [
+                    {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(bound)},
+                    {"type": "Ready", "status": "False", "lastTransitionTime": at(9)},
+                ],
+                "containerStatuses": [{"state": state, "restartCount": 1}],
+            },
+        }
+
+    waits = {"metadata": {"name": "b", "creationTimestamp": at(1)}, "status": {"phase": "Pending"}}
+    rows = timeline_rows(job(), [placed("c", 2, 3, 4), waits, placed("a", 1, 2, 3, 8)])
+    fields = ("name", "createdSeconds", "boundSeconds", "startedSeconds", "readySeconds", "endedSeconds", "restarts")
+    assert [tuple(row[field] for field in fields) for row in rows] == [
+        ("a", 60, 120, 180, None, 480, 1),
+        ("b", 60, None, None, None, None, 0),
+        ("c", 120, 180, 240, None, None, 1),
+    ]
+    assert slowest_lines(rows) == ["last placed: c, 60s behind the first", "last started: c, 60s behind the first"]

@@ -1,0 +1,106 @@
+"""`vcctl timeline`: when each pod of a Job was made, placed, ready and over, and which was the slowest at each stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from pyroclast.api import keys
+from pyroclast.api.types import JOBS, PODS
+from pyroclast.kube.errors import NotFound
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.human_durations import human_duration
+from pyroclast_cli.tree import Leaf
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, write
+from pyroclast_cli.views.scope import NAMESPACE, job_key
+
+__all__ = ["TIMELINE", "slowest_lines", "timeline_rows"]
+
+NOT_FOUND: Final = 4
+STAGES: Final = (("boundSeconds", "placed"), ("startedSeconds", "started"), ("readySeconds", "ready"), ("endedSeconds", "ended"))
+
+
+def _after(seconds: int) -> str:
+    return f"+{human_duration(seconds)}"
+
+
+COLUMNS: Final = (
+    Column("POD", "name"),
+    Column("NODE", "node"),
+    Column("CREATED", "createdSeconds", _after),
+    Column("PLACED", "boundSeconds", _after),
+    Column("STARTED", "startedSeconds", _after),
+    Column("READY", "readySeconds", _after),
+    Column("ENDED", "endedSeconds", _after),
+    Column("RESTARTS", "restarts"),
+    Column("PHASE", "phase"),
+)
+
+
+def timeline_rows(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """A row per pod, in the order of their creation; all times are seconds since the Job was created."""
+    begin = datetime.fromisoformat(job["metadata"]["creationTimestamp"])
+
+    def since(timestamp: str | None) -> int | None:
+        return None if not timestamp else max(0, int((datetime.fromisoformat(timestamp) - begin).total_seconds()))
+
+    rows = [_row(pod, since) for pod in pods]
+    return sorted(rows, key=lambda row: (row["createdSeconds"] or 0, row["name"]))
+
+
+def _row(pod: Mapping[str, Any], since: Any) -> Row:  # noqa: ANN401 - a local function
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    conditions = {
+        each["type"]: each.get("lastTransitionTime") for each in status.get("conditions") or () if each.get("status") == "True"
+    }
+    containers = status.get("containerStatuses") or ()
+    states = [(each.get("state") or {}) for each in containers]
+    starts = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in states]
+    ends = [(state.get("terminated") or {}).get("finishedAt") for state in states]
+    return {
+        "name": metadata["name"],
+        "node": (pod.get("spec") or {}).get("nodeName"),
+        "createdSeconds": since(metadata.get("creationTimestamp")),
+        "boundSeconds": since(conditions.get("PodScheduled")),
+        "startedSeconds": since(max(filter(None, starts), default=None)),
+        "readySeconds": since(conditions.get("Ready")),
+        "endedSeconds": since(max(filter(None, ends), default=None)) if ends and all(ends) else None,
+        "restarts": sum(int(each.get("restartCount", 0)) for each in containers),
+        "phase": status.get("phase"),
+    }
+
+
+def slowest_lines(rows: Iterable[Row]) -> list[str]:
+    """For each stage that several pods have reached, the last of them and how far it is behind the first."""
+    lines = []
+    for field, word in STAGES:
+        reached = sorted((row[field], row["name"]) for row in rows if row[field] is not None)
+        if len(reached) > 1 and reached[-1][0] > reached[0][0]:
+            behind = human_duration(reached[-1][0] - reached[0][0])
+            lines.append(f"last {word}: {reached[-1][1]}, {behind} behind the first")
+    return lines
+
+
+async def _timeline(context: Context) -> None:
+    key = job_key(context)
+    try:
+        job = await context.client.get(JOBS, key)
+    except NotFound:
+        raise Failure(f"there is no Job {key}", status=NOT_FOUND) from None
+    pods, _ = await context.client.list(PODS, key.namespace, label_selector=f"{keys.JOB_NAME}={key.name}")
+    rows = timeline_rows(job, pods)
+    write(context, Table("PodTimeline", COLUMNS, rows, "pod", "The Job has no pods"))
+    if context.text("output") in {"table", "wide", ""}:
+        for line in slowest_lines(rows):
+            context.say(line)
+
+
+TIMELINE: Final = Leaf(
+    "timeline",
+    "show when each pod of a Job was made, placed, started, ready and over",
+    _timeline,
+    (NAMESPACE, *TABLE_FLAGS),
+    takes="NAME",
+    is_ours=True,
+)
