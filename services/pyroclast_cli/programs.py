@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from pyroclast_cli.compatible import jobs
@@ -27,7 +28,8 @@ from pyroclast_cli.views.wait import WAIT
 
 __all__ = ["kubectl_plugin", "vcancel", "vcctl", "vjobs", "vqueues", "vresume", "vsub", "vsuspend"]
 
-ORIGINAL: Final[tuple[Node, ...]] = (jobs.JOB, QUEUE, JOB_FLOW, JOB_TEMPLATE, POD, VERSION)
+JOB: Final = replace(jobs.JOB, children=(*jobs.JOB.children, EXPLAIN))
+ORIGINAL: Final[tuple[Node, ...]] = (JOB, QUEUE, JOB_FLOW, JOB_TEMPLATE, POD, VERSION)
 OURS: Final[tuple[Node, ...]] = (
     WAITING,
     RUNNING,
