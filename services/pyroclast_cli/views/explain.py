@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyroclast.api.types import JOBS, QUEUES, Key
+from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.errors import Forbidden, NotFound
-from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.explanation import explanation, explanation_lines
 from pyroclast_cli.views.output import OUTPUT, write_document
 from pyroclast_cli.views.reading import group_of, read_groups, schedulers_at_work, view_of
-from pyroclast_cli.views.scope import NAMESPACE, job_key
+from pyroclast_cli.views.scope import NAMESPACE, named_job
 
 __all__ = ["EXPLAIN"]
 
 NEVER: Final = 3
-NOT_FOUND: Final = 4
 
 
 async def _explain(context: Context) -> int:
-    key = job_key(context)
-    try:
-        job = await context.client.get(JOBS, key)
-    except NotFound:
-        raise Failure(f"there is no Job {key}", status=NOT_FOUND) from None
+    key, job = await named_job(context)
     view = view_of(job, await group_of(context.client, job), await schedulers_at_work(context.client))
     try:
         queue = await context.client.get(QUEUES, Key("", view.queue))

@@ -10,13 +10,12 @@ from pyroclast.api.pending import PendingReason
 from pyroclast_cli.human_durations import human_duration
 from pyroclast_cli.views.amounts import added, amount, as_text, main_resources, readable
 from pyroclast_cli.views.output import document
-from pyroclast_cli.views.reading import Group, JobView, Reading, seconds_since
+from pyroclast_cli.views.reading import WAITING_PHASES, Group, JobView, Reading, seconds_since
 from pyroclast_cli.views.waiting_causes import is_waiting
 
 __all__ = ["explanation", "explanation_lines"]
 
 SHOWN: Final = 3
-WAITING_PHASES: Final = frozenset({"", "Pending", "Inqueue"})
 OF_THE_QUEUE: Final = frozenset({PendingReason.QUEUE_FULL, PendingReason.ABOVE_QUEUE_LIMIT})
 OF_THE_CLUSTER: Final = frozenset({PendingReason.CLUSTER_FULL, PendingReason.NODES_FULL, PendingReason.HELD_BY_GUARANTEE})
 HELP: Final[Mapping[str, str]] = {

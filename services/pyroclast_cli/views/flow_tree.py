@@ -13,11 +13,10 @@ from pyroclast_cli.human_durations import human_duration
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import OUTPUT, document, write_document
 from pyroclast_cli.views.reading import seconds_since
-from pyroclast_cli.views.scope import NAMESPACE, namespace_of
+from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, namespace_of
 
 __all__ = ["TREE", "flow_rows", "flow_tree_lines"]
 
-NOT_FOUND: Final = 4
 KINDS: Final = frozenset({"", "flow", "jobflow", "jf", "jobflows"})
 ICONS: Final[Mapping[str, str]] = {
     "Completed": "✔",
@@ -102,7 +101,7 @@ async def _tree(context: Context) -> None:
     try:
         flow = await context.client.get(JOB_FLOWS, key)
     except NotFound:
-        raise Failure(f"there is no JobFlow {key}", status=NOT_FOUND) from None
+        raise Failure(f"there is no JobFlow {key}", status=NO_SUCH_OBJECT) from None
     now = context.client.now()
     if context.text("output") in {"table", ""}:
         for line in flow_tree_lines(flow, now):

@@ -13,24 +13,19 @@ from pyroclast.kube.errors import KubeError, NotFound
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.scope import NAMESPACE, job_key
+from pyroclast_cli.views.scope import NAMESPACE, named_job
 
 if TYPE_CHECKING:
     from pyroclast.kube.client import Client
 
 __all__ = ["LOGS"]
 
-NOT_FOUND: Final = 4
 PAUSE: Final = 1.0  # seconds between looks for new containers
 ENDS: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
 
 async def _logs(context: Context) -> int:
-    key = job_key(context)
-    try:
-        await context.client.get(JOBS, key)
-    except NotFound:
-        raise Failure(f"there is no Job {key}", status=NOT_FOUND) from None
+    key, _ = await named_job(context)
     if context.is_set("follow"):
         return await _follow(context, key)
     pods = await _pods(context, key)

@@ -13,12 +13,11 @@ from pyroclast_cli.human_durations import human_duration
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.amounts import amount, main_resources, readable
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, write
-from pyroclast_cli.views.reading import Group, read_groups, seconds_since
+from pyroclast_cli.views.reading import WAITING_PHASES, Group, read_groups, seconds_since
 
 __all__ = ["QUEUES_VIEW", "in_tree_order", "queue_rows"]
 
 ROOT: Final = "root"
-WAITING_PHASES: Final = frozenset({"", "Pending", "Inqueue"})
 INDENT: Final = "  "
 COLUMNS: Final = (
     Column("QUEUE", "label"),

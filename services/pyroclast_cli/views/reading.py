@@ -17,9 +17,22 @@ from pyroclast_cli.views.waiting_causes import WaitingCause, waiting_cause
 if TYPE_CHECKING:
     from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
 
-__all__ = ["Group", "JobView", "Reading", "group_of", "jobs_of", "read_groups", "schedulers_at_work", "seconds_since", "view_of"]
+__all__ = [
+    "WAITING_PHASES",
+    "Group",
+    "JobView",
+    "Reading",
+    "group_of",
+    "jobs_of",
+    "read_groups",
+    "schedulers_at_work",
+    "seconds_since",
+    "view_of",
+]
 
 JOB_KIND: Final = "Job"
+WAITING_PHASES: Final = frozenset({"", "Pending", "Inqueue"})
+"""Phases of PodGroups that have no places yet."""
 
 Group = Mapping[str, Any]
 

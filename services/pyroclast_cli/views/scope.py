@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyroclast.api.types import Key
+from pyroclast.api.types import JOBS, Key
+from pyroclast.kube.errors import NotFound
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 
-__all__ = ["ALL_NAMESPACES", "NAMESPACE", "SCOPE_FLAGS", "is_selected", "job_key", "namespace_of", "namespaces_of"]
+__all__ = [
+    "ALL_NAMESPACES",
+    "NAMESPACE",
+    "NO_SUCH_OBJECT",
+    "SCOPE_FLAGS",
+    "is_selected",
+    "job_key",
+    "named_job",
+    "namespace_of",
+    "namespaces_of",
+]
 
+NO_SUCH_OBJECT: Final = 4
+"""The exit status of a command about an object that is not there."""
 SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"
 NAMESPACE: Final = Flag("namespace", "n", "", "the namespace, by default that of the kubeconfig's context")
 ALL_NAMESPACES: Final = Flag("all-namespaces", "A", default=False, text="all namespaces", kind="bool")
@@ -54,3 +67,16 @@ def job_key(context: Context, *, kinds: tuple[str, ...] = ("job", "jobs", "vcjob
     if not name:
         raise Failure("the name of the Job is missing behind the slash")
     return Key(namespace_of(context), name)
+
+
+async def named_job(context: Context) -> tuple[Key, dict[str, Any]]:
+    """The Job that the first argument names, with its key.
+
+    Raises:
+        Failure: as `job_key`, or there is no such Job, with status 4.
+    """
+    key = job_key(context)
+    try:
+        return key, await context.client.get(JOBS, key)
+    except NotFound:
+        raise Failure(f"there is no Job {key}", status=NO_SUCH_OBJECT) from None

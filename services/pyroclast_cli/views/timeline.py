@@ -7,17 +7,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from pyroclast.api import keys
-from pyroclast.api.types import JOBS, PODS
-from pyroclast.kube.errors import NotFound
-from pyroclast_cli.context import Context, Failure
+from pyroclast.api.types import PODS
+from pyroclast_cli.context import Context
 from pyroclast_cli.human_durations import human_duration
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, write
-from pyroclast_cli.views.scope import NAMESPACE, job_key
+from pyroclast_cli.views.scope import NAMESPACE, named_job
 
 __all__ = ["TIMELINE", "slowest_lines", "timeline_rows"]
 
-NOT_FOUND: Final = 4
 STAGES: Final = (("boundSeconds", "placed"), ("startedSeconds", "started"), ("readySeconds", "ready"), ("endedSeconds", "ended"))
 
 
@@ -83,11 +81,7 @@ def slowest_lines(rows: Iterable[Row]) -> list[str]:
 
 
 async def _timeline(context: Context) -> None:
-    key = job_key(context)
-    try:
-        job = await context.client.get(JOBS, key)
-    except NotFound:
-        raise Failure(f"there is no Job {key}", status=NOT_FOUND) from None
+    key, job = await named_job(context)
     pods, _ = await context.client.list(PODS, key.namespace, label_selector=f"{keys.JOB_NAME}={key.name}")
     rows = timeline_rows(job, pods)
     write(context, Table("PodTimeline", COLUMNS, rows, "pod", "The Job has no pods"))
