@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pyroclast.kube.config import ConfigError
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.errors import ConnectionFailed, KubeError
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Flag, FlagError, parse, usage_table
 
@@ -121,7 +121,8 @@ def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
         return asyncio.run(_work(leaf, Context(values, tuple(positional)))) or 0
     except (Failure, ConfigError, KubeError) as error:
         if leaf.is_ours:
-            return _told(path, str(error), error.status if isinstance(error, Failure) else USAGE_ERROR)
+            away = "the API server does not answer: " if isinstance(error, ConnectionFailed) else ""
+            return _told(path, f"{away}{error}", error.status if isinstance(error, Failure) else USAGE_ERROR)
         sys.stdout.write(f"Failed to{leaf.failure}: {error}\n")
         return FAILED
     except KeyboardInterrupt:

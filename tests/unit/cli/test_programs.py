@@ -126,6 +126,38 @@ def test_a_server_that_is_away_is_one_line(program, arguments, capsys):
     assert line.startswith("Failed to")
 
 
+@pytest.mark.parametrize(
+    "arguments", [["waiting"], ["explain", "x"], ["queues"], ["nodes"], ["tree", "x"], ["logs", "x"], ["wait", "x"]]
+)
+def test_our_commands_tell_of_a_server_that_is_away_on_standard_error(arguments, capsys):
+    assert programs.vcctl([*arguments, *NO_SERVER]) == 1
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert line.startswith(f"vcctl {arguments[0]}: the API server does not answer: ")
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["explain"], "name one Job, as NAME or job/NAME; there are 0 names"),
+        (["explain", "a", "b"], "name one Job, as NAME or job/NAME; there are 2 names"),
+        (["explain", "pod/a"], '"pod" is no kind that this command knows'),
+        (["logs", "job/"], "the name of the Job is missing behind the slash"),
+        (["tree"], "name one flow"),
+        (["waiting", "-x"], "unknown shorthand flag"),
+        (["wait", "x", "--timeout", "soon"], "--timeout: "),
+        (["waiting", "--context", "nobody", "--kubeconfig", "/nonexistent"], "kubeconfig /nonexistent: "),
+    ],
+)
+def test_our_commands_tell_what_would_be_right(arguments, message, capsys):
+    assert programs.vcctl([*arguments, *NO_SERVER]) == 1
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert message in line
+    assert printed.out == ""
+
+
 @pytest.mark.parametrize("text", ["not: [a, kubeconfig", "[]", ""], ids=["no YAML", "a list", "empty"])
 def test_a_broken_kubeconfig_is_one_line(text, tmp_path, capsys):
     (tmp_path / "kubeconfig").write_text(text)
