@@ -195,6 +195,28 @@ def test_wait_ends_when_the_phase_is_out_of_reach_or_the_time_is_over(cluster: C
         assert message in ended.stderr
 
 
+def test_a_watched_list_follows_over_a_restart_of_the_api_server(
+    cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path
+):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("first", queue, cpu="4"))
+    wait_until(lambda: "AboveQueueLimit" in shell.said("vcctl", "waiting"), "the limit to be named")
+    seen = tmp_path / "seen"
+    command = [str(PROGRAMS / "vcctl"), "waiting", "-w", "-o", "name"]
+    with (
+        seen.open("w") as output,
+        subprocess.Popen(command, env=shell.environment, stdout=output, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        try:
+            wait_until(lambda: "/first" in seen.read_text(), "the list")
+            cluster.outage(1.0)
+            cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("second", queue, cpu="4"))
+            wait_until(lambda: "/second" in seen.read_text(), "the list to follow", seconds=20)
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (130, "")
+
+
 def test_nodes_show_what_is_free(shell: Shell, cluster: Cluster):
     names = json.loads(shell.said("vcctl", "nodes", "-o", "json"))["items"]
     assert {row["group"] for row in names} >= {"node-0", "node-1"}

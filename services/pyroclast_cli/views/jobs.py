@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyroclast.api.types import JOBS
 from pyroclast_cli.context import Context
 from pyroclast_cli.human_durations import human_duration
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.amounts import as_text
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, write
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table
 from pyroclast_cli.views.reading import JobView, jobs_of, seconds_since
-from pyroclast_cli.views.scope import SCOPE_FLAGS
+from pyroclast_cli.views.scope import SCOPE_FLAGS, namespaces_of
 from pyroclast_cli.views.waiting_causes import is_waiting
+from pyroclast_cli.views.watching import WATCH, show
 
 __all__ = ["RUNNING", "WAITING", "running_rows", "waiting_rows"]
 
@@ -92,14 +94,20 @@ def _started(view: JobView) -> str:
 
 
 async def _waiting(context: Context) -> None:
-    rows = waiting_rows(await jobs_of(context), context.client.now())
-    write(context, Table("WaitingJob", WAITING_COLUMNS, rows, REFERENCE, "No Job waits"))
+    async def read() -> Table:
+        rows = waiting_rows(await jobs_of(context), context.client.now())
+        return Table("WaitingJob", WAITING_COLUMNS, rows, REFERENCE, "No Job waits")
+
+    await show(context, read, JOBS, namespaces_of(context))
 
 
 async def _running(context: Context) -> None:
-    rows = running_rows(await jobs_of(context), context.client.now())
-    write(context, Table("RunningJob", RUNNING_COLUMNS, rows, REFERENCE, "No Job runs"))
+    async def read() -> Table:
+        rows = running_rows(await jobs_of(context), context.client.now())
+        return Table("RunningJob", RUNNING_COLUMNS, rows, REFERENCE, "No Job runs")
+
+    await show(context, read, JOBS, namespaces_of(context))
 
 
-WAITING: Final = Leaf("waiting", "list the Jobs that wait, and why", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS), is_ours=True)
-RUNNING: Final = Leaf("running", "list the Jobs that run", _running, (*SCOPE_FLAGS, *TABLE_FLAGS), is_ours=True)
+WAITING: Final = Leaf("waiting", "list the Jobs that wait, and why", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True)
+RUNNING: Final = Leaf("running", "list the Jobs that run", _running, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True)

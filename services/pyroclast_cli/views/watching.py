@@ -1,0 +1,80 @@
+"""`-w`: a list that is shown again when something changed, also over a restart of the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from pyroclast.api.types import ResourceType
+from pyroclast.kube.errors import Expired, KubeError, is_transient
+from pyroclast_cli.context import Context
+from pyroclast_cli.flags import Flag
+from pyroclast_cli.views.output import Row, Table, write
+
+if TYPE_CHECKING:
+    from pyroclast.kube.client import Client
+
+__all__ = ["WATCH", "show"]
+
+WATCH: Final = Flag("watch", "w", default=False, text="show the list again when it changed, until interrupted", kind="bool")
+PAUSE: Final = 1.0  # seconds between two looks at least
+SILENCE: Final = 30.0
+CLEAR: Final = "\x1b[H\x1b[J"
+
+
+async def show(context: Context, read: Callable[[], Awaitable[Table]], kind: ResourceType, namespace: str) -> None:
+    """Print what `read` finds; with `-w` again whenever objects of `kind` changed and the list is another one.
+
+    On a terminal the list is drawn in place. In a pipe all of it is written again.
+
+    Raises:
+        KubeError: the first look fails, or a later one for a reason that does not pass.
+    """
+    shown: Table | None = None
+    while True:
+        try:
+            version = await _version(context.client, kind, namespace) if context.is_set("watch") else ""
+            table = await read()
+        except KubeError as error:
+            if shown is None or not is_transient(error):
+                raise
+            await asyncio.sleep(PAUSE)  # the server is away: the list stands until it is there again
+            continue
+        if shown is None or _content(table) != _content(shown) or sys.stdout.isatty():
+            if shown is not None:
+                sys.stdout.write(CLEAR if sys.stdout.isatty() else "\n")
+            write(context, table)
+            sys.stdout.flush()
+        if not context.is_set("watch"):
+            return
+        shown = table
+        await _changed(context.client, kind, namespace, version)
+
+
+async def _version(client: Client, kind: ResourceType, namespace: str) -> str:
+    """The version from which a watch tells of all that changes behind this moment."""
+    page = orjson.loads(await client.list_page(kind, namespace, {"limit": "1"}))
+    return str((page.get("metadata") or {}).get("resourceVersion", ""))
+
+
+def _content(table: Table) -> list[Row]:
+    """The rows without what only grows older."""
+    return [{name: value for name, value in row.items() if not name.endswith("Seconds")} for row in table.rows]
+
+
+async def _changed(client: Client, kind: ResourceType, namespace: str, version: str) -> None:
+    """Returns a moment after the first change behind `version`, when the watch ends, or when nothing came for a while."""
+    try:
+        async with aclosing(client.watch(kind, namespace, {"resourceVersion": version}, silence=SILENCE)) as batches:
+            async for lines in batches:
+                if lines:
+                    break
+    except KubeError as error:
+        if not is_transient(error) and not isinstance(error, Expired):
+            raise
+    await asyncio.sleep(PAUSE)
