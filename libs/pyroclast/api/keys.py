@@ -88,6 +88,7 @@ __all__ = [
     "SCHEDULING_QUEUE_NAME",
     "SLA_WAITING_TIME",
     "SLA_WAITING_TIME_LEGACY",
+    "SUBMITTED_BY",
     "TASK_INDEX",
     "TASK_PRIORITY",
     "TASK_SPEC",
@@ -126,6 +127,7 @@ TEMPLATE_UID: Final = "volcano.sh/template-uid"
 OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
 
 # Jobs: where they come from and where they go
+SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"
 JOB_TYPE: Final = "volcano.sh/job-type"
 CRON_JOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
 CREATED_BY_JOB_TEMPLATE: Final = "volcano.sh/createdByJobTemplate"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -11,7 +12,7 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError
 
-__all__ = ["is_local", "refusal"]
+__all__ = ["bearer_token", "is_allowed", "is_local", "refusal", "user_of"]
 
 SECONDS = 5.0
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -30,26 +31,49 @@ def is_local(address: object) -> bool:
 
 async def refusal(client: Client | None, authorization: str, path: str) -> tuple[int, str] | None:
     """Why the bearer of an Authorization header may not read `path`: HTTP status and words; None when it may."""
-    kind, _, token = authorization.partition(" ")
-    if kind.lower() != "bearer" or not token.strip():
+    token = bearer_token(authorization)
+    if not token:
         return 401, f"{path} is for this machine alone; others need a token whose user may get {path}"
     if client is None:
         return 503, "the API server is not known yet"
     try:
-        user = (await _ask(client, REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token.strip()})).get("user")
+        user = await user_of(client, token)
         if not user:
             return 401, "the API server does not know this token"
-        groups = {name: user[name] for name in ("uid", "groups", "extra") if user.get(name)}
-        spec = {"user": user.get("username", ""), **groups, "nonResourceAttributes": {"path": path, "verb": "get"}}
-        status = await _ask(client, ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
+        may = await is_allowed(client, user, {"nonResourceAttributes": {"path": path, "verb": "get"}})
     except KubeError as error:
         return 503, f"the API server cannot be asked who may get {path}: {error}"
-    if status.get("allowed") is not True:
-        return 403, f'user "{user.get("username", "")}" may not get {path}'
-    return None
+    return None if may else (403, f'user "{user.get("username", "")}" may not get {path}')
 
 
-async def _ask(client: Client, path: str, version: str, kind: str, spec: dict[str, object]) -> dict[str, Any]:
+def bearer_token(authorization: str) -> str:
+    """The token in an Authorization header; empty where there is none."""
+    kind, _, token = authorization.partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+async def user_of(client: Client, token: str) -> dict[str, Any]:
+    """The user whom the API server knows by a token; empty if it knows none.
+
+    Raises:
+        KubeError: it cannot be asked.
+    """
+    return (await _ask(client, REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})).get("user") or {}
+
+
+async def is_allowed(client: Client, user: Mapping[str, Any], what: Mapping[str, Any]) -> bool:
+    """Whether a user may do `what`, which is `resourceAttributes` or `nonResourceAttributes` of a SubjectAccessReview.
+
+    Raises:
+        KubeError: the API server cannot be asked.
+    """
+    who = {name: user[name] for name in ("uid", "groups", "extra") if user.get(name)}
+    spec = {"user": user.get("username", ""), **who, **what}
+    status = await _ask(client, ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
+    return status.get("allowed") is True
+
+
+async def _ask(client: Client, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     body = orjson.dumps({"apiVersion": version, "kind": kind, "spec": spec})
     answer = orjson.loads(await client.request("POST", path, body=body, deadline=Deadline.after(SECONDS)))
     status: dict[str, Any] = answer.get("status") or {}

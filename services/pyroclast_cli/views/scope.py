@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast.api import keys
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.errors import NotFound
 from pyroclast_cli.context import Context, Failure
@@ -24,7 +25,6 @@ __all__ = [
 
 NO_SUCH_OBJECT: Final = 4
 """The exit status of a command about an object that is not there."""
-SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"
 NAMESPACE: Final = Flag("namespace", "n", "", "the namespace, by default that of the kubeconfig's context")
 ALL_NAMESPACES: Final = Flag("all-namespaces", "A", default=False, text="all namespaces", kind="bool")
 SCOPE_FLAGS: Final = (
@@ -49,7 +49,7 @@ def namespaces_of(context: Context) -> str:
 def is_selected(job: Mapping[str, Any], context: Context) -> bool:
     """Whether a Job is of the queue and the user that were asked for."""
     queue, user = context.text("queue"), context.text("user")
-    by = (job["metadata"].get("annotations") or {}).get(SUBMITTED_BY, "")
+    by = (job["metadata"].get("annotations") or {}).get(keys.SUBMITTED_BY, "")
     return (not queue or (job.get("spec") or {}).get("queue", "default") == queue) and (not user or by == user)
 
 

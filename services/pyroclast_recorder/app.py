@@ -1,0 +1,157 @@
+"""The process of the recorder: who follows, who writes, who answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+
+from pyroclast.api.records.groups import PodGroup
+from pyroclast.api.records.jobs import Job
+from pyroclast.api.records.meta import Record
+from pyroclast.api.records.pods import Pod
+from pyroclast.api.types import JOBS, NAMESPACES, POD_GROUPS, PODS, Key, ResourceType
+from pyroclast.kube.backoff import Backoff
+from pyroclast.kube.client import Client
+from pyroclast.runtime.errors import StartFailure
+from pyroclast.runtime.leadership import lead
+from pyroclast.runtime.service import Service
+from pyroclast_recorder.database.batches import Cursor
+from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.migration import NewerSchema
+from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, pods, usage_hours
+from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, pod_rows
+from pyroclast_recorder.following.stream import Stream
+from pyroclast_recorder.following.writer import Writer
+from pyroclast_recorder.metrics import RecorderMetrics
+from pyroclast_recorder.reading.access import Access
+from pyroclast_recorder.reading.server import HistoryServer
+from pyroclast_recorder.settings import RecorderSettings
+
+__all__ = ["run"]
+
+log = structlog.get_logger()
+
+COMPONENT: Final = "pyroclast-recorder"
+"""The source of our Events."""
+
+SETTLE_SECONDS: Final = 60.0
+FRESH_SECONDS: Final = 5.0
+"""Usage that was added up so long ago is new enough for a report."""
+
+PRUNE_SECONDS: Final = 600.0
+PRUNED_AT_ONCE: Final = 5_000
+
+
+class Recorder:
+    """What the tasks of one process share."""
+
+    def __init__(self, client: Client, database: Database, settings: RecorderSettings, metrics: RecorderMetrics) -> None:
+        self._client, self._database, self._settings, self._metrics = client, database, settings, metrics
+        self._settled = float("-inf")
+        self._settling = asyncio.Lock()
+        self._writer: Writer | None = None
+        self._is_migrated = False
+
+    def complaint(self) -> str | None:
+        """Why nothing is recorded now; None when all is well, or another replica records."""
+        if self._writer is None:
+            return None
+        return self._writer.complaint if self._is_migrated else "the database is not there yet"
+
+    async def record(self, _: int) -> None:
+        """Follow and write, until cancelled.
+
+        Raises:
+            StartFailure: the database is of a later version.
+        """
+        writer = Writer(self._database, self._client.now, self._metrics.written)
+        self._writer, self._is_migrated = writer, False
+        try:
+            cursors = await self._migrated()
+            self._is_migrated = True
+            database, gap = self._database, self._metrics.gap
+            sinks: dict[ResourceType, tuple[type[Record], KindSink[Any]]] = {
+                JOBS: (Job, KindSink(database, writer, job_rows, jobs, gap)),
+                POD_GROUPS: (PodGroup, KindSink(database, writer, group_rows, None, gap)),
+                PODS: (Pod, KindSink(database, writer, pod_rows(frozenset(self._settings.schedulers)), pods, gap)),
+            }
+            incident = self._metrics.incident
+            async with asyncio.TaskGroup() as group:
+                group.create_task(writer.run())
+                group.create_task(self._settle_often())
+                group.create_task(self._prune_often())
+                for kind, (record, sink) in sinks.items():
+                    cursor = cursors.get(kind.qualified)
+                    stream = Stream(self._client, kind, record, sink, cursor, on_incident=incident)
+                    group.create_task(stream.run())
+        finally:
+            self._writer = None
+
+    async def settle(self) -> None:
+        """Add up usage, unless that was done just now."""
+        async with self._settling:
+            if _time() - self._settled < FRESH_SECONDS:
+                return
+            await self._database.settle(int(self._client.now()))
+            self._settled = _time()
+
+    async def _migrated(self) -> Mapping[str, Cursor]:
+        """Bring the schema up to date as soon as the database answers; where the rows that are there end."""
+        backoff = Backoff(0.5, 30.0)
+        while True:
+            try:
+                await self._database.migrate()
+                return await self._database.cursors()
+            except NewerSchema as error:
+                raise StartFailure(f"--database-url: {error}") from error
+            except DatabaseUnavailable as error:
+                log.warning("recorder.database_unavailable", error=str(error))
+                await asyncio.sleep(backoff.next())
+
+    async def _settle_often(self) -> None:
+        while True:
+            await asyncio.sleep(SETTLE_SECONDS)
+            try:
+                await self.settle()
+            except DatabaseUnavailable as error:
+                log.warning("recorder.not_settled", error=str(error))
+
+    async def _prune_often(self) -> None:
+        settings = self._settings
+        kept = {pods: settings.keep_pods, job_causes: settings.keep_pods, job_phases: settings.keep_jobs}
+        kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
+        while True:
+            for table, long in kept.items():
+                before = int(self._client.now() - long.total_seconds())
+                try:
+                    while await self._database.prune(table, before, PRUNED_AT_ONCE) == PRUNED_AT_ONCE:
+                        await asyncio.sleep(0.1)
+                except DatabaseUnavailable as error:
+                    log.warning("recorder.not_pruned", table=table.name, error=str(error))
+            await asyncio.sleep(PRUNE_SECONDS)
+
+
+async def run(service: Service, settings: RecorderSettings) -> None:
+    """Answer questions, and record while leading."""
+    client = await service.client()
+    namespace = await client.get(NAMESPACES, Key("", "kube-system"))
+    database = Database(settings.database_url, namespace["metadata"]["uid"])
+    recorder = Recorder(client, database, settings, RecorderMetrics(service.metrics))
+    service.add_ready("database", recorder.complaint)
+    server = HistoryServer(database, Access(client), client.now, recorder.settle)
+    await server.start(settings.api_address)
+    try:
+        await service.synced()
+        events = service.record_events(client, COMPONENT)
+        service.spawn("leading", lead(client, settings, recorder.record, events))
+        await service.forever()
+    finally:
+        await server.stop()
+        await database.close()
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,244 @@
+"""The database: connections, transactions, and what the recorder writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Table, and_, delete, event, func, select, tuple_
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from pyroclast_recorder.database.batches import Batch, Cursor
+from pyroclast_recorder.database.merging import merged, replace, upsert
+from pyroclast_recorder.database.migration import migrate
+from pyroclast_recorder.database.tables import Row, cursors, dirty_hours, gaps, jobs, pods, usage_hours
+from pyroclast_recorder.usage import HOUR, HourUsage, changed_hours, held, hours_between
+
+__all__ = ["Database", "DatabaseUnavailable", "WrongUrl", "check_url"]
+
+DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
+SETTLED: Final = "usage"
+"""The cursor that tells until when pods that still run have been counted."""
+
+HOURS_AT_ONCE: Final = 24
+UNAVAILABLE: Final = (DBAPIError, OSError, asyncio.TimeoutError)
+WHOSE: Final = (jobs.c.queue, jobs.c.submitted_by, jobs.c.owner_kind, jobs.c.owner_name)
+"""Columns of a Job that say whom the use of its pods is put down to."""
+
+
+class WrongUrl(Exception):
+    """The URL names no database that the recorder can use."""
+
+
+class DatabaseUnavailable(Exception):
+    """The database did not do what it was asked for; it may later."""
+
+
+class Database:
+    """One cluster's part of a database. All methods raise DatabaseUnavailable.
+
+    Args:
+        url: `sqlite:///PATH` or `postgresql://USER:PASSWORD@HOST/NAME`.
+        cluster: uid of the namespace kube-system.
+
+    Raises:
+        WrongUrl: another kind of database, or no URL.
+    """
+
+    def __init__(self, url: str, cluster: str) -> None:
+        self.cluster = cluster
+        self._engine = _engine(check_url(url))
+        self._dialect = self._engine.dialect.name
+        self._writing = asyncio.Lock()  # SQLite has one writer, and what is worked out must not miss what is being written
+
+    async def migrate(self) -> None:
+        """Bring the schema to this version.
+
+        Raises:
+            NewerSchema: a later version of the recorder wrote it.
+        """
+        async with self._transaction() as connection:
+            await connection.run_sync(migrate)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._engine.dispose()
+
+    async def cursors(self) -> dict[str, Cursor]:
+        """How far the rows of each kind reach."""
+        async with self.reading() as connection:
+            found = await connection.execute(select(cursors).where(cursors.c.cluster == self.cluster))
+            return {row["kind"]: Cursor(*(row[name] for name in Cursor._fields)) for row in found.mappings()}
+
+    async def still_there(self, table: Table) -> dict[str, Row]:
+        """The rows of Jobs or pods, by uid, of which nobody saw yet that they are gone."""
+        is_gone = table.c.removed if table is jobs else table.c.released_high
+        async with self.reading() as connection:
+            found = await connection.execute(select(table).where(table.c.cluster == self.cluster, is_gone.is_(None)))
+            return {row["uid"]: dict(row) for row in found.mappings()}
+
+    async def write(self, batch: Batch, now: int) -> None:
+        """Merge a batch into the tables, all of it or nothing.
+
+        Hours whose use it changes are noted, to be added up anew by `settle`.
+        """
+        async with self._transaction() as connection:
+            hours = await self._changed_hours(connection, batch, now)
+            for table, rows in batch.rows.items():
+                await connection.execute(upsert(table, self._dialect), list(rows.values()))
+            await self._note_hours(connection, hours)
+            if moved := batch.cursor_rows():
+                await connection.execute(replace(cursors, self._dialect), moved)
+
+    async def settle(self, now: int) -> int:
+        """Add up anew the use of all hours that changed, and of pods that still run until now; the number of hours."""
+        async with self._transaction() as connection:
+            since = await connection.scalar(
+                select(cursors.c.at).where(cursors.c.cluster == self.cluster, cursors.c.kind == SETTLED)
+            )
+            await self._note_hours(connection, hours_between(now if since is None else min(since, now), now))
+            moved = {"cluster": self.cluster, **Cursor(SETTLED, "", now, 0)._asdict()}
+            await connection.execute(replace(cursors, self._dialect), [moved])
+        settled = 0
+        while hours := await self._settle_some(now):
+            settled += hours
+        return settled
+
+    async def prune(self, table: Table, before: int, at_once: int) -> int:
+        """Delete up to `at_once` rows of what ended before a time, in seconds; hours that are not settled yet keep their pods."""
+        ended = {jobs: jobs.c.removed, pods: pods.c.released_high, usage_hours: usage_hours.c.hour, gaps: gaps.c.until}.get(table)
+        ended = table.c.at if ended is None else ended
+        keys = list(table.primary_key)
+        async with self._transaction() as connection:
+            open_hour = await connection.scalar(select(func.min(dirty_hours.c.hour)).where(dirty_hours.c.cluster == self.cluster))
+            limit = before if open_hour is None or table is usage_hours else min(before, open_hour)
+            old = select(*keys).where(table.c.cluster == self.cluster, ended < limit).limit(at_once)
+            deleted = await connection.execute(delete(table).where(tuple_(*keys).in_(old)))
+            return deleted.rowcount
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A connection to read with."""
+        try:
+            async with self._engine.connect() as connection:
+                yield connection
+        except UNAVAILABLE as error:
+            raise DatabaseUnavailable(_cause(error)) from error
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[AsyncConnection]:
+        async with self._writing:
+            try:
+                async with self._engine.begin() as connection:
+                    yield connection
+            except UNAVAILABLE as error:
+                raise DatabaseUnavailable(_cause(error)) from error
+
+    async def _changed_hours(self, connection: AsyncConnection, batch: Batch, now: int) -> set[int]:
+        hours: set[int] = set()
+        if rows := {row["uid"]: row for row in batch.rows.get(pods, {}).values()}:
+            stored = await self._stored(connection, pods, rows)
+            for uid, row in rows.items():
+                old = stored.get(uid)
+                hours.update(changed_hours(held(old) if old else None, held(merged(pods, old, row) if old else row), now))
+        if rows := {row["uid"]: row for row in batch.rows.get(jobs, {}).values()}:
+            stored = await self._stored(connection, jobs, rows)
+            passed_on = [
+                uid for uid, row in rows.items() if _whose(stored.get(uid)) != _whose(merged(jobs, row, stored.get(uid, row)))
+            ]
+            if passed_on:
+                of_jobs = select(pods).where(pods.c.cluster == self.cluster, pods.c.job.in_(passed_on))
+                for pod in (await connection.execute(of_jobs)).mappings():
+                    hours.update(changed_hours(None, held(dict(pod)), now))
+        return hours
+
+    async def _stored(self, connection: AsyncConnection, table: Table, uids: Iterable[str]) -> Mapping[str, Row]:
+        found = await connection.execute(select(table).where(table.c.cluster == self.cluster, table.c.uid.in_(list(uids))))
+        return {row["uid"]: dict(row) for row in found.mappings()}
+
+    async def _note_hours(self, connection: AsyncConnection, hours: Iterable[int]) -> None:
+        rows = [{"cluster": self.cluster, "hour": hour} for hour in hours]
+        if rows:
+            await connection.execute(replace(dirty_hours, self._dialect), rows)
+
+    async def _settle_some(self, now: int) -> int:
+        async with self._transaction() as connection:
+            noted = select(dirty_hours.c.hour).where(dirty_hours.c.cluster == self.cluster)
+            hours: Sequence[int] = (await connection.scalars(noted.order_by(dirty_hours.c.hour).limit(HOURS_AT_ONCE))).all()
+            for hour in hours:
+                await self._settle_hour(connection, hour, now)
+            return len(hours)
+
+    async def _settle_hour(self, connection: AsyncConnection, hour: int, now: int) -> None:
+        usage = HourUsage(hour, now)
+        ended_before = and_(pods.c.released_high.is_not(None), pods.c.released_high < hour)
+        whose = [column.label(f"job_{column.name}") for column in WHOSE]
+        touching = (
+            select(pods, jobs.c.uid.label("job_uid"), *whose)
+            .join_from(pods, jobs, and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job), isouter=True)
+            .where(pods.c.cluster == self.cluster, pods.c.bound < hour + HOUR, ~ended_before)
+        )
+        found = await connection.stream(touching)
+        async for row in found.mappings():
+            job = {column.name: row[f"job_{column.name}"] for column in WHOSE} if row["job_uid"] is not None else None
+            usage.add(dict(row), job)
+        of_hour = (usage_hours.c.cluster == self.cluster, usage_hours.c.hour == hour)
+        await connection.execute(delete(usage_hours).where(*of_hour))
+        if rows := [{"cluster": self.cluster, **row} for row in usage.rows()]:
+            await connection.execute(usage_hours.insert(), rows)
+        await connection.execute(delete(dirty_hours).where(dirty_hours.c.cluster == self.cluster, dirty_hours.c.hour == hour))
+
+
+def check_url(url: str) -> URL:
+    """The URL with the driver that is used.
+
+    Raises:
+        WrongUrl: it names no database that the recorder can use.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise WrongUrl("it is no URL; sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME would be one") from None
+    driver = DRIVERS.get(parsed.get_backend_name())
+    if driver is None:
+        raise WrongUrl(f"{parsed.get_backend_name()} is no database that the recorder knows; there are sqlite and postgresql")
+    if not parsed.database:
+        raise WrongUrl(
+            "it names no file: sqlite:///PATH" if "sqlite" in driver else "it names no database: postgresql://HOST/NAME"
+        )
+    return parsed.set(drivername=driver)
+
+
+def _engine(url: URL) -> AsyncEngine:
+    if url.get_backend_name() == "postgresql":
+        limits = {"timeout": 10, "command_timeout": 60}
+        return create_async_engine(url, pool_size=5, pool_pre_ping=True, connect_args=limits)
+    Path(url.database or "").parent.mkdir(parents=True, exist_ok=True)
+    engine = create_async_engine(url, connect_args={"timeout": 30})
+    event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+    event.listen(engine.sync_engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - of the driver
+    """Several may read while one writes; transactions begin when we say so."""
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def _whose(job: Row | None) -> tuple[Any, ...]:
+    return tuple(job[column.name] for column in WHOSE) if job else ()
+
+
+def _cause(error: BaseException) -> str:
+    """The database's own words in one line, without the statement and its values."""
+    cause = getattr(error, "orig", None) or error
+    return (str(cause) or type(cause).__name__).splitlines()[0]

@@ -1,0 +1,125 @@
+"""The tables of the recorder, and how two views of one row become one.
+
+Times are whole seconds since the epoch in UTC. Amounts are whole: cpu in millicores, memory and storage in MiB, anything else in
+thousandths; of usage, the same times seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text
+
+__all__ = [
+    "METADATA",
+    "Merge",
+    "Row",
+    "cursors",
+    "dirty_hours",
+    "gaps",
+    "job_causes",
+    "job_phases",
+    "jobs",
+    "merge_of",
+    "pods",
+    "usage_hours",
+]
+
+Row: TypeAlias = Mapping[str, Any]
+METADATA: Final = MetaData()
+
+
+class Merge(Enum):
+    """How a column of two rows with the same key becomes one. Each is commutative, associative and idempotent.
+
+    FIRST is the smaller and LAST the larger of two values that are there; LATEST is that of the row with the larger `version`.
+    """
+
+    FIRST = "first"
+    LAST = "last"
+    LATEST = "latest"
+
+
+def merge_of(column: Column[Any]) -> Merge:
+    """How a column merges."""
+    return column.info.get("merge", Merge.LATEST)  # type: ignore[no-any-return]
+
+
+def _key(name: str) -> Column[Any]:
+    return Column(name, Text, primary_key=True)
+
+
+def _number_key(name: str) -> Column[Any]:
+    return Column(name, BigInteger, primary_key=True)
+
+
+def _text(name: str) -> Column[Any]:
+    return Column(name, Text)
+
+
+def _number(name: str, merge: Merge = Merge.LATEST) -> Column[Any]:
+    return Column(name, BigInteger, info={"merge": merge})
+
+
+def _version() -> Column[Any]:
+    """The resourceVersion that the LATEST columns were read at, above it how often the API server's history went back."""
+    return Column("version", BigInteger, nullable=False, info={"merge": Merge.LAST})
+
+
+jobs: Final = Table(
+    "jobs",
+    METADATA,
+    _key("cluster"),
+    _key("uid"),
+    _version(),
+    *map(_text, ("namespace", "name", "queue", "submitted_by", "owner_kind", "owner_name", "owner_uid")),
+    *map(_text, ("priority_class", "shape", "image", "estimate", "labels", "phase", "reason", "message")),
+    *map(_number, ("gang_size", "retries")),
+    *(_number(name, Merge.FIRST) for name in ("created", "let_in", "placed", "started", "removed")),
+    _number("ended"),
+    Index("jobs_by_time", "cluster", "created"),
+    Index("jobs_by_name", "cluster", "namespace", "name"),
+)
+
+job_phases: Final = Table(
+    "job_phases", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")
+)
+
+job_causes: Final = Table(
+    "job_causes", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")
+)
+
+pods: Final = Table(
+    "pods",
+    METADATA,
+    _key("cluster"),
+    _key("uid"),
+    _version(),
+    *map(_text, ("job", "namespace", "name", "queue", "task", "node", "requests", "phase", "reason", "evicted_for")),
+    *map(_number, ("task_index", "job_version", "exit_code")),
+    *(_number(name, Merge.FIRST) for name in ("created", "bound", "started", "finished", "released_high")),
+    _number("released_low", Merge.LAST),
+    Index("pods_by_job", "cluster", "job"),
+    Index("pods_by_end", "cluster", "released_high"),
+)
+
+usage_hours: Final = Table(
+    "usage_hours",
+    METADATA,
+    _key("cluster"),
+    _number_key("hour"),
+    *map(_key, ("queue", "namespace", "submitted_by", "flow", "resource")),
+    *(Column(name, BigInteger, nullable=False) for name in ("asked", "doubtful")),
+)
+
+cursors: Final = Table(
+    "cursors", METADATA, _key("cluster"), _key("kind"), _text("resource_version"), *map(_number, ("at", "epoch"))
+)
+
+gaps: Final = Table(
+    "gaps", METADATA, _key("cluster"), _key("kind"), _number_key("since"), _version(), _number("until", Merge.LAST), _text("why")
+)
+
+dirty_hours: Final = Table("dirty_hours", METADATA, _key("cluster"), _number_key("hour"))

@@ -1,0 +1,1 @@
+"""What objects tell, as rows. Pure."""

@@ -1,0 +1,141 @@
+"""What Jobs and their PodGroups tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pyroclast.api import keys
+from pyroclast.api.enums import JobPhase, PodGroupPhase
+from pyroclast.api.records.groups import PodGroup
+from pyroclast.api.records.jobs import Job, Task
+from pyroclast.api.records.meta import Meta, Wire
+from pyroclast.api.records.pods import PodSpec
+from pyroclast.resources.pods import effective
+from pyroclast_recorder.facts.pods import JOB_KIND
+from pyroclast_recorder.facts.units import clipped, seconds
+
+__all__ = ["UNKNOWN_USER", "cause_facts", "group_facts", "job_facts", "phase_facts"]
+
+UNKNOWN_USER: Final = "unknown"
+LABELS_BYTES: Final = 2048
+MOST_PHASES: Final = 64
+"""Phases and causes that are kept of a Job: the first and the last half of so many, so that the middle is thinned."""
+
+ADMITTED: Final = frozenset({PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN, PodGroupPhase.COMPLETED})
+PLACED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
+
+
+class _Template(Wire, frozen=True, kw_only=True):
+    spec: PodSpec = PodSpec()
+
+
+def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
+    """The columns of the row, without cluster and version. `now`: when the Job was seen, by the clock of the API server."""
+    meta, spec, state = job.metadata, job.spec, job.status.state
+    owner = meta.owner_references[0] if meta.owner_references else None
+    ended = state.phase.is_finished or state.phase is JobPhase.ABORTED
+    templates = [(task, _template(task)) for task in spec.tasks]
+    return {
+        "uid": meta.uid,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "queue": clipped(spec.queue, 253),
+        "submitted_by": clipped(meta.annotations.get(keys.SUBMITTED_BY) or UNKNOWN_USER, 253),
+        "owner_kind": clipped(owner.kind, 63) if owner else None,
+        "owner_name": clipped(owner.name, 253) if owner else None,
+        "owner_uid": clipped(owner.uid, 63) if owner else None,
+        "priority_class": clipped(spec.priority_class_name, 253) or None,
+        "shape": clipped(", ".join(_shape(task, pod) for task, pod in templates)),
+        "image": clipped(next((each.image for _, pod in templates for each in pod.containers), ""), 512) or None,
+        "estimate": clipped(spec.running_estimate or "", 63) or None,
+        "labels": _labels(meta),
+        "phase": str(state.phase) or str(JobPhase.PENDING),
+        "reason": clipped(state.reason, 128) or None,
+        "message": clipped(state.message) or None,
+        "gang_size": spec.min_available if spec.min_available is not None else sum(task.replicas for task in spec.tasks),
+        "retries": job.status.retry_count,
+        "created": seconds(meta.creation_timestamp),
+        "started": _first_time(job, JobPhase.RUNNING),
+        "ended": seconds(state.last_transition_time) if ended else None,
+        "removed": now if is_deleted else None,
+    }
+
+
+def phase_facts(job: Job) -> list[dict[str, Any]]:
+    """The rows of `job_phases`: the phases that the Job reached."""
+    rows = []
+    for each in job.status.conditions:
+        at = seconds(each.last_transition_time)
+        if at is not None and each.status:
+            rows.append({"job": job.metadata.uid, "at": at, "name": clipped(each.status, 63), "message": None})
+    return _thinned(rows)
+
+
+def group_facts(group: PodGroup, now: int) -> dict[str, Any] | None:
+    """What a PodGroup adds to the row of its Job; None if no Job owns it."""
+    job, phase = owner_of(group), group.status.phase
+    if job is None:
+        return None
+    return {"uid": job, "let_in": now if phase in ADMITTED else None, "placed": now if phase in PLACED else None}
+
+
+def cause_facts(group: PodGroup) -> list[dict[str, Any]]:
+    """The rows of `job_causes`: why the gang could not be scheduled."""
+    job = owner_of(group)
+    rows = []
+    for each in group.status.conditions if job else ():
+        at = seconds(each.last_transition_time)
+        if at is not None and each.type == "Unschedulable" and each.status == "True":
+            reason = clipped(each.reason or each.type, 63)
+            rows.append({"job": job, "at": at, "name": reason, "message": clipped(each.message) or None})
+    return rows
+
+
+def owner_of(group: PodGroup) -> str | None:
+    """The uid of the Job that owns a PodGroup."""
+    owner = group.metadata.controller
+    return owner.uid if owner and owner.kind == JOB_KIND else None
+
+
+def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    half = MOST_PHASES // 2
+    return rows if len(rows) <= MOST_PHASES else [*rows[:half], *rows[-half:]]
+
+
+def _first_time(job: Job, phase: JobPhase) -> int | None:
+    """When the Job first came into a phase."""
+    times = [seconds(each.last_transition_time) for each in job.status.conditions if each.status == phase]
+    if job.status.state.phase is phase:
+        times.append(seconds(job.status.state.last_transition_time))
+    return min((time for time in times if time is not None), default=None)
+
+
+def _template(task: Task) -> PodSpec:
+    raw = bytes(task.template)
+    try:
+        return msgspec.json.decode(raw, type=_Template).spec if raw else PodSpec()
+    except (msgspec.DecodeError, RecursionError):
+        return PodSpec()
+
+
+def _shape(task: Task, pod: PodSpec) -> str:
+    asked: Mapping[str, Any] = effective(msgspec.to_builtins(pod), "requests")
+    amounts = " ".join(f"{name}={amount}" for name, amount in sorted(asked.items()))
+    return f"{task.replicas}×{task.name}" + (f" ({amounts})" if amounts else "")
+
+
+def _labels(meta: Meta) -> str | None:
+    """The labels as JSON, as many as fit into 2 KiB."""
+    kept: dict[str, str] = {}
+    size = 2
+    for name, value in sorted(meta.labels.items()):
+        name, value = clipped(name, 317), clipped(value, 63)
+        size += len(orjson.dumps({name: value}))
+        if size > LABELS_BYTES:
+            break
+        kept[name] = value
+    return orjson.dumps(kept).decode() if kept else None

@@ -1,0 +1,107 @@
+"""What a pod tells: who it belongs to, what it holds, since when, until when."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pyroclast.api import keys
+from pyroclast.api.enums import PodPhase
+from pyroclast.api.records.pods import Pod
+from pyroclast.resources.pods import effective
+from pyroclast_recorder.facts.units import clipped, seconds, whole_amounts
+
+__all__ = ["JOB_KIND", "is_ours", "pod_facts"]
+
+JOB_KIND: Final = "Job"
+ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
+
+
+def is_ours(pod: Pod, schedulers: frozenset[str]) -> bool:
+    """Whether a pod is of a Job of ours, or placed by one of our schedulers."""
+    return job_of(pod) is not None or pod.spec.scheduler_name in schedulers
+
+
+def job_of(pod: Pod) -> str | None:
+    """The uid of the Job that owns a pod."""
+    owner = pod.metadata.controller
+    return owner.uid if owner and owner.kind == JOB_KIND and owner.api_version.startswith("batch.volcano.sh/") else None
+
+
+def pod_facts(pod: Pod, now: int, *, is_deleted: bool) -> dict[str, Any]:
+    """The columns of the row, without cluster and version.
+
+    Args:
+        pod: as it was seen.
+        now: when it was seen, by the clock of the API server.
+        is_deleted: it was seen to be gone.
+    """
+    meta, status = pod.metadata, pod.status
+    annotations = meta.annotations
+    queue = annotations.get(keys.SCHEDULING_QUEUE_NAME) or annotations.get(keys.QUEUE_NAME)
+    disruption = next((each for each in status.conditions if each.type == "DisruptionTarget" and each.status == "True"), None)
+    code, reason = _end(pod)
+    row: dict[str, Any] = {
+        "uid": meta.uid,
+        "job": job_of(pod),
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "queue": clipped(queue, 253) if queue else None,
+        "task": clipped(annotations.get(keys.TASK_SPEC, ""), 253) or None,
+        "task_index": _number(annotations.get(keys.TASK_INDEX)),
+        "job_version": _number(annotations.get(keys.JOB_VERSION)),
+        "node": pod.spec.node_name or None,
+        "requests": orjson.dumps(requested(pod), option=orjson.OPT_SORT_KEYS).decode(),
+        "phase": str(status.phase),
+        "reason": clipped(disruption.reason if disruption else status.reason or reason, 128) or None,
+        "evicted_for": clipped(disruption.message) if disruption else None,
+        "exit_code": code,
+        "created": seconds(meta.creation_timestamp),
+        "bound": _bound(pod),
+        "started": seconds(status.start_time),
+    }
+    if status.phase in ENDED or is_deleted:
+        row |= _released(pod, now)
+    return row
+
+
+def requested(pod: Pod) -> dict[str, int]:
+    """What a pod holds as long as it is bound, as the kubelet counts it."""
+    return whole_amounts(effective(msgspec.to_builtins(pod.spec), "requests"))
+
+
+def _bound(pod: Pod) -> int | None:
+    """When it was bound, by the clock of the API server."""
+    if not pod.spec.node_name:
+        return None
+    scheduled = next((each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "True"), None)
+    return seconds(scheduled.last_transition_time if scheduled else None) or seconds(pod.metadata.creation_timestamp)
+
+
+def _released(pod: Pod, now: int) -> dict[str, int | None]:
+    """Until when it held what it asked for: when its last container ended, which can have been no later than now.
+
+    A pod that is gone without a word of its containers ended between its deletion and now.
+    """
+    ends = [
+        seconds(each.state.terminated.finished_at if each.state.terminated else None) for each in pod.status.container_statuses
+    ]
+    if ends and all(ends):
+        return {"finished": max(end for end in ends if end), "released_high": now}
+    asked = seconds(pod.metadata.deletion_timestamp)
+    return {"released_low": None if asked is None else min(asked, now), "released_high": now}
+
+
+def _end(pod: Pod) -> tuple[int | None, str]:
+    """Exit code and reason of the worst container that ended."""
+    ends = [each.state.terminated for each in pod.status.container_statuses if each.state.terminated]
+    if not ends:
+        return None, ""
+    worst = max(ends, key=lambda end: (end.reason == "OOMKilled", end.exit_code != 0, end.exit_code))
+    return worst.exit_code, worst.reason
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and len(text) < 10 else None

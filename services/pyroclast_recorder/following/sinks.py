@@ -1,0 +1,113 @@
+"""What becomes of the objects that are seen: rows, by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+import structlog
+from sqlalchemy import Table
+
+from pyroclast.api.records.groups import PodGroup
+from pyroclast.api.records.jobs import Job
+from pyroclast.api.records.meta import Record
+from pyroclast.api.records.pods import Pod
+from pyroclast_recorder.database.batches import Cursor
+from pyroclast_recorder.database.database import Database
+from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, pods
+from pyroclast_recorder.facts.jobs import cause_facts, group_facts, job_facts, phase_facts
+from pyroclast_recorder.facts.pods import is_ours, pod_facts
+from pyroclast_recorder.following.writer import Writer
+
+__all__ = ["KindSink", "Seen", "group_rows", "job_rows", "pod_rows"]
+
+log = structlog.get_logger()
+
+T = TypeVar("T", bound=Record)
+
+Seen = Iterable[tuple[Table, int | None, Row]]
+"""Rows with the table that they belong to; the version is that of the object, or the given one."""
+
+
+def job_rows(job: Job, now: int, *, is_deleted: bool) -> Seen:
+    """The rows of a Job."""
+    yield jobs, None, job_facts(job, now, is_deleted=is_deleted)
+    for row in phase_facts(job):
+        yield job_phases, None, row
+
+
+def group_rows(group: PodGroup, now: int, *, is_deleted: bool) -> Seen:  # noqa: ARG001 - all kinds are asked alike
+    """What a PodGroup says of its Job; the Job itself has the last word on what both say."""
+    row = group_facts(group, now)
+    if row is not None:
+        yield jobs, 0, row
+        for cause in cause_facts(group):
+            yield job_causes, None, cause
+
+
+def pod_rows(schedulers: frozenset[str]) -> Callable[..., Seen]:
+    """Makes the rows of a pod, if it is of ours."""
+
+    def rows(pod: Pod, now: int, *, is_deleted: bool) -> Seen:
+        if is_ours(pod, schedulers):
+            yield pods, None, pod_facts(pod, now, is_deleted=is_deleted)
+
+    return rows
+
+
+class KindSink(Generic[T]):
+    """Takes what is seen of one kind.
+
+    Args:
+        database: asked which rows have nobody's word of their end.
+        writer: takes the rows.
+        rows: makes them from an object.
+        table: whose rows end with the objects of this kind, if there is one.
+        on_gap: told the kind and the seconds of what could not be seen.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        rows: Callable[..., Seen],
+        table: Table | None,
+        on_gap: Callable[[str, float], None],
+    ) -> None:
+        self._database, self._writer, self._rows, self._table, self._on_gap = database, writer, rows, table, on_gap
+
+    async def take(self, record: T, version: int, now: int, *, is_deleted: bool) -> None:
+        """An object was seen. One whose rows cannot be made is left out, and said in the log."""
+        try:
+            found = list(self._rows(record, now, is_deleted=is_deleted))
+        except (ValueError, TypeError, OverflowError):
+            log.exception("recorder.left_out", key=str(record.key))
+            return
+        for table, own, row in found:
+            await self._writer.add(table, version if own is None else own, row)
+
+    async def take_list(self, uids: set[str], version: int, since: int | None, began: int, now: int) -> None:  # noqa: ARG002
+        """The list is complete: who is not in it has ended, who is in it was there when it began."""
+        if self._table is None:
+            return
+        await self._writer.flushed()
+        for uid, row in (await self._database.still_there(self._table)).items():
+            told = _at_list(self._table, uid in uids, since, began, now)
+            if told:
+                await self._writer.add(self._table, 0, {"uid": row["uid"], **told})
+
+    async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
+        """Nobody can see any more what happened between the cursor and now."""
+        self._on_gap(cursor.kind, now - cursor.at)
+        await self._writer.add(gaps, 0, {"kind": cursor.kind, "since": cursor.at, "until": now, "why": why})
+
+    async def move(self, cursor: Cursor) -> None:
+        """All that was taken reaches to the cursor."""
+        self._writer.move(cursor)
+
+
+def _at_list(table: Table, is_listed: bool, since: int | None, began: int, now: int) -> dict[str, int | None]:
+    """What a list says of a row that was not known to have ended."""
+    if table is jobs:
+        return {} if is_listed else {"removed": now}
+    return {"released_low": began} if is_listed else {"released_low": since, "released_high": now}

@@ -1,0 +1,212 @@
+"""Following one kind: a list where it must be, and a watch that goes on where the database left off."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+import structlog
+
+from pyroclast.api.records.meta import Record
+from pyroclast.api.types import ResourceType
+from pyroclast.kube.backoff import Backoff
+from pyroclast.kube.client import Client
+from pyroclast.kube.decode import Bookmark, Decoder, Undecodable
+from pyroclast.kube.errors import ApiError, Expired, KubeError
+from pyroclast.kube.listing import Listing
+from pyroclast_recorder.database.batches import Cursor
+from pyroclast_recorder.database.database import DatabaseUnavailable
+
+__all__ = ["Sink", "Stream", "version_of"]
+
+log = structlog.get_logger()
+
+T = TypeVar("T", bound=Record)
+T_contra = TypeVar("T_contra", bound=Record, contravariant=True)
+
+WATCH_SECONDS: Final = (120.0, 240.0)
+SLACK_SECONDS: Final = 15.0
+LIST_SECONDS: Final = 30.0
+EPOCH_BITS: Final = 52
+"""Of a version, below the epoch: more than any history has revisions."""
+
+
+class Sink(Protocol[T_contra]):
+    """Takes what is seen of one kind. Each may wait, as long as the database is behind."""
+
+    async def take(self, record: T_contra, version: int, now: int, *, is_deleted: bool) -> None:
+        """An object was seen at a version, at a time in seconds by the clock of the API server."""
+
+    async def take_list(self, uids: set[str], version: int, since: int | None, began: int, now: int) -> None:
+        """The list is complete: of the objects that were known, those that are not in it went between `since` and `now`.
+
+        Those that are in it were there when reading it `began`. `since` is None where nothing was known before.
+        """
+
+    async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
+        """What happened between `cursor` and `now` cannot be seen any more."""
+
+    async def move(self, cursor: Cursor) -> None:
+        """All that was taken reaches to `cursor`."""
+
+
+def version_of(epoch: int, resource_version: str) -> int:
+    """The version of what was read: after a restore of the API server's history anything is later than all before it."""
+    number = int(resource_version) if resource_version.isdecimal() else 0
+    return (epoch << EPOCH_BITS) + number % (1 << EPOCH_BITS)
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where in the history we are."""
+
+    resource_version: str = ""
+    epoch: int = 0
+    is_doubtful: bool = True  # another server may have come in the meantime
+
+
+class Stream(Generic[T]):
+    """Follows one kind for ever.
+
+    Args:
+        client: the API server.
+        kind: what to list and watch.
+        record: the type the objects are decoded into.
+        sink: takes what is seen.
+        cursor: where to go on; None to begin with a list.
+        on_incident: counts what should be rare: `relist`, `restored`, `reconnect`, `undecodable`, `refused`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        kind: ResourceType,
+        record: type[T],
+        sink: Sink[T],
+        cursor: Cursor | None,
+        *,
+        on_incident: Callable[[str, str], None],
+    ) -> None:
+        self._client, self._kind, self._sink = client, kind, sink
+        self._decoder = Decoder(record)
+        self._listing = Listing(client, kind, "", {}, self._decoder, patience=LIST_SECONDS)
+        self._cursor = cursor
+        self._place = _Place(cursor.resource_version, cursor.epoch) if cursor else _Place()
+        self._on_incident = on_incident
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """Follow, until cancelled."""
+        backoff = Backoff(0.2, 30.0)
+        while True:
+            try:
+                await self._follow()
+                backoff.reset()
+            except Expired:
+                self._incident("relist")
+                await self._lose_place("the API server has forgotten what happened since")
+            except KubeError as error:
+                self._complain(error)
+                self._place.is_doubtful = True
+                await asyncio.sleep(max(backoff.next(), min(getattr(error, "retry_after", 0.0) or 0.0, 30.0)))
+            except DatabaseUnavailable as error:  # asked who is missing in a list: the list is read again
+                log.warning("recorder.list_not_taken", kind=self._kind.qualified, error=str(error))
+                await asyncio.sleep(backoff.next())
+            except TimeoutError:
+                self._place.is_doubtful = True
+                await asyncio.sleep(backoff.next())
+
+    async def _follow(self) -> None:
+        if self._place.resource_version and self._place.is_doubtful:
+            await self._check_history()
+        if not self._place.resource_version:
+            await self._list()
+        await self._watch()
+
+    async def _check_history(self) -> None:
+        """Whether the server still has what we know: one that was restored from a backup has not."""
+        page = await self._listing.page({"limit": "1"})
+        latest, ours = page.resource_version, self._place.resource_version
+        if latest.isdecimal() and ours.isdecimal() and int(latest) < int(ours):
+            self._incident("restored")
+            self._place.epoch += 1
+            await self._lose_place(f"the API server's history went back from {ours} to {latest}")
+        self._place.is_doubtful = False
+
+    async def _lose_place(self, why: str) -> None:
+        self._place.resource_version = ""
+        if self._cursor is not None and self._cursor.resource_version:
+            log.warning("recorder.gap", kind=self._kind.qualified, why=why)
+            await self._sink.tell_gap(self._cursor, self._now(), why)
+
+    async def _list(self) -> None:
+        began = self._now()
+        uids: set[str] = set()
+        async with aclosing(self._listing.parts()) as parts:
+            async for part in parts:
+                if part.begins:
+                    uids.clear()
+                for item in part.items:
+                    uids.add(item.metadata.uid)
+                    await self._take(item, is_deleted=False)
+        version = version_of(self._place.epoch, self._listing.version)
+        since = self._cursor.at if self._cursor else None
+        await self._sink.take_list(uids, version, since, began, self._now())
+        await self._move(self._listing.version)
+        self._place.is_doubtful = False
+
+    async def _watch(self) -> None:
+        seconds = random.uniform(*WATCH_SECONDS)  # noqa: S311 - not a secret
+        query = {
+            "resourceVersion": self._place.resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(math.ceil(seconds)),
+        }
+        limit = seconds + SLACK_SECONDS
+        watch = self._client.watch(self._kind, "", query, silence=limit)
+        async with asyncio.timeout(limit), aclosing(watch) as batches:
+            async for lines in batches:
+                self._complaint = ""
+                for line in lines:
+                    await self._take_line(line)
+                if lines:
+                    await self._move(self._place.resource_version)
+
+    async def _take_line(self, line: bytes) -> None:
+        change = self._decoder.change(line)
+        if isinstance(change, Bookmark):
+            self._place.resource_version = change.resource_version or self._place.resource_version
+            return
+        await self._take(change.object, is_deleted=change.type == "DELETED")
+        self._place.resource_version = change.object.metadata.resource_version or self._place.resource_version
+
+    async def _take(self, item: T | Undecodable, *, is_deleted: bool) -> None:
+        if isinstance(item, Undecodable):
+            self._incident("undecodable")
+            log.error("recorder.undecodable", kind=self._kind.kind, key=str(item.key), error=item.error)
+            return
+        version = version_of(self._place.epoch, item.metadata.resource_version)
+        await self._sink.take(item, version, self._now(), is_deleted=is_deleted)
+
+    async def _move(self, resource_version: str) -> None:
+        self._place.resource_version = resource_version
+        self._cursor = Cursor(self._kind.qualified, resource_version, self._now(), self._place.epoch)
+        await self._sink.move(self._cursor)
+
+    def _incident(self, what: str) -> None:
+        self._on_incident(self._kind.qualified, what)
+
+    def _complain(self, error: KubeError) -> None:
+        """Say why nothing comes, once per reason."""
+        self._incident("refused" if isinstance(error, ApiError) else "reconnect")
+        if str(error) != self._complaint:
+            self._complaint = str(error)
+            log.warning("recorder.not_followed", kind=self._kind.qualified, error=self._complaint)
+
+    def _now(self) -> int:
+        return int(self._client.now())

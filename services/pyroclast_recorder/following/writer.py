@@ -1,0 +1,117 @@
+"""Writing what was seen: a transaction a second, or as soon as there is much; while the database is behind, readers wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+from sqlalchemy import Table
+
+from pyroclast_recorder.database.batches import Batch, Cursor
+from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.tables import Row
+
+__all__ = ["Writer"]
+
+log = structlog.get_logger()
+
+MANY: Final = 500
+"""Rows from which a transaction does not wait for the second to end."""
+
+MOST: Final = 2 * MANY
+PERIOD_SECONDS: Final = 1.0
+PAUSES: Final = (0.5, 30.0)
+
+
+class Writer:
+    """Collects rows and writes them.
+
+    Args:
+        database: where to.
+        now: seconds by the clock of the API server.
+        on_write: told how many rows were written, and seconds since the oldest of them was added.
+    """
+
+    def __init__(self, database: Database, now: Callable[[], float], on_write: Callable[[int, float], None]) -> None:
+        self._database, self._now, self._on_write = database, now, on_write
+        self._batch = Batch(database.cluster)
+        self._oldest = 0.0
+        self._flush = asyncio.Event()
+        self._written = asyncio.Condition()
+        self._generation = 0
+        self._is_writing = False
+        self.complaint: str | None = None
+
+    async def add(self, table: Table, version: int, row: Row) -> None:
+        """Add a row; waits while there are too many that are not written."""
+        async with self._written:
+            await self._written.wait_for(lambda: len(self._batch) < MOST)
+        if not len(self._batch):
+            self._oldest = _time()
+        self._batch.add(table, version, row)
+        if len(self._batch) >= MANY:
+            self._flush.set()
+
+    def move(self, cursor: Cursor) -> None:
+        """Note how far the rows reach; written with them."""
+        self._batch.move(cursor)
+
+    async def flushed(self) -> None:
+        """Wait until all that was added is in the database."""
+        wanted = self._generation + (2 if self._is_writing else 1)
+        self._flush.set()
+        async with self._written:
+            await self._written.wait_for(lambda: self._generation >= wanted)
+
+    async def run(self) -> None:
+        """Write, until cancelled; then what is left is written, if that can be done."""
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(PERIOD_SECONDS):
+                        await self._flush.wait()
+                except TimeoutError:
+                    pass
+                self._flush.clear()
+                self._is_writing = True
+                await self._write()
+                self._is_writing = False
+        except asyncio.CancelledError:
+            if len(self._batch):
+                try:
+                    await self._database.write(self._batch, int(self._now()))
+                except DatabaseUnavailable as error:  # the next who leads follows again from the last cursor
+                    log.warning("recorder.last_rows_not_written", error=str(error))
+            raise
+
+    async def _write(self) -> None:
+        batch, self._batch, oldest = self._batch, Batch(self._database.cluster), self._oldest
+        pause = PAUSES[0]
+        while len(batch):
+            try:
+                await self._database.write(batch, int(self._now()))
+                break
+            except DatabaseUnavailable as error:
+                if self.complaint is None:
+                    log.warning("recorder.database_unavailable", error=str(error))
+                self.complaint = f"the database takes no rows: {error}"
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, PAUSES[1])
+            except asyncio.CancelledError:
+                batch.take_up(self._batch)
+                self._batch = batch
+                raise
+        if self.complaint is not None:
+            log.info("recorder.database_resumed")
+            self.complaint = None
+        if rows := sum(map(len, batch.rows.values())):
+            self._on_write(rows, _time() - oldest)
+        async with self._written:
+            self._generation += 1
+            self._written.notify_all()
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,1 @@
+"""Questions to the database, and the HTTP API that answers them to those who may ask."""

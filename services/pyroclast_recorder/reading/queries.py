@@ -1,0 +1,284 @@
+"""The questions as SQL, and the answers as plain JSON."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pyroclast.lifecycle.times import format_time
+from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, pods, usage_hours
+from pyroclast_recorder.reading.periods import period_of
+from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
+from pyroclast_recorder.reading.states import state_of
+from pyroclast_recorder.usage import HOUR, held
+
+__all__ = ["gap_seconds", "history", "namespaces", "tries", "usage", "waits"]
+
+COLUMNS: Final = {
+    "queue": usage_hours.c.queue,
+    "user": usage_hours.c.submitted_by,
+    "namespace": usage_hours.c.namespace,
+    "flow": usage_hours.c.flow,
+    "resource": usage_hours.c.resource,
+}
+JOB_FLOW: Final = case((jobs.c.owner_kind == "JobFlow", func.coalesce(jobs.c.owner_name, "")), else_="")
+JOB_COLUMNS: Final[Mapping[str, ColumnElement[Any]]] = {
+    "queue": jobs.c.queue,
+    "user": jobs.c.submitted_by,
+    "namespace": jobs.c.namespace,
+    "flow": JOB_FLOW,
+}
+FAILED: Final = ("Failed", "Aborted", "Terminated")
+SIZE_CLASSES: Final = (1, 8, 64, 512)
+"""Gangs of up to so many pods wait in one class."""
+
+
+async def namespaces(connection: AsyncConnection, cluster: str) -> list[str]:
+    """All namespaces that there is history of."""
+    found = await connection.scalars(select(jobs.c.namespace).where(jobs.c.cluster == cluster).distinct())
+    return sorted(name for name in found if name)
+
+
+async def history(
+    connection: AsyncConnection, cluster: str, question: HistoryQuestion, visible: Sequence[str], now: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """Jobs, newest first, and whether there are more than were asked for."""
+    where = [jobs.c.cluster == cluster, jobs.c.created.between(question.since, question.until), jobs.c.namespace.in_(visible)]
+    exact = {"namespace": jobs.c.namespace, "queue": jobs.c.queue, "user": jobs.c.submitted_by, "flow": JOB_FLOW}
+    where += [column == value for name, column in exact.items() if (value := getattr(question, name))]
+    if question.name:
+        where.append(jobs.c.name.like(_like(question.name), escape="\\"))
+    found: list[dict[str, Any]] = []
+    newest_first = select(jobs).where(*where).order_by(jobs.c.created.desc(), jobs.c.uid)
+    offset, at_once = 0, question.limit + 1
+    while len(found) <= question.limit:  # the state is not in the table: it follows from the pods
+        page = [dict(row) for row in (await connection.execute(newest_first.limit(at_once).offset(offset))).mappings()]
+        of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in page])
+        rows = [_job(row, of_jobs.get(row["uid"], ()), now) for row in page]
+        found += [row for row in rows if not question.state or row["state"].lower() == question.state.lower()]
+        offset += at_once
+        if len(page) < at_once:
+            break
+    return found[: question.limit], len(found) > question.limit
+
+
+async def tries(connection: AsyncConnection, cluster: str, namespace: str, name: str, now: int) -> list[dict[str, Any]]:
+    """All Jobs that had a name, newest first, each with its phases, causes, tasks and evictions."""
+    of_name = (jobs.c.cluster == cluster, jobs.c.namespace == namespace, jobs.c.name == name)
+    found = await connection.execute(select(jobs).where(*of_name).order_by(jobs.c.created.desc(), jobs.c.uid).limit(100))
+    rows = [dict(row) for row in found.mappings()]
+    of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in rows])
+    return [
+        {
+            **_job(row, of_jobs.get(row["uid"], ()), now),
+            "phases": await _steps(connection, job_phases, cluster, row["uid"]),
+            "causes": await _steps(connection, job_causes, cluster, row["uid"]),
+            "tasks": _tasks(of_jobs.get(row["uid"], ()), now),
+            "evictions": _evictions(of_jobs.get(row["uid"], ())),
+        }
+        for row in rows
+    ]
+
+
+async def usage(
+    connection: AsyncConnection, cluster: str, question: UsageQuestion, visible: Sequence[str]
+) -> list[dict[str, Any]]:
+    """What was asked for, by group and period, with the number of Jobs that ended, and of those that failed."""
+    day = usage_hours.c.hour if question.per == "hour" else usage_hours.c.hour // 86_400 * 86_400
+    period = [day] if question.per != "all" else []
+    chosen = [COLUMNS[each] for each in question.by]
+    where = [
+        usage_hours.c.cluster == cluster,
+        usage_hours.c.hour >= question.since // HOUR * HOUR,
+        usage_hours.c.hour <= question.until,
+        usage_hours.c.namespace.in_(visible),
+    ]
+    where += [COLUMNS[name] == value for name in ("queue", "user", "namespace") if (value := getattr(question, name))]
+    sums = (func.sum(usage_hours.c.asked), func.sum(usage_hours.c.doubtful))
+    found = await connection.execute(select(*period, *chosen, *sums).where(*where).group_by(*period, *chosen))
+    amounts: dict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0])
+    for row in found:
+        values = list(row)
+        begin = values.pop(0) if period else None
+        entry = amounts[(period_of(begin, question.per), *values[:-2])]
+        entry[0] += int(values[-2])
+        entry[1] += int(values[-1])
+    ended = await _ended(connection, cluster, question, visible)
+    rows = []
+    for key, (asked, doubtful) in sorted(amounts.items()):
+        group: dict[str, Any] = {"period": key[0], **dict(zip(question.by, key[1:], strict=True))}
+        whose = tuple(group[each] for each in question.by if each in JOB_COLUMNS)
+        total, failed = ended.get((key[0], *whose), (0, 0))
+        rows.append({**group, "asked": asked, "used": None, "doubtful": doubtful, "jobs": total, "failed": failed})
+    return rows
+
+
+async def waits(
+    connection: AsyncConnection, cluster: str, since: int, until: int, visible: Sequence[str]
+) -> list[dict[str, Any]]:
+    """How long Jobs that began between two times had waited, by queue and size."""
+    found = await connection.execute(
+        select(jobs.c.queue, jobs.c.gang_size, jobs.c.started - jobs.c.created).where(
+            jobs.c.cluster == cluster, jobs.c.started.between(since, until), jobs.c.namespace.in_(visible)
+        )
+    )
+    waited: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for queue, size, seconds in found:
+        waited[queue or "", _size_class(size or 0)].append(max(0, seconds))
+    return [
+        {"queue": queue, "pods": _class_name(size), "jobs": len(times), **_quantiles(sorted(times))}
+        for (queue, size), times in sorted(waited.items())
+    ]
+
+
+async def gap_seconds(connection: AsyncConnection, cluster: str, since: int, until: int) -> int:
+    """How long what pods did could not be seen between two times."""
+    found = await connection.execute(
+        select(gaps.c.since, gaps.c.until).where(
+            gaps.c.cluster == cluster, gaps.c.kind == "pods", gaps.c.until >= since, gaps.c.since <= until
+        )
+    )
+    return sum(min(end, until) - max(begin, since) for begin, end in found)
+
+
+async def _ended(
+    connection: AsyncConnection, cluster: str, question: UsageQuestion, visible: Sequence[str]
+) -> dict[tuple[str, ...], tuple[int, int]]:
+    day = jobs.c.ended // HOUR * HOUR if question.per == "hour" else jobs.c.ended // 86_400 * 86_400
+    period = [day] if question.per != "all" else []
+    chosen = [JOB_COLUMNS[each] for each in question.by if each in JOB_COLUMNS]
+    where = [jobs.c.cluster == cluster, jobs.c.ended.between(question.since, question.until), jobs.c.namespace.in_(visible)]
+    where += [JOB_COLUMNS[name] == value for name in ("queue", "user", "namespace") if (value := getattr(question, name))]
+    failed = func.sum(case((jobs.c.phase.in_(FAILED), 1), else_=0))
+    grouped = select(*period, *chosen, func.count(), failed).where(*where).group_by(*period, *chosen)
+    counts: dict[tuple[str, ...], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for row in await connection.execute(grouped):
+        values = list(row)
+        begin = values.pop(0) if period else None
+        key = (period_of(begin, question.per), *(value or "" for value in values[:-2]))
+        total, bad = counts[key]
+        counts[key] = (total + int(values[-2]), bad + int(values[-1] or 0))
+    return counts
+
+
+async def _pods_of(connection: AsyncConnection, cluster: str, uids: Sequence[str]) -> Mapping[str, Sequence[Row]]:
+    of_jobs: dict[str, list[Row]] = defaultdict(list)
+    for begin in range(0, len(uids), 500):
+        chosen = select(pods).where(pods.c.cluster == cluster, pods.c.job.in_(uids[begin : begin + 500]))
+        for row in (await connection.execute(chosen)).mappings():
+            of_jobs[row["job"]].append(dict(row))
+    return of_jobs
+
+
+async def _steps(connection: AsyncConnection, table: Any, cluster: str, job: str) -> list[dict[str, Any]]:  # noqa: ANN401
+    chosen = select(table).where(table.c.cluster == cluster, table.c.job == job).order_by(table.c.at, table.c.name)
+    found = await connection.execute(chosen)
+    return [{"at": _time(row["at"]), "name": row["name"], "message": row["message"]} for row in found.mappings()]
+
+
+def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:
+    """A Job as it is shown."""
+    end = job["ended"] or job["removed"]
+    began = job["started"]
+    codes = [pod["exit_code"] for pod in of_job if pod["exit_code"]]
+    asked, doubtful = _sums(of_job, now)
+    return {
+        "namespace": job["namespace"],
+        "name": job["name"],
+        "uid": job["uid"],
+        "queue": job["queue"],
+        "user": job["submitted_by"],
+        "flow": job["owner_name"] if job["owner_kind"] == "JobFlow" else None,
+        "owner": f"{job['owner_kind']}/{job['owner_name']}" if job["owner_kind"] else None,
+        "state": state_of(job, {pod["reason"] for pod in of_job}),
+        "reason": job["reason"],
+        "message": job["message"],
+        "exitCode": max(codes, default=0 if end else None),
+        "submitted": _time(job["created"]),
+        "started": _time(began),
+        "ended": _time(end),
+        "waitedSeconds": max(0, (began or end or now) - job["created"]) if job["created"] else None,
+        "elapsedSeconds": max(0, (end or now) - began) if began else None,
+        "gangSize": job["gang_size"],
+        "pods": len(of_job),
+        "nodes": len({pod["node"] for pod in of_job if pod["node"]}),
+        "retries": job["retries"],
+        "shape": job["shape"],
+        "image": job["image"],
+        "estimate": job["estimate"],
+        "labels": orjson.loads(job["labels"]) if job["labels"] else {},
+        "asked": asked,
+        "doubtful": doubtful,
+    }
+
+
+def _tasks(of_job: Sequence[Row], now: int) -> list[dict[str, Any]]:
+    by_task: dict[str, list[Row]] = defaultdict(list)
+    for pod in of_job:
+        by_task[pod["task"] or ""].append(pod)
+    return [
+        {
+            "task": task,
+            "pods": len(of_task),
+            "failed": sum(pod["phase"] == "Failed" for pod in of_task),
+            "evicted": sum(pod["evicted_for"] is not None for pod in of_task),
+            "nodes": sorted({pod["node"] for pod in of_task if pod["node"]})[:64],
+            "asked": _sums(of_task, now)[0],
+        }
+        for task, of_task in sorted(by_task.items())
+    ]
+
+
+def _evictions(of_job: Sequence[Row]) -> list[dict[str, Any]]:
+    evicted = [pod for pod in of_job if pod["evicted_for"] is not None]
+    evicted.sort(key=lambda pod: (pod["released_high"] or 0, pod["name"]))
+    return [
+        {"at": _time(pod["released_high"]), "pod": pod["name"], "reason": pod["reason"], "message": pod["evicted_for"]}
+        for pod in evicted
+    ]
+
+
+def _sums(of_pods: Iterable[Row], now: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Amount × seconds by resource, and how much of it is doubtful."""
+    asked: Counter[str] = Counter()
+    doubtful: Counter[str] = Counter()
+    for pod in of_pods:
+        time = held(pod)
+        if time is None:
+            continue
+        seconds = max(0, (now if time.end is None else time.end) - time.begin)
+        for resource, amount in orjson.loads(pod["requests"]).items():
+            asked[resource] += amount * seconds
+            if time.doubt:
+                doubtful[resource] += amount * time.doubt
+    return dict(sorted(asked.items())), dict(sorted(doubtful.items()))
+
+
+def _like(glob: str) -> str:
+    """A glob with `*` and `?` as a LIKE pattern."""
+    escaped = glob.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return escaped.replace("*", "%").replace("?", "_")
+
+
+def _size_class(pods_: int) -> int:
+    return next((most for most in SIZE_CLASSES if pods_ <= most), 0)
+
+
+def _class_name(most: int) -> str:
+    if most == 0:
+        return f"{SIZE_CLASSES[-1] + 1}+"
+    below = max((each for each in SIZE_CLASSES if each < most), default=0)
+    return str(most) if below + 1 >= most else f"{below + 1}-{most}"
+
+
+def _quantiles(times: Sequence[int]) -> dict[str, int]:
+    return {f"p{share}Seconds": times[min(len(times) - 1, len(times) * share // 100)] for share in (50, 90, 99)}
+
+
+def _time(seconds: int | None) -> str | None:
+    return None if seconds is None else format_time(seconds)

@@ -1,0 +1,133 @@
+"""What can be asked, read from the query of a request. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyroclast.lifecycle.times import parse_time
+
+__all__ = ["GROUPS", "PERIODS", "BadQuestion", "HistoryQuestion", "UsageQuestion", "history_question", "usage_question", "window"]
+
+GROUPS: Final = ("queue", "user", "namespace", "flow", "resource")
+PERIODS: Final = ("hour", "day", "week", "month", "all")
+UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+DEFAULT_SINCE: Final = "7d"
+MOST_ROWS: Final = 10_000
+DEFAULT_ROWS: Final = 1_000
+LONGEST: Final = 317
+
+_AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
+
+
+class BadQuestion(Exception):
+    """A parameter cannot be understood; the text names it and says what would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryQuestion:
+    """Which Jobs: those created between `since` and `until` that fit all that is not empty. `name` is a glob."""
+
+    since: int
+    until: int
+    limit: int
+    namespace: str = ""
+    queue: str = ""
+    user: str = ""
+    flow: str = ""
+    state: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuestion:
+    """Usage between `since` and `until`, by what, per period."""
+
+    since: int
+    until: int
+    by: tuple[str, ...]
+    per: str
+    queue: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+def history_question(query: Mapping[str, str], now: int) -> HistoryQuestion:
+    """The question of a history.
+
+    Raises:
+        BadQuestion: see there.
+    """
+    since, until = window(query, now)
+    _only(query, {"since", "until", "limit", "namespace", "queue", "user", "flow", "state", "name"})
+    texts = {name: _text(query, name) for name in ("namespace", "queue", "user", "flow", "state", "name")}
+    return HistoryQuestion(since, until, _limit(query.get("limit", "")), **texts)
+
+
+def usage_question(query: Mapping[str, str], now: int) -> UsageQuestion:
+    """The question of a report.
+
+    Raises:
+        BadQuestion: see there.
+    """
+    since, until = window(query, now)
+    _only(query, {"since", "until", "by", "per", "queue", "user", "namespace"})
+    by = tuple(dict.fromkeys(each for each in (query.get("by") or "queue,resource").split(",") if each))
+    if wrong := [each for each in by if each not in GROUPS]:
+        raise BadQuestion(f'by: there is no "{wrong[0][:64]}"; there are {", ".join(GROUPS)}')
+    per = query.get("per") or "all"
+    if per not in PERIODS:
+        raise BadQuestion(f'per: there is no "{per[:64]}"; there are {", ".join(PERIODS)}')
+    if "resource" not in by:  # amounts of different resources do not add up
+        by = (*by, "resource")
+    texts = {name: _text(query, name) for name in ("queue", "user", "namespace")}
+    return UsageQuestion(since, until, by, per, **texts)
+
+
+def window(query: Mapping[str, str], now: int) -> tuple[int, int]:
+    """From when until when, in seconds since the epoch.
+
+    Raises:
+        BadQuestion: no times, or in the wrong order.
+    """
+    since = _moment("since", query.get("since") or DEFAULT_SINCE, now)
+    until = _moment("until", query.get("until") or "0s", now)
+    if since > until:
+        raise BadQuestion(f'since: "{query.get("since", DEFAULT_SINCE)[:64]}" is later than until')
+    return since, until
+
+
+def _moment(name: str, text: str, now: int) -> int:
+    if found := _AGO.fullmatch(text):
+        return now - int(found[1]) * UNITS[found[2]]
+    try:
+        moment = int(parse_time(text))
+    except (ValueError, OverflowError):
+        raise BadQuestion(
+            f'{name}: "{text[:64]}" is neither a time like 2026-03-01T00:00:00Z nor how long ago, like 7d'
+        ) from None
+    if not 0 <= moment < 2**40:
+        raise BadQuestion(f'{name}: "{text[:64]}" is too far away')
+    return moment
+
+
+def _limit(text: str) -> int:
+    if not text:
+        return DEFAULT_ROWS
+    if not text.isdecimal() or not 0 < int(text[:9]) <= MOST_ROWS:
+        raise BadQuestion(f'limit: "{text[:64]}" is no number from 1 to {MOST_ROWS}')
+    return int(text)
+
+
+def _text(query: Mapping[str, str], name: str) -> str:
+    text = query.get(name, "")
+    if len(text) > LONGEST or "\0" in text:
+        raise BadQuestion(f"{name}: at most {LONGEST} characters, none of them NUL")
+    return text
+
+
+def _only(query: Mapping[str, str], known: set[str]) -> None:
+    if unknown := sorted(set(query) - known):
+        raise BadQuestion(f'there is no parameter "{unknown[0][:64]}"; there are {", ".join(sorted(known))}')

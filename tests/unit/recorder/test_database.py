@@ -1,0 +1,222 @@
+"""The tables: rows merge in any order, usage is added up anew, and both databases say the same."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, Table, create_engine, select, text
+
+from pyroclast_recorder.database.batches import Batch, Cursor
+from pyroclast_recorder.database.database import Database, DatabaseUnavailable, WrongUrl, check_url
+from pyroclast_recorder.database.merging import merged
+from pyroclast_recorder.database.migration import NewerSchema, configuration, migrate
+from pyroclast_recorder.database.tables import METADATA, gaps, job_phases, jobs, pods, usage_hours
+from pyroclast_recorder.usage import HOUR
+
+from .conftest import CLUSTER, NewDatabase
+
+Event = tuple[Table, int, dict[str, Any]]
+
+PODS = [
+    {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "phase": "Pending"},
+    {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "phase": "Running", "bound": 100, "started": 101},
+    {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "phase": "Failed", "bound": 100, "released_high": 900},
+    {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "phase": "Failed", "bound": 100, "finished": 5000},
+]
+EVENTS: list[Event] = [
+    *((pods, version, {"uid": f"p{number}", **row}) for number in range(3) for version, row in enumerate(PODS, 1)),
+    *((pods, 0, {"uid": f"p{number}", "released_low": 300 + number}) for number in range(3)),
+    *((pods, 0, {"uid": "p1", "released_high": high}) for high in (4000, 800)),
+    (jobs, 3, {"uid": "j", "namespace": "ns", "name": "a", "queue": "red", "phase": "Pending", "created": 50}),
+    (jobs, 7, {"uid": "j", "namespace": "ns", "name": "a", "queue": "blue", "phase": "Running", "created": 50, "started": 99}),
+    (jobs, 0, {"uid": "j", "let_in": 70}),
+    (jobs, 0, {"uid": "j", "let_in": 60}),
+    (job_phases, 7, {"job": "j", "at": 99, "name": "Running"}),
+    (gaps, 0, {"kind": "pods", "since": 10, "until": 30, "why": "x"}),
+]
+
+
+async def record(database: Database, events: Sequence[Event], sizes: Sequence[int], now: int = 9000) -> None:
+    left = list(events)
+    for size in [*sizes, len(left)]:
+        batch = Batch(database.cluster)
+        for table, version, row in left[:size]:
+            batch.add(table, version, row)
+        await database.write(batch, now)
+        left = left[size:]
+
+
+async def contents(database: Database) -> dict[str, list[dict[str, Any]]]:
+    found = {}
+    async with database.reading() as connection:
+        for table in METADATA.sorted_tables:
+            if table.name in {"dirty_hours", "cursors"}:
+                continue
+            chosen = select(table).where(table.c.cluster == database.cluster).order_by(*table.primary_key)
+            rows = [dict(row) for row in (await connection.execute(chosen)).mappings()]
+            found[table.name] = [{name: value for name, value in row.items() if name != "cluster"} for row in rows]
+    return found
+
+
+async def test_any_order_repetition_and_splitting_makes_the_same_tables(new_database: NewDatabase) -> None:
+    async with new_database() as expected:
+        await record(expected, EVENTS, [])
+        await expected.settle(9000)
+        wanted = await contents(expected)
+    assert wanted["usage_hours"], "there is something to compare"
+    chance = random.Random(7)
+    for _ in range(12):
+        events = [*EVENTS, *chance.choices(EVENTS, k=8)]
+        chance.shuffle(events)
+        middle = chance.randrange(len(events))
+        async with new_database() as database:
+            sizes = chance.choices(range(1, 6), k=8)
+            await asyncio.gather(record(database, events[:middle], sizes), record(database, events[middle:], sizes))
+            await database.settle(9000)
+            assert await contents(database) == wanted
+
+
+columns = {column.name: st.none() | st.integers(0, 3) for column in pods.columns if not column.primary_key}
+versions = st.integers(0, 3)
+
+
+def _row(version: int, numbers: dict[str, Any]) -> dict[str, Any]:
+    """A row as objects make them: what was read at one version is the same whoever read it."""
+    late = dict.fromkeys(("job", "phase", "node", "exit_code"), version)
+    first = {name: numbers[name] for name in ("bound", "finished", "released_low", "released_high")}
+    return {**dict.fromkeys(pods.columns.keys()), "cluster": CLUSTER, "uid": "u", "version": version, **late, **first}
+
+
+rows = st.builds(_row, versions, st.fixed_dictionaries(columns))
+
+
+@given(rows, rows, rows)
+@settings(max_examples=300)
+def test_merging_is_commutative_associative_and_idempotent(one: Any, two: Any, three: Any) -> None:
+    assert merged(pods, one, two) == merged(pods, two, one)
+    assert merged(pods, merged(pods, one, two), three) == merged(pods, one, merged(pods, two, three))
+    assert merged(pods, one, one) == one
+
+
+async def test_usage_follows_what_becomes_known(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        begin = 10 * HOUR
+        pod = {"uid": "p", "job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": begin}
+        await record(database, [(pods, 1, pod)], [], now=begin + 60)
+        await database.settle(begin + 60)
+        assert await usage(database) == {("default", begin): 60_000}
+        await database.settle(begin + HOUR + 600)
+        assert await usage(database) == {("default", begin): 3_600_000, ("default", begin + HOUR): 600_000}
+        job = {"uid": "j", "namespace": "ns", "name": "a", "queue": "red", "submitted_by": "ann"}
+        await record(database, [(jobs, 2, job)], [], now=begin + HOUR + 600)
+        await database.settle(begin + HOUR + 600)
+        assert await usage(database) == {("red", begin): 3_600_000, ("red", begin + HOUR): 600_000}
+        ended = {**pod, "finished": begin + 1800, "released_high": begin + HOUR + 700}
+        await record(database, [(pods, 3, ended)], [], now=begin + HOUR + 700)
+        await database.settle(begin + HOUR + 800)
+        assert await usage(database) == {("red", begin): 1_800_000}
+
+
+async def usage(database: Database) -> dict[tuple[str, int], int]:
+    async with database.reading() as connection:
+        found = await connection.execute(select(usage_hours).where(usage_hours.c.cluster == database.cluster))
+        return {(row.queue, row.hour): row.asked for row in found}
+
+
+async def test_cursors_are_written_with_the_rows(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        batch = Batch(database.cluster)
+        batch.move(Cursor("pods", "17", 100, 2))
+        batch.move(Cursor("pods", "18", 101, 2))
+        await database.write(batch, 101)
+        assert await database.cursors() == {"pods": Cursor("pods", "18", 101, 2)}
+
+
+async def test_old_rows_go_but_not_under_an_open_hour(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        for number in range(30):
+            end = number * HOUR
+            row = {"uid": f"p{number}", "namespace": "ns", "requests": "{}", "bound": end, "finished": end, "released_high": end}
+            await record(database, [(pods, 1, row)], [], now=30 * HOUR)
+        assert await database.prune(pods, 20 * HOUR, 5) == 0, "hour 0 has not been added up"
+        await database.settle(30 * HOUR)
+        assert await database.prune(pods, 20 * HOUR, 5) == 5
+        assert [await database.prune(pods, 20 * HOUR, 100), await database.prune(pods, 20 * HOUR, 100)] == [15, 0]
+        assert len(await database.still_there(jobs)) == 0
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def connection(request: pytest.FixtureRequest) -> Any:
+    """A connection to an empty schema, as migrations get it."""
+    if request.param == "sqlite":
+        engine = create_engine("sqlite://")
+        with engine.begin() as opened:
+            yield opened
+        engine.dispose()
+        return
+    url: str = request.getfixturevalue("postgres")
+
+    async def within(work: Any) -> Any:
+        from sqlalchemy.ext.asyncio import create_async_engine
+
+        engine = create_async_engine(check_url(url))
+        try:
+            async with engine.begin() as opened:
+                await opened.execute(text("CREATE SCHEMA IF NOT EXISTS empty"))
+                await opened.execute(text("SET LOCAL search_path TO empty"))
+                result = await opened.run_sync(work)
+                await opened.execute(text("DROP SCHEMA empty CASCADE"))
+                return result
+        finally:
+            await engine.dispose()
+
+    yield within
+
+
+async def test_migrations_make_what_the_code_expects_and_go_back(connection: Any) -> None:
+    def check(opened: Connection) -> None:
+        migrate(opened)
+        migrate(opened)
+        assert compare_metadata(MigrationContext.configure(opened), METADATA) == []
+        command.downgrade(configuration(opened), "base")
+        migrate(opened)
+        opened.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        with pytest.raises(NewerSchema, match="schema 9999"):
+            migrate(opened)
+
+    if callable(connection):
+        await connection(check)
+    else:
+        check(connection)
+
+
+async def test_a_database_that_is_away_is_told_in_one_line() -> None:
+    database = Database("postgresql://nobody:secret@127.0.0.1:1/none", CLUSTER)
+    with pytest.raises(DatabaseUnavailable) as failure:
+        await database.cursors()
+    assert "secret" not in str(failure.value)
+    assert "\n" not in str(failure.value)
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("nonsense", "it is no URL"),
+        ("mysql://host/db", "mysql is no database that the recorder knows"),
+        ("sqlite://", "it names no file"),
+        ("postgresql://host", "it names no database"),
+    ],
+)
+def test_a_wrong_url_is_told(url: str, words: str) -> None:
+    with pytest.raises(WrongUrl, match=words):
+        check_url(url)

@@ -1,0 +1,95 @@
+"""From when until when a pod held what it asked for, and what that makes in an hour."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyroclast_recorder.usage import HOUR, Held, HourUsage, changed_hours, held
+
+TEN = 10 * HOUR
+
+
+def pod(bound: int | None = TEN, **columns: object) -> dict[str, object]:
+    row = {"bound": bound, "released_low": None, "released_high": None, "finished": None, "queue": None, "namespace": "ns"}
+    return {**row, "requests": '{"cpu":2000}', **columns}
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (pod(bound=None), None),
+        (pod(), Held(TEN, None)),
+        (pod(finished=TEN + 50, released_high=TEN + 60), Held(TEN, TEN + 50)),
+        (pod(finished=TEN - 50, released_high=TEN + 60), Held(TEN, TEN)),
+        (pod(finished=TEN + 99, released_high=TEN + 60), Held(TEN, TEN + 60)),
+        (pod(finished=TEN + 10, released_low=TEN + 30, released_high=TEN + 60), Held(TEN, TEN + 30)),
+        (pod(released_low=TEN + 20, released_high=TEN + 61), Held(TEN, TEN + 40, 21)),
+        (pod(released_high=TEN + 60), Held(TEN, TEN + 30, 30)),
+        (pod(released_low=TEN + 90, released_high=TEN + 60), Held(TEN, TEN + 60)),
+        (pod(released_high=TEN - 60), Held(TEN, TEN)),
+    ],
+    ids=[
+        "never bound",
+        "still runs",
+        "ended by its node's word",
+        "a node's clock that is behind",
+        "a node's clock that is ahead",
+        "a node that says it ended before it was last seen",
+        "nobody saw the end",
+        "nobody saw the end, and nothing before",
+        "a clock that jumped back",
+        "gone before it was bound, by a clock that jumped",
+    ],
+)
+def test_held(row: dict[str, object], expected: Held | None) -> None:
+    assert held(row) == expected
+
+
+def test_an_hour_counts_what_lies_in_it() -> None:
+    usage = HourUsage(TEN, now=TEN + 2000)
+    usage.add(pod(TEN - 100, finished=TEN + 50, released_high=TEN + 60), None)
+    usage.add(pod(TEN + 1000), {"queue": "red", "submitted_by": "ann", "owner_kind": "JobFlow", "owner_name": "f"})
+    usage.add(pod(TEN - HOUR, finished=TEN - 1, released_high=TEN), None)
+    usage.add(pod(TEN + 5, released_low=TEN + 5, released_high=TEN + 15), None)
+    keys = ("queue", "namespace", "submitted_by", "flow", "resource", "asked", "doubtful")
+    assert [tuple(row[key] for key in keys) for row in usage.rows()] == [
+        ("default", "ns", "unknown", "", "cpu", 2000 * (50 + 5), 2000 * 5),
+        ("red", "ns", "ann", "f", "cpu", 2000 * 1000, 0),
+    ]
+
+
+times = st.integers(0, 8 * HOUR)
+views = st.none() | st.tuples(times, st.none() | times).map(lambda pair: Held(pair[0], None if pair[1] is None else max(pair)))
+
+
+@given(old=views, new=views, now=st.integers(8 * HOUR, 9 * HOUR))
+def test_every_hour_that_changes_is_named(old: Held | None, new: Held | None, now: int) -> None:
+    def seconds(view: Held | None, hour: int) -> int:
+        if view is None:
+            return 0
+        end = now if view.end is None else view.end
+        return max(0, min(end, hour + HOUR) - max(view.begin, hour))
+
+    changed = {hour for hour in range(0, 10 * HOUR, HOUR) if seconds(old, hour) != seconds(new, hour)}
+    assert changed <= set(changed_hours(old, new, now))
+
+
+@given(st.lists(st.tuples(times, times), max_size=20))
+def test_the_hours_of_a_day_add_up_to_what_was_held(spans: list[tuple[int, int]]) -> None:
+    rows = [pod(min(span), finished=max(span), released_high=max(span)) for span in spans]
+    total = 0
+    for hour in range(0, 9 * HOUR, HOUR):
+        usage = HourUsage(hour, now=9 * HOUR)
+        for row in rows:
+            usage.add(row, None)
+        total += sum(each["asked"] for each in usage.rows())
+    assert total == sum(2000 * (max(span) - min(span)) for span in spans)
+
+
+def test_requests_are_read_as_they_are_written() -> None:
+    usage = HourUsage(TEN, now=TEN + 10)
+    usage.add(pod(requests=orjson.dumps({"nvidia.com/gpu": 8000, "memory": 64}).decode()), None)
+    assert {row["resource"]: row["asked"] for row in usage.rows()} == {"nvidia.com/gpu": 80_000, "memory": 640}
