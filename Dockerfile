@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# One target for each service: admission, job-controller, jobflow-controller, scheduler.
+# One target for each service: admission, job-controller, jobflow-controller, recorder, scheduler.
 #   docker build --target scheduler --tag pyroclast/scheduler .
 # For two architectures: docker buildx build --platform linux/amd64,linux/arm64 --sbom=true --provenance=true …
 # The base must be named by its digest: --build-arg PYTHON=python:3.13-slim@sha256:…
@@ -53,6 +53,10 @@ ENTRYPOINT ["python", "-m", "pyroclast_job_controller"]
 FROM runtime AS jobflow-controller
 EXPOSE 8081
 ENTRYPOINT ["python", "-m", "pyroclast_jobflow_controller"]
+
+FROM runtime AS recorder
+EXPOSE 8083 8090
+ENTRYPOINT ["python", "-m", "pyroclast_recorder"]
 
 FROM runtime AS scheduler
 EXPOSE 8080

@@ -18,6 +18,9 @@ class RecorderSettings(LeaderElectionSettings):
     """What can be set."""
 
     leader_elect_resource_name: str = Field("pyroclast-recorder", description="name of the Lease")
+    leader_elect_shards: int = Field(1, ge=1, le=1, description="always 1: one replica records all")
+    kube_api_qps: float = Field(100.0, ge=0, description="requests per second to the API server, 0 for no limit")
+    kube_api_burst: int = Field(100, ge=0, description="how many of them at once")
     listen_address: Address = Field(":8083", description="where to serve /metrics")
     api_address: Address = Field(":8090", description="where to answer questions about history and usage")
     database_url: str = Field(

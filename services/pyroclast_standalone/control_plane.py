@@ -11,8 +11,8 @@ from pathlib import Path
 
 import aiohttp
 
-from pyroclast.api.types import QUEUES, Key
-from pyroclast.kube.client import Client
+from pyroclast.api.types import CONFIG_MAPS, QUEUES, Key
+from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.config import ClusterConfig, load_config
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import KubeError, NotFound
@@ -142,11 +142,12 @@ async def _start_api_server(supervisor: Supervisor, options: Options, port: int)
 async def _start_services(
     supervisor: Supervisor, options: Options, client: Client, cluster: ClusterConfig, kubeconfig: Path
 ) -> Plane:
-    webhook_port = free_port()
+    webhook_port, history_port = free_port(), free_port()
     is_embedded = options.kubeconfig is None
     await installation.apply(client, installation.objects(f"https://127.0.0.1:{webhook_port}", is_embedded=is_embedded))
+    await _tell_history(client, f"http://127.0.0.1:{history_port}")
     accounts = Accounts(client, cluster, options.directory.accounts, supervisor.say)
-    services = _services(options, webhook_port)
+    services = _services(options, webhook_port, history_port)
 
     addresses = {service.name: f"127.0.0.1:{free_port()}" for service in services}
     options.directory.addresses.write_text(json.dumps(addresses, indent=2) + "\n")
@@ -170,7 +171,7 @@ class _Service:
     metrics_flag: str = "--listen-address"
 
 
-def _services(options: Options, webhook_port: int) -> list[_Service]:
+def _services(options: Options, webhook_port: int, history_port: int) -> list[_Service]:
     root = options.directory.root
     scheduler_configuration = root / "scheduler.conf"
     if not scheduler_configuration.exists():  # a user may have changed it
@@ -197,6 +198,7 @@ def _services(options: Options, webhook_port: int) -> list[_Service]:
         *("--webhook-url", f"https://127.0.0.1:{webhook_port}", "--webhook-namespace", installation.NAMESPACE),
     )
     release = installation.RELEASE
+    history = ("--database-url", f"sqlite:///{root.resolve()}/history.db", "--api-address", f"127.0.0.1:{history_port}")
     # processes have loopback addresses for pods, which probes of flows are to reach then
     probes = ("--probe-local-addresses",) if options.nodes and options.node_mode == "process" else ()
     discovery = ("--controller-configmap", f"{release}-controller-configmap")
@@ -204,6 +206,7 @@ def _services(options: Options, webhook_port: int) -> list[_Service]:
         _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks, "--metrics-address"),
         _Service("job-controller", "pyroclast_job_controller", f"{release}-controllers", (*discovery, *lease)),
         _Service("jobflow-controller", "pyroclast_jobflow_controller", f"{release}-jobflow", (*probes, *lease)),
+        _Service("recorder", "pyroclast_recorder", f"{release}-recorder", (*history, *lease)),
         _Service(
             "scheduler", "pyroclast_scheduler", f"{release}-scheduler", ("--scheduler-conf", str(scheduler_configuration), *lease)
         ),
@@ -211,6 +214,19 @@ def _services(options: Options, webhook_port: int) -> list[_Service]:
     if options.nodes:
         services.insert(0, _Service("nodes", "pyroclast_standalone.nodes", f"{release}-nodes", nodes))
     return services
+
+
+async def _tell_history(client: Client, url: str) -> None:
+    """Write down where history can be asked for, for the command line."""
+    name = f"{installation.RELEASE}-recorder"
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": installation.NAMESPACE},
+        "data": {"url": url},
+    }
+    key = Key(installation.NAMESPACE, name)
+    await client.patch(CONFIG_MAPS, key, body, PatchKind.APPLY, field_manager=USER_AGENT, force=True)
 
 
 def _program(service: _Service, credentials: Path, address: str) -> Program:

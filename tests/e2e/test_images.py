@@ -33,6 +33,7 @@ TARGETS = {
     "pyroclast-admission": "admission",
     "pyroclast-controllers": "job-controller",
     "pyroclast-jobflow": "jobflow-controller",
+    "pyroclast-recorder": "recorder",
     "pyroclast-scheduler": "scheduler",
 }
 ADDRESSES = {name: f"127.77.0.{number}" for number, name in enumerate(TARGETS, 1)}

@@ -26,7 +26,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $basic := $root.Values.basic }}
 {{- $name := get $basic (printf "%s_image_name" (index . 1)) }}
 {{- if hasPrefix "volcanosh/vc-" $name }}
-{{- $name = get (dict "admission" "pyroclast/admission" "controller" "pyroclast/job-controller" "jobflow" "pyroclast/jobflow-controller" "scheduler" "pyroclast/scheduler") (index . 1) }}
+{{- $name = get (dict "admission" "pyroclast/admission" "controller" "pyroclast/job-controller" "jobflow" "pyroclast/jobflow-controller" "recorder" "pyroclast/recorder" "scheduler" "pyroclast/scheduler") (index . 1) }}
 {{- end }}
 {{- $tag := coalesce (get $basic (printf "%s_image_tag_version" (index . 1))) $basic.image_tag_version $root.Chart.AppVersion }}
 {{- with $basic.image_registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $name }}:{{ $tag }}
@@ -73,7 +73,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* Name of the Lease of a service, from (root, key). */}}
 {{- define "pyroclast.lease" -}}
-{{- $names := dict "controller" "vc-controller-manager" "jobflow" "pyroclast-jobflow-controller" "scheduler" "volcano" }}
+{{- $names := dict "controller" "vc-controller-manager" "jobflow" "pyroclast-jobflow-controller" "recorder" "pyroclast-recorder" "scheduler" "volcano" }}
 {{- default (get $names (index . 1)) (get (index . 0).Values.custom (printf "%s_lease_name" (index . 1))) }}
 {{- end }}
 

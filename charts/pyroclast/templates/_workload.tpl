@@ -5,6 +5,8 @@ Deployment (or StatefulSet, of members that divide the work) and Service of a pr
   port (of what it serves besides metrics, 0 for nothing), servicePort; metricsPort (0 when they are switched off)
   members (how many divide the work, 0 or 1 where none do)
   scheme (HTTPS where health is served with the certificate that is given to the program; empty for HTTP)
+  alone (whether two may not run at the same time, not even during an upgrade)
+  env (environment variables, a list)
   pause (seconds between the decision that a pod ends and its SIGTERM, in which callers learn of it; 0 for none)
 with as many replicas as asked for, kept apart and from going together.
 */}}
@@ -30,7 +32,7 @@ spec:
   {{- if gt $members 1 }}
   serviceName: {{ .name }}-service
   podManagementPolicy: Parallel
-  {{- else if and (ne $key "admission") (not $custom.leader_elect_enable) }}
+  {{- else if or .alone (and (ne $key "admission") (not $custom.leader_elect_enable)) }}
   # the old one ends before the new one starts: nothing else keeps two from working at the same time
   strategy:
     type: Recreate
@@ -113,6 +115,9 @@ spec:
           valueFrom:
             fieldRef:
               fieldPath: metadata.name
+        {{- end }}
+        {{- with .env }}
+        {{- toYaml . | nindent 8 }}
         {{- end }}
         {{- with concat (default list $custom.default_env) (default list (get $custom (printf "%s_env" $key))) }}
         {{- toYaml . | nindent 8 }}

@@ -16,7 +16,14 @@ from tests.unit.chart import render
 __all__ = ["PACKAGES", "Instruction", "Stage", "argument_defaults", "bake", "context", "expand", "instructions", "stages"]
 
 PACKAGES = frozenset(
-    {"pyroclast", "pyroclast_admission", "pyroclast_job_controller", "pyroclast_jobflow_controller", "pyroclast_scheduler"}
+    {
+        "pyroclast",
+        "pyroclast_admission",
+        "pyroclast_job_controller",
+        "pyroclast_jobflow_controller",
+        "pyroclast_recorder",
+        "pyroclast_scheduler",
+    }
 )
 """What the wheel in the images holds."""
 

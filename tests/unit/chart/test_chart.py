@@ -11,7 +11,13 @@ from pyroclast_admission import handlers
 from tests.unit.chart import render, values_schema
 
 KEPT = [document for document in yaml.load_all(render.RENDERED.read_text(), yaml.CSafeLoader) if document]
-KEYS = {"admission": "admission", "controllers": "controller", "jobflow": "jobflow", "scheduler": "scheduler"}
+KEYS = {
+    "admission": "admission",
+    "controllers": "controller",
+    "jobflow": "jobflow",
+    "recorder": "recorder",
+    "scheduler": "scheduler",
+}
 """Programs, and the prefix of their values."""
 PROGRAMS = tuple(KEYS)
 

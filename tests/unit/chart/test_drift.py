@@ -26,12 +26,13 @@ ALL_FLAGS = [
 UNREACHED = {
     "controllers": {"controller-configmap", "lock-object-namespace"},
     "jobflow": {"lock-object-namespace"},
+    "recorder": {"leader-elect-shards", "lock-object-namespace"},
     "scheduler": {"leader-elect-shards", "lock-object-namespace"},
 }
-"""The ConfigMap has the release's name, the namespace of Leases its newer flag, and schedulers divide work as members."""
+"""The ConfigMap has the release's name, the namespace of Leases its newer flag; schedulers divide work as members, recorders do not."""
 OF_A_POD = {
     "log_format", "enable_healthz", "enable_metrics", "admission_conf", "webhook_namespace", "webhook_service_name",
-    "webhook_url", "leader_elect_resource_namespace", "scheduler_conf",
+    "webhook_url", "leader_elect_resource_namespace", "scheduler_conf", "database_url",
 }  # fmt: skip
 """Settings that are another in a pod: it has files and a namespace, is probed, and its log is read by machines."""
 
@@ -128,7 +129,8 @@ def test_webhooks_have_a_name_each(helm):
 def test_without_election_an_upgrade_never_has_two_at_work(helm, program, elects):
     documents = rendered(helm, f"custom.leader_elect_enable={str(elects).lower()}")
     strategy = of_kind(documents, "Deployment")[f"pyroclast-{program}"]["spec"].get("strategy")
-    assert strategy == (None if elects or program == "admission" else {"type": "Recreate"})
+    ends_first = program == "recorder" or not (elects or program == "admission")  # a SQLite file has one writer
+    assert strategy == ({"type": "Recreate"} if ends_first else None)
 
 
 def test_webhooks_are_served_where_health_is(helm):

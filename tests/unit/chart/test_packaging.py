@@ -19,6 +19,7 @@ def test_there_is_a_target_for_each_service():
         "admission": "pyroclast_admission",
         "job-controller": "pyroclast_job_controller",
         "jobflow-controller": "pyroclast_jobflow_controller",
+        "recorder": "pyroclast_recorder",
         "scheduler": "pyroclast_scheduler",
     }
 

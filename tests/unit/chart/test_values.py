@@ -31,6 +31,10 @@ FIGHTS = {
         ["custom.leader_elect_enable=false", "custom.controller_replicas=2"],
         "set leader_elect_enable to true, or controller_replicas to 1",
     ),
+    "two recorders of one file": (
+        ["custom.recorder_replicas=2"],
+        "name the Secret of a PostgreSQL database, or set recorder_replicas to 1",
+    ),
     "two jobflow controllers without election": (
         ["custom.leader_elect_enable=false", "custom.jobflow_replicas=3"],
         "set leader_elect_enable to true, or jobflow_replicas to 1",
@@ -195,7 +199,7 @@ def test_further_flags_and_variables_reach_their_program(helm):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_replicas_are_kept_apart_and_go_one_by_one(helm, program):
-    documents = rendered(helm, f"custom.{KEYS[program]}_replicas=2")
+    documents = rendered(helm, f"custom.{KEYS[program]}_replicas=2", "custom.recorder_database_secret=history")
     name = f"pyroclast-{program}"
     template = of_kind(documents, "Deployment")[name]["spec"]["template"]
     (spread,) = template["spec"]["topologySpreadConstraints"]
@@ -265,3 +269,32 @@ def test_notes_name_the_values_that_do_nothing(helm, tmp_path):
 
 def test_notes_of_an_installation_with_our_values_are_silent_about_others(helm, tmp_path):
     assert "no effect" not in notes(helm, tmp_path)
+
+
+def test_history_is_on_a_volume_of_its_own_that_outlives_the_release(helm):
+    documents = rendered(helm, "custom.recorder_storage_size=20Gi", "custom.recorder_storage_class=fast")
+    claim = of_kind(documents, "PersistentVolumeClaim")["pyroclast-recorder"]
+    assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert claim["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    assert claim["spec"]["storageClassName"] == "fast"
+    spec = of_kind(documents, "Deployment")["pyroclast-recorder"]["spec"]["template"]["spec"]
+    assert {"name": "history", "persistentVolumeClaim": {"claimName": "pyroclast-recorder"}} in spec["volumes"]
+    (container,) = spec["containers"]
+    (mount,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "history"]
+    assert f"--database-url=sqlite:///{mount}/history.db" in container["args"]
+
+
+def test_history_in_a_database_needs_no_volume(helm):
+    documents = rendered(helm, "custom.recorder_database_secret=history", "custom.recorder_replicas=2")
+    assert not of_kind(documents, "PersistentVolumeClaim")
+    (container,) = of_kind(documents, "Deployment")["pyroclast-recorder"]["spec"]["template"]["spec"]["containers"]
+    url = {"secretKeyRef": {"name": "history", "key": "url"}}
+    assert {"name": "PYROCLAST_DATABASE_URL", "valueFrom": url} in container["env"]
+    assert not [argument for argument in container["args"] if argument.startswith("--database-url")]
+
+
+def test_history_without_a_size_goes_with_the_pod(helm):
+    documents = rendered(helm, "custom.recorder_storage_size=")
+    spec = of_kind(documents, "Deployment")["pyroclast-recorder"]["spec"]["template"]["spec"]
+    assert {"name": "history", "emptyDir": {}} in spec["volumes"]
+    assert not of_kind(documents, "PersistentVolumeClaim")

@@ -37,7 +37,9 @@ SETS: dict[str, dict[str, Any]] = {
         "custom": {"controller_replicas": 2, "jobflow_replicas": 2, "scheduler_replicas": 2, "controller_shards": 2}
     },
     "policies instead of webhooks": {"custom": POLICIES},
-    "no metrics": {"custom": {f"{key}_metrics_enable": False for key in ("admission", "controller", "jobflow", "scheduler")}},
+    "no metrics": {
+        "custom": {f"{key}_metrics_enable": False for key in ("admission", "controller", "jobflow", "recorder", "scheduler")}
+    },
     "monitoring and network policies": {
         **MONITORED,
         "networkPolicy": {"enabled": True, "metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]},

@@ -15,6 +15,7 @@ from pyroclast.runtime.settings import ServiceSettings
 from pyroclast_admission.settings import AdmissionSettings
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_jobflow_controller.settings import JobFlowSettings
+from pyroclast_recorder.settings import RecorderSettings
 from pyroclast_scheduler.settings import SchedulerSettings
 from tests.unit.chart import render
 
@@ -26,6 +27,7 @@ SETTINGS: dict[str, type[ServiceSettings]] = {
     "admission": AdmissionSettings,
     "controller": ControllerSettings,
     "jobflow": JobFlowSettings,
+    "recorder": RecorderSettings,
     "scheduler": SchedulerSettings,
 }
 # Flags behind which another value stands, or on which the rest of the chart relies: as further flags they would fight it.
@@ -41,6 +43,7 @@ RESERVED = {
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
         sharding-configmap sharding-configmap-namespace controller-configmap""",
     "jobflow": f"{_ELECTION} controllers",
+    "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage",
     "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners
         scheduler-sharding-mode scheduler-sharding-name""",
 }
@@ -62,6 +65,8 @@ LIMITS = [
     (r"custom\.hypernode_controller_mode", {"enum": ["controller-manager", "standalone", "disabled"]}),
     (r"custom\.scheduler_sharding_mode", {"enum": ["", "none", "hard", "soft", None]}),
     (r"custom\.topology_spread", {"enum": ["", "ScheduleAnyway", "DoNotSchedule"]}),
+    (r"custom\.recorder_keep_.*", {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"}),
+    (r"custom\.recorder_storage_size", {"type": ["string", "null"], "pattern": "^([0-9]+[KMGTP]i?)?$"}),
     (r"custom\.max_queue_depth", {"type": "integer", "minimum": 1}),
     (r"custom\..*_(shards|members)", {"type": "integer", "minimum": 1, "maximum": 64}),
     (
