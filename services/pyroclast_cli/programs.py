@@ -18,11 +18,13 @@ from pyroclast_cli.tree import Group, Leaf, Node, run
 from pyroclast_cli.views.completion import COMPLETION, complete
 from pyroclast_cli.views.explain import EXPLAIN
 from pyroclast_cli.views.flow_tree import TREE
+from pyroclast_cli.views.history import EFFICIENCY, HISTORY
 from pyroclast_cli.views.jobs import RUNNING, WAITING
 from pyroclast_cli.views.lint import LINT
 from pyroclast_cli.views.logs import LOGS
 from pyroclast_cli.views.nodes import NODES_VIEW
 from pyroclast_cli.views.queues import QUEUES_VIEW
+from pyroclast_cli.views.report import REPORT
 from pyroclast_cli.views.timeline import TIMELINE
 from pyroclast_cli.views.wait import WAIT
 
@@ -40,6 +42,9 @@ OURS: Final[tuple[Node, ...]] = (
     TIMELINE,
     LOGS,
     WAIT,
+    HISTORY,
+    EFFICIENCY,
+    REPORT,
     LINT,
     COMPLETION,
 )

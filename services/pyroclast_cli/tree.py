@@ -61,6 +61,11 @@ class Group:
     short: str
     children: tuple[Leaf | Group, ...]
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether the original has none of its commands."""
+        return all(child.is_ours for child in self.children)
+
 
 Node = Leaf | Group
 
@@ -87,11 +92,12 @@ def _no_leaf(group: Group, path: list[str], rest: list[str], word: str | None) -
         parse([each for each in rest if each.startswith("-")], (*GLOBAL_FLAGS, HELP))
     except FlagError as error:
         return _usage_error(group, path, str(error))
-    if word is not None and len(path) == 1:
+    if word is not None and (len(path) == 1 or group.is_ours):
         alike = [f"\t{each.name}\n" for each in group.children if each.name.startswith(word) or _distance(word, each.name) <= 2]
+        whole = " ".join(path)
         suggestions = f"\n\nDid you mean this?\n{''.join(alike)}" if alike else ""
-        sys.stderr.write(f'Error: unknown command "{word}" for "{path[0]}"{suggestions}\n')
-        sys.stderr.write(f"Run '{path[0]} --help' for usage.\n")
+        sys.stderr.write(f'Error: unknown command "{word}" for "{whole}"{suggestions}\n')
+        sys.stderr.write(f"Run '{whole} --help' for usage.\n")
         return USAGE_ERROR
     sys.stdout.write(_help(group, path))
     return 0
@@ -169,7 +175,7 @@ def _usage(node: Node, path: list[str]) -> str:
         takes = f" {node.takes}" if node.takes else ""
         return f"Usage:\n  {name}{takes} [flags]\n\nFlags:\n{usage_table(own)}{inherited}"
     is_original = path[0] == ORIGINAL  # whose help clients compare: what only we have is listed by `vcctl commands`
-    shown = [each for each in node.children if not (is_original and isinstance(each, Leaf) and each.is_ours)]
+    shown = [each for each in node.children if not (is_original and each.is_ours and not node.is_ours)]
     children = [(each.name, each.short) for each in shown if not each.name.startswith("_")]
     if len(path) == 1:
         children.append(("help", "Help about any command"))

@@ -14,7 +14,7 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, pods, usage_hours
 from pyroclast_recorder.reading.periods import period_of
 from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
-from pyroclast_recorder.reading.states import state_of
+from pyroclast_recorder.reading.states import STATES, state_of
 from pyroclast_recorder.usage import HOUR, held
 
 __all__ = ["gap_seconds", "history", "namespaces", "tries", "usage", "waits"]
@@ -176,9 +176,14 @@ async def _pods_of(connection: AsyncConnection, cluster: str, uids: Sequence[str
 
 
 async def _steps(connection: AsyncConnection, table: Any, cluster: str, job: str) -> list[dict[str, Any]]:  # noqa: ANN401
-    chosen = select(table).where(table.c.cluster == cluster, table.c.job == job).order_by(table.c.at, table.c.name)
-    found = await connection.execute(chosen)
-    return [{"at": _time(row["at"]), "name": row["name"], "message": row["message"]} for row in found.mappings()]
+    chosen = select(table).where(table.c.cluster == cluster, table.c.job == job)
+    found = sorted((await connection.execute(chosen)).mappings(), key=lambda row: (row["at"], _rank(row["name"]), row["name"]))
+    return [{"at": _time(row["at"]), "name": row["name"], "message": row["message"]} for row in found]
+
+
+def _rank(name: str) -> int:
+    """The order of phases that a Job came into in the same second."""
+    return STATES.index(name) if name in STATES else 0
 
 
 def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:

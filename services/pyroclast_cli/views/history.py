@@ -1,0 +1,193 @@
+"""`vcctl history`: Jobs that were, also after they were deleted; `vcctl efficiency`: what one of them asked for and used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.flags import Flag
+from pyroclast_cli.human_durations import human_duration
+from pyroclast_cli.tree import Leaf
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, document, write, write_document
+from pyroclast_cli.views.recorder import RECORDER, WINDOW_FLAGS, asked, history_path
+from pyroclast_cli.views.scope import ALL_NAMESPACES, NAMESPACE, NO_SUCH_OBJECT, job_key, namespaces_of
+from pyroclast_cli.views.usage_hours import hours_text, in_hours
+
+__all__ = ["EFFICIENCY", "HISTORY", "efficiency_rows", "history_row"]
+
+GPU: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915")
+FILTERS: Final = ("state", "queue", "user", "flow", "name")
+MOST: Final = 10_000
+
+
+def _short_time(text: str) -> str:
+    return text.removesuffix("Z").replace("T", " ")
+
+
+COLUMNS: Final = (
+    Column("NAMESPACE", "namespace"),
+    Column("NAME", "name"),
+    Column("QUEUE", "queue"),
+    Column("USER", "user"),
+    Column("STATE", "state"),
+    Column("EXIT", "exitCode"),
+    Column("SUBMITTED", "submitted", _short_time),
+    Column("WAITED", "waitedSeconds", human_duration),
+    Column("ELAPSED", "elapsedSeconds", human_duration),
+    Column("PODS", "pods"),
+    Column("CPU-H", "cpuHours", hours_text),
+    Column("GPU-H", "gpuHours", hours_text),
+    Column("REASON", "reason", is_wide=True),
+    Column("RETRIES", "retries", is_wide=True),
+    Column("NODES", "nodes", is_wide=True),
+    Column("FLOW", "flow", is_wide=True),
+    Column("UID", "uid", is_wide=True),
+    Column("±", "doubtfulCpuHours", hours_text, is_wide=True),
+)
+EFFICIENCY_COLUMNS: Final = (
+    Column("TASK", "task"),
+    Column("RESOURCE", "resource"),
+    Column("ASKED-H", "askedHours", hours_text),
+    Column("USED", "used"),
+    Column("PEAK", "peak"),
+    Column("EFFICIENCY", "efficiency"),
+)
+
+
+def history_row(job: Mapping[str, Any]) -> Row:
+    """A Job of the recorder as a row."""
+    asked_for, doubtful = job["asked"], job["doubtful"]
+    gpus = [in_hours(name, asked_for[name]) for name in GPU if name in asked_for]
+    return {
+        **job,
+        "cpuHours": in_hours("cpu", asked_for.get("cpu", 0)),
+        "gpuHours": sum(gpus) if gpus else None,
+        "doubtfulCpuHours": in_hours("cpu", doubtful["cpu"]) if doubtful.get("cpu") else None,
+    }
+
+
+def efficiency_rows(job: Mapping[str, Any]) -> list[Row]:
+    """What a Job asked for, by task and resource; what it used of that is not known without a source of metrics."""
+    rows: list[Row] = []
+    for task in (*job["tasks"], {"task": "all", "asked": job["asked"]}):
+        for resource, amount in task["asked"].items():
+            hours = in_hours(resource, amount)
+            rows.append(
+                {"task": task["task"], "resource": resource, "askedHours": hours, "used": None, "peak": None, "efficiency": None}
+            )
+    return rows
+
+
+async def _history(context: Context) -> None:
+    if context.arguments:
+        await _one(context)
+        return
+    limit = context.number("limit")
+    if not 0 <= limit <= MOST:
+        raise Failure(f"--limit: {limit} is not between 0 and {MOST}")
+    query = {name: context.text(name) for name in ("since", "until", *FILTERS)}
+    query |= {"namespace": namespaces_of(context), "limit": str(limit) if limit else ""}
+    answer = await asked(context, history_path("jobs"), query)
+    rows = [history_row(job) for job in answer["items"]]
+    write(context, Table("JobRecord", COLUMNS, rows, "job.batch.volcano.sh", "No Jobs were submitted in that time"))
+    if answer["isCut"] and not limit and context.text("output") in {"table", "wide", ""}:
+        context.say(f"These are the {len(rows)} newest; --limit shows up to {MOST}, --since and --until others")
+
+
+async def _one(context: Context) -> None:
+    key = job_key(context)
+    tries = (await asked(context, history_path("jobs", key.namespace, key.name), {}))["items"]
+    if not tries:
+        raise Failure(f"nobody remembers a Job {key}", status=NO_SUCH_OBJECT)
+    shown = tries if context.is_set("all") else tries[:1]
+    if context.text("output") not in {"table", "wide", ""}:
+        write_document(context, document("JobRecordList", {"items": shown}))
+        return
+    for number, job in enumerate(shown):
+        if number:
+            context.say("")
+        for line in _lines(job):
+            context.say(line)
+    if len(tries) > len(shown):
+        context.say(f"\nThere were {len(tries)} Jobs of this name; --all shows all of them")
+
+
+def _lines(job: Mapping[str, Any]) -> list[str]:
+    """One Job as text."""
+    reason = f" ({job['reason']}: {job['message']})" if job["reason"] and job["message"] else ""
+    lines = [
+        f"Job {job['namespace']}/{job['name']}, uid {job['uid']}",
+        f"State:      {job['state']}{reason}",
+        f"Submitted:  {job['submitted']} by {job['user']}, to queue {job['queue']}",
+        f"Waited:     {_duration(job['waitedSeconds'])}",
+        f"Ran:        {_duration(job['elapsedSeconds'])}, until {job['ended'] or 'now'}",
+        f"Pods:       {job['pods']} on {job['nodes']} nodes, {job['retries']} retries; {job['shape']}",
+    ]
+    if job["owner"]:
+        lines.append(f"Made by:    {job['owner']}")
+    usage = ", ".join(f"{hours_text(in_hours(name, amount))} {name}" for name, amount in job["asked"].items())
+    lines.append(f"Hours held: {usage or '-'}")
+    for title, steps in (("Phases", job["phases"]), ("Waited for", job["causes"])):
+        if steps:
+            lines.append(f"{title}:")
+            lines += [f"  {step['at']}  {step['name']}" + (f": {step['message']}" if step["message"] else "") for step in steps]
+    if job["tasks"]:
+        lines.append("Tasks:")
+        lines += [
+            f"  {task['task']}: {task['pods']} pods, {task['failed']} failed, {task['evicted']} evicted" for task in job["tasks"]
+        ]
+    if job["evictions"]:
+        lines.append("Evictions:")
+        lines += [f"  {each['at']}  {each['pod']}: {each['message']}" for each in job["evictions"]]
+    return lines
+
+
+def _duration(seconds: int | None) -> str:
+    return "-" if seconds is None else human_duration(seconds)
+
+
+async def _efficiency(context: Context) -> None:
+    key = job_key(context)
+    tries = (await asked(context, history_path("jobs", key.namespace, key.name), {}))["items"]
+    if not tries:
+        raise Failure(f"nobody remembers a Job {key}", status=NO_SUCH_OBJECT)
+    job = tries[0]
+    rows = efficiency_rows(job)
+    is_table = context.text("output") in {"table", "wide", ""}
+    if is_table:
+        code = "" if job["exitCode"] is None else f", exit code {job['exitCode']}"
+        context.say(f"{job['state']}{code}; ran {_duration(job['elapsedSeconds'])}, waited {_duration(job['waitedSeconds'])}")
+    write(context, Table("JobEfficiency", EFFICIENCY_COLUMNS, rows, empty="Its pods asked for nothing, or were never placed"))
+    if is_table and rows:
+        context.say("What was used is not known: the recorder has no source of metrics")
+
+
+HISTORY: Final = Leaf(
+    "history",
+    "list Jobs that were, also after they were deleted; with NAME, all that is known of one",
+    _history,
+    (
+        NAMESPACE,
+        ALL_NAMESPACES,
+        *WINDOW_FLAGS,
+        Flag("state", "", "", "only Jobs in this state, such as Completed, Failed, Evicted, OutOfMemory"),
+        Flag("queue", "q", "", "only Jobs of this queue"),
+        Flag("user", "u", "", "only Jobs that this user submitted"),
+        Flag("flow", "", "", "only Jobs of this JobFlow"),
+        Flag("name", "", "", "only Jobs of this name, in which * and ? stand for anything"),
+        Flag("all", "", default=False, text="with NAME: all Jobs that had it, not the newest alone", kind="bool"),
+        *TABLE_FLAGS,
+        RECORDER,
+    ),
+    takes="[NAME]",
+    is_ours=True,
+)
+EFFICIENCY: Final = Leaf(
+    "efficiency",
+    "show what a Job asked for, and what it used of that",
+    _efficiency,
+    (NAMESPACE, *TABLE_FLAGS, RECORDER),
+    takes="NAME",
+    is_ours=True,
+)

@@ -1,0 +1,98 @@
+"""`vcctl report`: who used how much, and how long Jobs waited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pyroclast_cli.context import Context
+from pyroclast_cli.flags import Flag
+from pyroclast_cli.human_durations import human_duration
+from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, write
+from pyroclast_cli.views.recorder import RECORDER, WINDOW_FLAGS, asked, history_path
+from pyroclast_cli.views.usage_hours import hours_text, in_hours
+
+__all__ = ["REPORT", "usage_rows"]
+
+GROUPS: Final = {
+    "queue": Column("QUEUE", "queue"),
+    "user": Column("USER", "user"),
+    "namespace": Column("NAMESPACE", "namespace"),
+    "flow": Column("FLOW", "flow"),
+    "resource": Column("RESOURCE", "resource"),
+}
+AMOUNTS: Final = (
+    Column("ASKED-H", "askedHours", hours_text),
+    Column("USED-H", "usedHours", hours_text),
+    Column("EFFICIENCY", "efficiency"),
+    Column("±", "doubtfulHours", hours_text),
+    Column("JOBS", "jobs"),
+    Column("FAILED", "failed"),
+)
+WAITS: Final = (
+    Column("QUEUE", "queue"),
+    Column("PODS", "pods"),
+    Column("JOBS", "jobs"),
+    Column("P50", "p50Seconds", human_duration),
+    Column("P90", "p90Seconds", human_duration),
+    Column("P99", "p99Seconds", human_duration),
+)
+
+
+def usage_rows(items: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The rows of the report; `asked` and `doubtful` are what the recorder counts in."""
+    return [
+        {
+            **item,
+            "askedHours": in_hours(item["resource"], item["asked"]),
+            "usedHours": None if item["used"] is None else in_hours(item["resource"], item["used"]),
+            "doubtfulHours": in_hours(item["resource"], item["doubtful"]) if item["doubtful"] else None,
+            "efficiency": f"{item['used'] / item['asked']:.0%}" if item["used"] is not None and item["asked"] else None,
+        }
+        for item in items
+    ]
+
+
+async def _usage(context: Context) -> None:
+    query = {name: context.text(name) for name in ("since", "until", "by", "per", "queue", "user", "namespace")}
+    answer = await asked(context, history_path("usage"), query)
+    period = () if context.text("per") == "all" else (Column("PERIOD", "period"),)
+    columns = (*period, *(GROUPS[each] for each in answer["by"]), *AMOUNTS)
+    write(context, Table("UsageRecord", columns, usage_rows(answer["items"]), empty="Nothing was used in that time"))
+    if answer["gapSeconds"] and context.text("output") in {"table", "wide", ""}:
+        missed = human_duration(answer["gapSeconds"])
+        context.say(f"The recorder could not see {missed} of that time; ± tells by how much amounts may be off for it")
+
+
+async def _waits(context: Context) -> None:
+    answer = await asked(context, history_path("waits"), {name: context.text(name) for name in ("since", "until")})
+    write(context, Table("WaitRecord", WAITS, answer["items"], empty="No Job began in that time"))
+
+
+USAGE: Final = Leaf(
+    "usage",
+    "sum up what was asked for and used",
+    _usage,
+    (
+        Flag("by", "", "queue,resource", f"what to sum up by: {', '.join(GROUPS)}"),
+        Flag("per", "", "all", "a row for each hour, day, week or month, in UTC, or for all of the time"),
+        Flag("queue", "q", "", "only this queue"),
+        Flag("user", "u", "", "only this user"),
+        Flag("namespace", "n", "", "only this namespace"),
+        *WINDOW_FLAGS,
+        *TABLE_FLAGS,
+        RECORDER,
+    ),
+    is_ours=True,
+)
+REPORT: Final = Group(
+    "report",
+    "report usage and waits",
+    (
+        USAGE,
+        Leaf(
+            "waits", "show how long Jobs waited, by queue and size", _waits, (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER), is_ours=True
+        ),
+    ),
+)

@@ -1,0 +1,27 @@
+"""Amounts of usage as the recorder counts them, in hours: cores, GiB, devices."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["hours_text", "in_hours"]
+
+SECONDS: Final = 3600
+MEBIBYTES: Final = 1024
+THOUSANDTHS: Final = 1000
+IN_MEBIBYTES: Final = ("memory", "ephemeral-storage", "storage", "hugepages-")
+
+
+def in_hours(resource: str, amount: int) -> float:
+    """Hours of one core, one GiB or one device."""
+    unit = MEBIBYTES if resource.startswith(IN_MEBIBYTES) else THOUSANDTHS
+    return amount / unit / SECONDS
+
+
+def hours_text(hours: float) -> str:
+    """Hours with as many digits as tell something."""
+    if hours == 0:
+        return "0"
+    if hours < 0.01:
+        return "<0.01"
+    return f"{hours:.2f}" if hours < 100 else f"{hours:.0f}"
