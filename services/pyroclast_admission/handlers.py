@@ -19,9 +19,9 @@ from pyroclast.api.types import (
     QUEUES,
     ResourceType,
 )
-from pyroclast.rules import commands, cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, pods, queues
+from pyroclast.rules import commands, cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, pods, queues, submitters
 from pyroclast.rules.meaning import same_meaning
-from pyroclast.rules.verdicts import ALLOWED, denied
+from pyroclast.rules.verdicts import ALLOWED, Patch, denied
 from pyroclast_admission.known import Known
 from pyroclast_admission.review import Answer, Review
 
@@ -72,9 +72,34 @@ def answer(webhook: Webhook, review: Review, known: Known) -> Answer:
 
 def _default_job(review: Review, known: Known) -> Answer:
     names = known.options.scheduler_names
-    return Answer(patch=jobs.default(review.object, scheduler_name=names[0] if names else "volcano"))
+    defaults = jobs.default(review.object, scheduler_name=names[0] if names else "volcano")
+    return Answer(patch=[*defaults, *_stamp(review, known)])
 
 
+def _write_submitter(review: Review, known: Known) -> Answer:
+    return Answer(patch=_stamp(review, known))
+
+
+def _stamp(review: Review, known: Known) -> Patch:
+    return submitters.stamp(review.object, review.user, ours=submitters.is_ours(review.user, known.options.namespace))
+
+
+def _guarded(handler: Handler) -> Handler:
+    """The handler, behind the check that nobody changes who submitted an object."""
+
+    def handle(review: Review, known: Known) -> Answer:
+        if review.operation != "DELETE":
+            old = review.old_object if review.operation == "UPDATE" else None
+            ours = submitters.is_ours(review.user, known.options.namespace)
+            verdict = submitters.validate(review.object, old, review.user, ours=ours)
+            if not verdict.allowed:
+                return Answer(verdict)
+        return handler(review, known)
+
+    return handle
+
+
+@_guarded
 def _check_job(review: Review, known: Known) -> Answer:
     if review.operation == "UPDATE":
         return Answer(jobs.validate_update(review.object, review.old_object))
@@ -112,6 +137,7 @@ def _check_queue(review: Review, known: Known) -> Answer:
     return Answer(queues.validate_create(review.object, known.queues, limits))
 
 
+@_guarded
 def _check_cron_job(review: Review, known: Known) -> Answer:
     return Answer(cronjobs.validate(review.object, known.time_zones, plugins=known.options.job_plugins))
 
@@ -129,6 +155,7 @@ def _check_pod(review: Review, known: Known) -> Answer:
     return Answer(pods.validate_create(review.object, known.options.scheduler_names))
 
 
+@_guarded
 def _check_flow(review: Review, known: Known) -> Answer:
     if review.operation == "DELETE":
         guarded = _is_guarded(review, known)
@@ -180,6 +207,7 @@ _M, _V = Mode.MUTATING, Mode.VALIDATING
 WEBHOOKS: tuple[Webhook, ...] = (
     Webhook("/jobs/mutate", "mutatejob.volcano.sh", _M, JOBS, _CREATE, _ONLY_CREATE, _default_job),
     Webhook("/jobs/validate", "validatejob.volcano.sh", _V, JOBS, _WRITE, _CREATE_OR_UPDATE, _check_job),
+    Webhook("/cronjobs/mutate", "mutatecronjob.volcano.sh", _M, CRON_JOBS, _CREATE, _ONLY_CREATE, _write_submitter),
     Webhook("/cronjobs/validate", "validatecronjob.volcano.sh", _V, CRON_JOBS, _WRITE, _CREATE_OR_UPDATE, _check_cron_job),
     Webhook("/podgroups/mutate", "mutatepodgroup.volcano.sh", _M, POD_GROUPS, _CREATE, _INVALID, _default_pod_group),
     Webhook(
@@ -196,6 +224,7 @@ WEBHOOKS: tuple[Webhook, ...] = (
     Webhook("/pods/mutate", "mutatepod.volcano.sh", _M, PODS, _CREATE, _ONLY_CREATE, _default_pod),
     Webhook("/pods/validate", "validatepod.volcano.sh", _V, PODS, _CREATE, _ONLY_CREATE.strip(), _check_pod),
     Webhook("/hypernodes/validate", "validatehypernode.volcano.sh", _V, HYPER_NODES, _WRITE, "", _check_hyper_node),
+    Webhook("/jobflows/mutate", "mutatejobflow.volcano.sh", _M, JOB_FLOWS, _CREATE, _ONLY_CREATE, _write_submitter),
     Webhook("/jobflows/validate", "validatejobflow.volcano.sh", _V, JOB_FLOWS, _ALL, _CREATE_OR_UPDATE, _check_flow),
     Webhook(
         "/jobtemplates/validate", "validatejobtemplate.volcano.sh", _V, JOB_TEMPLATES, _ALL, _CREATE_OR_UPDATE, _check_template

@@ -26,7 +26,7 @@ class NamespaceLookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the service was set up."""
+    """How the service was set up. `namespace` is where our own programs run."""
 
     scheduler_names: tuple[str, ...] = ("volcano",)
     queue_limits: QueueLimits = field(default_factory=QueueLimits)
@@ -34,6 +34,7 @@ class Options:
     queue_gates: bool = False
     guard_flows: bool = True
     job_plugins: tuple[str, ...] = tuple(BUILT_IN)
+    namespace: str = ""
 
 
 class Known(msgspec.Struct, frozen=True):

@@ -28,8 +28,8 @@ NOTE = "{{- /* made by `python -m pyroclast_admission.policies`; do not edit */}
 def files() -> dict[str, str]:
     """What belongs into which file, by path from the root of a checkout."""
     exempt = (NAMESPACE, "kube-system")
-    checks = validating_manifests(schedulers=(SCHEDULER,), job_plugins=("JOB_PLUGINS",), exempt=exempt)
-    defaults = mutating_manifests(scheduler=SCHEDULER, exempt=exempt, version="VERSION")
+    checks = validating_manifests(schedulers=(SCHEDULER,), job_plugins=("JOB_PLUGINS",), exempt=exempt, namespace=NAMESPACE)
+    defaults = mutating_manifests(scheduler=SCHEDULER, exempt=exempt, namespace=NAMESPACE, version="VERSION")
     return {
         "charts/pyroclast/templates/policies.yaml": "\n".join(
             [NOTE, _switched("vap_enable", checks), _switched("map_enable", defaults), ""]

@@ -34,7 +34,9 @@ class AdmissionSettings(ServiceSettings):
     enabled_admission: CommaSeparated = Field(DEFAULT_WEBHOOKS, description="paths of the webhooks to serve")
     scheduler_name: Names = Field(("volcano",), description="a scheduler of ours; may be given several times")
     admission_conf: str = Field("", description="file with the resource groups of pods; reloaded when it changes")
-    webhook_namespace: str = Field("", description="namespace of the Service under which the API server calls us")
+    webhook_namespace: str = Field(
+        "", description="namespace of the Service under which the API server calls us, and of our other programs"
+    )
     webhook_service_name: str = Field("", description="its name")
     webhook_url: str = Field("", description="URL under which the API server calls us, without a Service")
     webhook_secret_name: str = Field("volcano-admission-secret", description="Secret in which the certificates are kept")
@@ -83,6 +85,7 @@ class AdmissionSettings(ServiceSettings):
             queue_gates=gates.get("SchedulingGatesQueueAdmission", False),
             guard_flows=self.enable_flow_protection,
             job_plugins=(*BUILT_IN, *self.job_plugins, *_installed_plugins()),
+            namespace=self.webhook_namespace,
         )
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pyroclast.api.keys import SUBMITTED_BY
 from tests.counts import IS_SOAK
 from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.test_faults import phases
@@ -92,9 +93,66 @@ def test_a_job_that_was_deleted_and_made_again_has_two_histories(cluster: Cluste
         wait_until(lambda: phases(cluster, namespace).keys() & {"Completed", "Failed"}, "the Job to end")
         uids.append(cluster.get("vcjob", "again", "-n", namespace)["metadata"]["uid"])
         cluster.kubectl("delete", "vcjob", "again", "-n", namespace, "--wait=true")
-    wait_until(lambda: len(ask(cluster, f"jobs/{namespace}/again")["items"]) == 2, "both to be recorded")
-    newest, oldest = ask(cluster, f"jobs/{namespace}/again")["items"]
-    assert [oldest["uid"], newest["uid"]] == uids
-    assert [(each["state"], each["exitCode"]) for each in (oldest, newest)] == [("Failed", 3), ("Completed", 0)]
+
+    def ends() -> list[tuple[str, str, int]]:
+        tries = ask(cluster, f"jobs/{namespace}/again")["items"]
+        return [(each["uid"], each["state"], each["exitCode"]) for each in reversed(tries)]
+
+    expected = [(uids[0], "Failed", 3), (uids[1], "Completed", 0)]
+    wait_until(lambda: ends() == expected, f"both to be recorded, as {expected}")
+    newest = ask(cluster, f"jobs/{namespace}/again")["items"][0]
     assert newest["phases"][-1]["name"] == "Completed"
     assert [task["pods"] for task in newest["tasks"]] == [1]
+
+
+FLOW = """
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobTemplate
+metadata: {name: step}
+spec:
+  tasks:
+  - name: main
+    replicas: 1
+    template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox, command: [echo, done]}]}}
+---
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobFlow
+metadata: {name: etl, annotations: {pyroclast.dev/submitted-by: somebody-else}}
+spec:
+  jobRetainPolicy: retain
+  flows: [{name: step}]
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: CronJob
+metadata: {name: often}
+spec:
+  schedule: "* * * * *"
+  suspend: true
+  jobTemplate:
+    spec:
+      tasks:
+      - name: main
+        replicas: 1
+        template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox, command: [echo, done]}]}}
+"""
+AS_ANN = ("--as=ann", "--as-group=system:masters")
+
+
+def submitter(cluster: Cluster, namespace: str, kind: str, name: str) -> str | None:
+    found: str | None = (cluster.get(kind, name, "-n", namespace)["metadata"].get("annotations") or {}).get(SUBMITTED_BY)
+    return found
+
+
+def test_who_submitted_a_job_is_known_and_cannot_be_forged(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl(*AS_ANN, "create", "-n", namespace, "-f", "-", stdin=job("mine", command=["true"], replicas=1))
+    cluster.kubectl(*AS_ANN, "create", "-n", namespace, "-f", "-", stdin=FLOW)
+    for kind, name in (("vcjob", "mine"), ("jobflow", "etl"), ("cronvcjob", "often")):
+        assert submitter(cluster, namespace, kind, name) == "ann"
+        for change in ("=eve", "-"):
+            said = cluster.refused("annotate", kind, name, "-n", namespace, "--overwrite", f"{SUBMITTED_BY}{change}")
+            assert "nobody may change it" in said
+    cluster.kubectl("annotate", "vcjob", "mine", "-n", namespace, "team=a")
+    wait_until(lambda: phases(cluster, namespace) == {"Completed": 2}, "the Jobs to complete")
+    assert submitter(cluster, namespace, "vcjob", "etl-step") == "ann"
+    wait_until(lambda: len(ask(cluster, "jobs", namespace=namespace, user="ann")["items"]) == 2, "both to be recorded")
+    assert [each["name"] for each in ask(cluster, "jobs", namespace=namespace, user="ann", flow="etl")["items"]] == ["etl-step"]

@@ -54,7 +54,7 @@ async def history(
     if question.name:
         where.append(jobs.c.name.like(_like(question.name), escape="\\"))
     found: list[dict[str, Any]] = []
-    newest_first = select(jobs).where(*where).order_by(jobs.c.created.desc(), jobs.c.uid)
+    newest_first = select(jobs).where(*where).order_by(jobs.c.created.desc(), jobs.c.version.desc())
     offset, at_once = 0, question.limit + 1
     while len(found) <= question.limit:  # the state is not in the table: it follows from the pods
         page = [dict(row) for row in (await connection.execute(newest_first.limit(at_once).offset(offset))).mappings()]
@@ -70,7 +70,9 @@ async def history(
 async def tries(connection: AsyncConnection, cluster: str, namespace: str, name: str, now: int) -> list[dict[str, Any]]:
     """All Jobs that had a name, newest first, each with its phases, causes, tasks and evictions."""
     of_name = (jobs.c.cluster == cluster, jobs.c.namespace == namespace, jobs.c.name == name)
-    found = await connection.execute(select(jobs).where(*of_name).order_by(jobs.c.created.desc(), jobs.c.uid).limit(100))
+    found = await connection.execute(
+        select(jobs).where(*of_name).order_by(jobs.c.created.desc(), jobs.c.version.desc()).limit(100)
+    )
     rows = [dict(row) for row in found.mappings()]
     of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in rows])
     return [

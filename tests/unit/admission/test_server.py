@@ -149,6 +149,8 @@ UNEXPECTED = {
     "/pods/validate": "expect operation to be 'CREATE'",
     "/hypernodes/validate": "",
     "/jobflows/validate": "expect operation to be 'CREATE' or 'UPDATE'",
+    "/jobflows/mutate": "expect operation to be 'CREATE' ",
+    "/cronjobs/mutate": "expect operation to be 'CREATE' ",
     "/jobtemplates/validate": "expect operation to be 'CREATE' or 'UPDATE'",
     "/commands/validate": "",
 }

@@ -32,11 +32,19 @@ def manifest(cron_job: CronJob, time: float, zone: tzinfo | None) -> dict[str, A
             "name": job_name(cron_job, time),
             "namespace": meta.namespace,
             "labels": dict(template.metadata.labels),
-            "annotations": {**template.metadata.annotations, keys.CRON_JOB_SCHEDULED_TIMESTAMP: when},
+            "annotations": {**_passed_on(cron_job), keys.CRON_JOB_SCHEDULED_TIMESTAMP: when},
             "ownerReferences": [controller_reference(CRON_JOBS, meta)],
         },
         "spec": msgspec.json.decode(template.spec) if template.spec else {},
     }
+
+
+def _passed_on(cron_job: CronJob) -> dict[str, str]:
+    """The annotations of the template; who submitted the CronJob has submitted its Jobs, whatever the template says."""
+    annotations = {**cron_job.spec.job_template.metadata.annotations}
+    annotations.pop(keys.SUBMITTED_BY, None)
+    by = cron_job.metadata.annotations.get(keys.SUBMITTED_BY)
+    return {**annotations, keys.SUBMITTED_BY: by} if by else annotations
 
 
 def owner_of(job: Job) -> str:

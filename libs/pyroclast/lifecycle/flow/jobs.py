@@ -31,6 +31,8 @@ def manifest(flow: JobFlow, effect: CreateJob) -> dict[str, Any]:
         PatchError: the patch of the entry does not fit the template.
     """
     labels, annotations = marks(flow, effect.entry.name)
+    if by := flow.metadata.annotations.get(keys.SUBMITTED_BY):
+        annotations[keys.SUBMITTED_BY] = by
     if effect.retry:
         annotations[keys.FLOW_RETRY] = str(effect.retry)
     return {

@@ -14,7 +14,7 @@ __all__ = ["MOST_NAMES", "job_of", "made_from", "template_from"]
 MOST_NAMES: Final = 5000
 """Jobs that the status of a template names, the latest: a template is used for years, an object has its limits."""
 
-_OF_FLOWS: Final = (keys.CREATED_BY_JOB_TEMPLATE, keys.CREATED_BY_JOB_FLOW, keys.FLOW_RETRY)
+_OF_FLOWS: Final = (keys.CREATED_BY_JOB_TEMPLATE, keys.CREATED_BY_JOB_FLOW, keys.FLOW_RETRY, keys.SUBMITTED_BY)
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 

@@ -9,6 +9,7 @@ from pyroclast.api.types import JOBS
 from pyroclast.rules.jobs.policies import ACTIONS, EVENTS
 from pyroclast.rules.policies.cel import is_whole, listed, matches
 from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation
+from pyroclast.rules.policies.submitters import CHANGED, SUBMITTER_KEPT, SUBMITTER_WRITTEN
 from pyroclast.rules.topology import BOTH_TIERS
 
 __all__ = ["JOB_DEFAULTS", "JOB_POLICY"]
@@ -335,15 +336,13 @@ JOB_POLICY: Final = ValidatingPolicy(
     "job-validation-policy",
     JOBS,
     ("CREATE", "UPDATE"),
-    _VALIDATIONS,
+    (*_VALIDATIONS, SUBMITTER_KEPT),
     variables=(
         ("tasks", "object.?spec.?tasks.orValue([])"),
         ("volumes", "object.?spec.?volumes.orValue([])"),
         ("policyLists", "[object.?spec.?policies.orValue([])] + variables.tasks.map(t, t.?policies.orValue([]))"),
     ),
-    conditions=(
-        ("spec-changed", "request.operation != 'UPDATE' || object.metadata.generation != oldObject.metadata.generation"),
-    ),
+    conditions=(CHANGED,),
 )
 
 _MINIMUM_OF = (
@@ -370,6 +369,7 @@ JOB_DEFAULTS: Final = MutatingPolicy(
     "volcano-job-mutation-binding",
     JOBS,
     (
+        SUBMITTER_WRITTEN,
         Mutation("queue `default`", _when("object.spec.?queue.orValue('') == ''", "/spec/queue", '"default"')),
         Mutation("the scheduler", _when("object.spec.?schedulerName.orValue('') == ''", "/spec/schedulerName", '"SCHEDULER"')),
         Mutation("3 retries", _when("object.spec.?maxRetry.orValue(0) == 0", "/spec/maxRetry", "3")),

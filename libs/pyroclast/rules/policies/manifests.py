@@ -8,6 +8,7 @@ from typing import Any
 from pyroclast.api.types import ResourceType
 from pyroclast.rules.policies.model import ValidatingPolicy, Validation
 from pyroclast.rules.policies.mutating import MUTATING
+from pyroclast.rules.policies.submitters import NAMESPACE
 from pyroclast.rules.policies.validating import VALIDATING
 
 __all__ = ["GROUP", "mutating_manifests", "validating_manifests"]
@@ -20,9 +21,12 @@ def validating_manifests(
     schedulers: Sequence[str] = ("volcano",),
     job_plugins: Sequence[str] = (),
     exempt: Sequence[str] = (),
+    namespace: str = "volcano-system",
     version: str = "v1",
 ) -> list[dict[str, Any]]:
-    """ValidatingAdmissionPolicies and their bindings. Namespaces in `exempt` are left out; `job_plugins` are those of others."""
+    """ValidatingAdmissionPolicies and their bindings. Namespaces in `exempt` are left out; `job_plugins` are those of others;
+    our own programs run in `namespace`.
+    """
     names = ", ".join(f"'{name}'" for name in schedulers)
     plugins = ", ".join(f'"{name}"' for name in job_plugins)
     objects = []
@@ -33,7 +37,7 @@ def validating_manifests(
             "matchConstraints": _constraints(policy.resource, policy.operations, exempt),
             **_named("variables", policy.variables),
             **_named("matchConditions", conditions),
-            "validations": [_validation(validation, policy, plugins) for validation in policy.validations],
+            "validations": [_validation(validation, policy, plugins, namespace) for validation in policy.validations],
         }
         objects.append(_object("ValidatingAdmissionPolicy", version, policy.name, spec))
         binding = {"policyName": policy.name, "validationActions": ["Deny"]}
@@ -42,9 +46,9 @@ def validating_manifests(
 
 
 def mutating_manifests(
-    *, scheduler: str = "volcano", exempt: Sequence[str] = (), version: str = "v1beta1"
+    *, scheduler: str = "volcano", exempt: Sequence[str] = (), namespace: str = "volcano-system", version: str = "v1beta1"
 ) -> list[dict[str, Any]]:
-    """MutatingAdmissionPolicies and their bindings. Namespaces in `exempt` are left out."""
+    """MutatingAdmissionPolicies and their bindings. Namespaces in `exempt` are left out; our own programs run in `namespace`."""
     objects = []
     for policy in MUTATING:
         spec = {
@@ -52,10 +56,7 @@ def mutating_manifests(
             "reinvocationPolicy": "Never",
             "matchConstraints": _constraints(policy.resource, ("CREATE",), exempt),
             **_named("matchConditions", policy.conditions),
-            "mutations": [
-                {"patchType": "JSONPatch", "jsonPatch": {"expression": mutation.expression.replace("SCHEDULER", scheduler)}}
-                for mutation in policy.mutations
-            ],
+            "mutations": [_mutation(mutation.expression, scheduler, namespace) for mutation in policy.mutations],
         }
         objects.append(_object("MutatingAdmissionPolicy", version, policy.name, spec))
         objects.append(_object("MutatingAdmissionPolicyBinding", version, policy.binding, {"policyName": policy.name}))
@@ -84,8 +85,13 @@ def _named(key: str, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return {key: [{"name": name, "expression": expression} for name, expression in pairs]} if pairs else {}
 
 
-def _validation(validation: Validation, policy: ValidatingPolicy, plugins: str) -> dict[str, Any]:
-    expression = validation.expression.replace("JOB_PLUGINS", plugins)
+def _mutation(expression: str, scheduler: str, namespace: str) -> dict[str, Any]:
+    complete = expression.replace("SCHEDULER", scheduler).replace(NAMESPACE, namespace)
+    return {"patchType": "JSONPatch", "jsonPatch": {"expression": complete}}
+
+
+def _validation(validation: Validation, policy: ValidatingPolicy, plugins: str, namespace: str) -> dict[str, Any]:
+    expression = validation.expression.replace("JOB_PLUGINS", plugins).replace(NAMESPACE, namespace)
     others = [operation for operation in policy.operations if validation.operations and operation not in validation.operations]
     if others:
         elsewhere = " || ".join(f"request.operation == '{operation}'" for operation in others)

@@ -8,14 +8,11 @@ from pyroclast.api.types import CRON_JOBS, HYPER_NODES, JOB_FLOWS, POD_GROUPS, P
 from pyroclast.rules.podspecs.requirements import COUNTED
 from pyroclast.rules.policies.cel import is_whole, listed
 from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation
+from pyroclast.rules.policies.submitters import CHANGED, SUBMITTER_KEPT, SUBMITTER_WRITTEN
 from pyroclast.rules.topology import BOTH_TIERS
 
 __all__ = ["OTHER_DEFAULTS", "OTHER_POLICIES"]
 
-_SPEC_CHANGED: Final = (
-    "spec-changed",
-    "request.operation != 'UPDATE' || object.metadata.generation != oldObject.metadata.generation",
-)
 _WRITE: Final = ("CREATE", "UPDATE")
 _HIERARCHY: Final = "object.metadata.?annotations[?'volcano.sh/hierarchy'].orValue('')"
 _WEIGHTS: Final = "object.metadata.?annotations[?'volcano.sh/hierarchy-weights'].orValue('')"
@@ -172,7 +169,7 @@ _HYPER_NODES: Final = ValidatingPolicy(
             "member must have at least one member",
         ),
     ),
-    conditions=(_SPEC_CHANGED,),
+    conditions=(CHANGED,),
 )
 
 _FLOWS: Final = ValidatingPolicy(
@@ -180,6 +177,7 @@ _FLOWS: Final = ValidatingPolicy(
     JOB_FLOWS,
     _WRITE,
     (
+        SUBMITTER_KEPT,
         Validation(
             "targets are entries of the flow",
             "variables.flows.all(f, f.?dependsOn.?targets.orValue([]).all(n, variables.flows.exists(g, g.name == n)))",
@@ -205,7 +203,7 @@ _FLOWS: Final = ValidatingPolicy(
         ),
     ),
     variables=(("flows", "object.?spec.?flows.orValue([])"),),
-    conditions=(_SPEC_CHANGED,),
+    conditions=(CHANGED,),
 )
 
 _ZONE: Final = "object.?spec.?timeZone.orValue('UTC')"
@@ -214,6 +212,7 @@ _CRON_JOBS: Final = ValidatingPolicy(
     CRON_JOBS,
     _WRITE,
     (
+        SUBMITTER_KEPT,
         Validation("there is a schedule", "object.?spec.?schedule.orValue('') != ''", "schedule is required, but got empty"),
         Validation(
             "the schedule names no zone",
@@ -249,7 +248,7 @@ _CRON_JOBS: Final = ValidatingPolicy(
             "cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)",
         ),
     ),
-    conditions=(_SPEC_CHANGED,),
+    conditions=(CHANGED,),
 )
 
 OTHER_POLICIES: Final = (_CRON_JOBS, _QUEUES, _POD_GROUPS, _PODS, _HYPER_NODES, _FLOWS)
@@ -258,6 +257,8 @@ _NAMESPACE_QUEUE: Final = "namespaceObject.metadata.?annotations[?'scheduling.vo
 _ROOTED: Final = f"{_HIERARCHY} != '' && {_WEIGHTS} != '' && {_HIERARCHY}.split('/')[0] != 'root'"
 
 OTHER_DEFAULTS: Final = (
+    MutatingPolicy("volcano-cronjob-mutation-policy", "volcano-cronjob-mutation-binding", CRON_JOBS, (SUBMITTER_WRITTEN,)),
+    MutatingPolicy("volcano-jobflow-mutation-policy", "volcano-jobflow-mutation-binding", JOB_FLOWS, (SUBMITTER_WRITTEN,)),
     MutatingPolicy(
         "volcano-queue-mutation-policy",
         "volcano-queue-mutation-binding",

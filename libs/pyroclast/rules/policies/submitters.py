@@ -1,0 +1,43 @@
+"""The rules about who submitted an object in CEL."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast.api import keys
+from pyroclast.rules.policies.model import Mutation, Validation
+
+__all__ = ["CHANGED", "NAMESPACE", "SUBMITTER_KEPT", "SUBMITTER_WRITTEN"]
+
+NAMESPACE: Final = "OUR_NAMESPACE"
+"""Stands in expressions for the namespace that our own programs run in."""
+
+_USER: Final = "request.userInfo.username"
+_OURS: Final = f"{_USER}.startsWith('system:serviceaccount:{NAMESPACE}:')"
+_SAID: Final = "{0}.metadata.?annotations[?'" + keys.SUBMITTED_BY + "']"
+_NEW, _OLD = _SAID.format("object"), _SAID.format("oldObject")
+_POINTER: Final = "/metadata/annotations/" + keys.SUBMITTED_BY.replace("/", "~1")
+
+CHANGED: Final = (
+    "spec-changed",
+    (f"request.operation != 'UPDATE' || object.metadata.generation != oldObject.metadata.generation || {_NEW} != {_OLD}"),
+)
+"""The condition of policies that look at specs and at who submitted an object."""
+
+SUBMITTER_KEPT: Final = Validation(
+    "who submitted it is what the request says, and is not changed",
+    f"{_OURS} || (request.operation == 'UPDATE' ? {_NEW} == {_OLD} : {_NEW}.orValue({_USER}) == {_USER})",
+    (
+        f"metadata.annotations[{keys.SUBMITTED_BY}]: Forbidden: it tells who submitted this: it is written when that is created, "
+        "and nobody may change it"
+    ),
+)
+
+SUBMITTER_WRITTEN: Final = Mutation(
+    "who submitted it",
+    (
+        f"{_OURS} ? [] : has(object.metadata.annotations) "
+        f'? [JSONPatch{{op: "add", path: "{_POINTER}", value: {_USER}}}] '
+        f': [JSONPatch{{op: "add", path: "/metadata/annotations", value: {{"{keys.SUBMITTED_BY}": {_USER}}}}}]'
+    ),
+)
