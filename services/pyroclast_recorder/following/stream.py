@@ -32,6 +32,9 @@ T_contra = TypeVar("T_contra", bound=Record, contravariant=True)
 WATCH_SECONDS: Final = (120.0, 240.0)
 SLACK_SECONDS: Final = 15.0
 LIST_SECONDS: Final = 30.0
+SETTLED_SECONDS: Final = 5.0
+"""A watch that ended sooner counts as a failure."""
+
 EPOCH_BITS: Final = 52
 """Of a version, below the epoch: more than any history has revisions."""
 
@@ -103,10 +106,14 @@ class Stream(Generic[T]):
     async def run(self) -> None:
         """Follow, until cancelled."""
         backoff = Backoff(0.2, 30.0)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         while True:
+            if loop.time() - began > SETTLED_SECONDS:
+                backoff.reset()
+            began = loop.time()
             try:
                 await self._follow()
-                backoff.reset()
             except Expired:
                 self._incident("relist")
                 await self._lose_place("the API server has forgotten what happened since")

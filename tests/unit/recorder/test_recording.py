@@ -1,0 +1,253 @@
+"""The recorder against an API server and both databases: what it keeps, and what it does when things go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from sqlalchemy import select
+
+from pyroclast.api import crds
+from pyroclast.api.types import CRDS, JOBS, POD_GROUPS, PODS, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.config import load_config
+from pyroclast.kube.errors import KubeError
+from pyroclast_recorder.app import Recorder
+from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.tables import gaps, jobs, pods
+from pyroclast_recorder.metrics import RecorderMetrics
+from pyroclast_recorder.settings import RecorderSettings
+from pyroclast_standalone.apiserver.running import RunningServer, running_server
+
+from .conftest import NewDatabase
+
+LONG_AGO = "2026-01-01T00:00:00Z"
+
+
+def pod(name: str, phase: str = "Running", **status: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": LONG_AGO}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulerName": "volcano", "nodeName": "n1", "containers": [container], "terminationGracePeriodSeconds": 0},
+        "status": {"phase": phase, "conditions": [scheduled], **status},
+    }
+
+
+def ended(at: str, code: int = 0, reason: str = "Completed") -> dict[str, Any]:
+    terminated = {"exitCode": code, "reason": reason, "finishedAt": at}
+    return {"containerStatuses": [{"name": "c", "image": "i", "imageID": "", "state": {"terminated": terminated}}]}
+
+
+@dataclass
+class Laboratory:
+    """An API server, a database, and recorders to start and to end."""
+
+    server: RunningServer
+    client: Client
+    database: Database
+    running: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def start(self, database: Any = None) -> Recorder:
+        settings = RecorderSettings()
+        recorder = Recorder(self.client, database or self.database, settings, RecorderMetrics(CollectorRegistry()))
+        self.running.append(asyncio.create_task(recorder.record(0)))
+        return recorder
+
+    async def stop(self) -> None:
+        async with asyncio.timeout(20):  # what was seen first must be known to reach somewhere
+            while "pods" not in await self.database.cursors():
+                await asyncio.sleep(0.05)
+        for task in self.running:
+            task.cancel()
+        await asyncio.gather(*self.running, return_exceptions=True)
+        self.running.clear()
+
+    async def put(self, body: dict[str, Any]) -> None:
+        status = body["status"]
+        made = await self.client.create(PODS, body)
+        await self.client.patch(
+            PODS, Key("default", made["metadata"]["name"]), {"status": status}, PatchKind.MERGE, subresource="status"
+        )
+
+    async def end(self, name: str, **status: Any) -> None:
+        body = {"status": {"phase": "Succeeded", **status}}
+        await self.client.patch(PODS, Key("default", name), body, PatchKind.MERGE, subresource="status")
+
+    async def rows(self, table: Any) -> dict[str, Any]:
+        async with self.database.reading() as connection:
+            found = await connection.execute(select(table).where(table.c.cluster == self.database.cluster))
+            return {row.get("name") or row["kind"]: dict(row) for row in found.mappings()}
+
+    async def until(self, holds: Callable[[dict[str, Any]], object], table: Any = pods) -> dict[str, Any]:
+        async with asyncio.timeout(20):
+            while not holds(rows := await self.rows(table)):
+                await asyncio.sleep(0.05)
+        return rows
+
+
+@pytest.fixture
+async def laboratory(new_database: NewDatabase) -> AsyncIterator[Laboratory]:
+    async with new_database() as database, running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        for crd in crds.custom_resource_definitions():
+            if crd["metadata"]["name"] in {JOBS.qualified, POD_GROUPS.qualified}:
+                await client.create(CRDS, crd)
+        await server.settle()
+        found = Laboratory(server, client, database)
+        try:
+            yield found
+        finally:
+            await found.stop()
+
+
+async def test_what_happens_while_the_recorder_is_away_is_read_later(laboratory: Laboratory) -> None:
+    await laboratory.put(pod("a"))
+    laboratory.start()
+    await laboratory.until(lambda rows: "a" in rows and rows["a"]["phase"] == "Running")
+    await laboratory.stop()
+    await laboratory.end("a", **ended("2026-01-01T00:10:00Z"))
+    await laboratory.client.delete(PODS, Key("default", "a"))
+    await laboratory.put(pod("b"))
+    laboratory.start()
+    rows = await laboratory.until(lambda rows: "b" in rows and rows["a"]["finished"])
+    assert rows["a"]["finished"] - rows["a"]["bound"] == 600
+    assert (rows["a"]["phase"], rows["a"]["exit_code"], rows["b"]["released_high"]) == ("Succeeded", 0, None)
+    assert await laboratory.rows(gaps) == {}
+
+
+async def test_a_history_that_the_server_has_forgotten_is_a_gap(laboratory: Laboratory) -> None:
+    for name in ("stays", "goes"):
+        await laboratory.put(pod(name))
+    laboratory.start()
+    await laboratory.until(lambda rows: len(rows) == 2 and all(row["phase"] == "Running" for row in rows.values()))
+    await laboratory.stop()
+    await laboratory.client.delete(PODS, Key("default", "goes"))
+    laboratory.server.compact()
+    laboratory.start()
+    rows = await laboratory.until(lambda rows: rows["goes"]["released_high"] is not None)
+    assert rows["goes"]["released_low"] <= rows["goes"]["released_high"]
+    assert rows["stays"]["released_high"] is None
+    found = await laboratory.until(lambda rows: "pods" in rows, gaps)
+    assert "forgotten" in found["pods"]["why"]
+
+
+async def test_a_server_that_was_restored_is_noticed(laboratory: Laboratory) -> None:
+    """Its history ends before what is in the database: nothing is lost, and what it says now is later than that."""
+    for name in ("a", "c", "d", "e"):
+        await laboratory.put(pod(name))
+    laboratory.start()
+    await laboratory.until(lambda rows: "e" in rows and rows["e"]["phase"] == "Running")
+    await laboratory.stop()
+    before = (await laboratory.rows(pods))["a"]
+    async with running_server() as restored, Client(load_config(str(restored.kubeconfig))) as client:
+        for crd in crds.custom_resource_definitions():
+            if crd["metadata"]["name"] in {JOBS.qualified, POD_GROUPS.qualified}:
+                await client.create(CRDS, crd)
+        await restored.settle()
+        other = Laboratory(restored, client, laboratory.database)
+        await other.put(pod("b"))
+        numbers = {kind: int(cursor.resource_version) for kind, cursor in (await laboratory.database.cursors()).items()}
+        latest = int((await client.list(PODS))[1])
+        if latest >= numbers["pods"]:  # both count from their beginning: the old one had more to tell
+            pytest.fail("the restored server should be behind")
+        other.start()
+        rows = await other.until(lambda rows: rows["a"]["released_high"] is not None and "b" in rows)
+        await other.stop()
+    assert rows["a"]["bound"] == before["bound"]
+    assert rows["b"]["version"] > before["version"]
+    assert "went back" in (await laboratory.rows(gaps))["pods"]["why"]
+
+
+async def test_dropped_watches_and_errors_lose_nothing(laboratory: Laboratory) -> None:
+    laboratory.start()
+    for number in range(12):
+        await laboratory.put(pod(f"p{number}"))
+        if number % 4 == 0:
+            laboratory.server.fail_next("watch", "pods", (429, 500, 503)[number // 4])
+            laboratory.server.drop_watches()
+    await laboratory.until(lambda rows: len(rows) == 12 and all(row["phase"] == "Running" for row in rows.values()))
+    assert await laboratory.rows(gaps) == {}
+
+
+class Moody(Database):
+    """A database that is away for some writes."""
+
+    refused = 0
+
+    async def write(self, batch: Any, now: int) -> None:
+        if self.refused < 3:
+            self.refused += 1
+            raise DatabaseUnavailable("the disk is full")
+        await super().write(batch, now)
+
+
+async def test_a_database_that_comes_back_gets_everything(laboratory: Laboratory) -> None:
+    laboratory.database.__class__ = Moody
+    recorder = laboratory.start()
+    for number in range(5):
+        await laboratory.put(pod(f"p{number}"))
+    complaints: list[str | None] = []
+
+    async def listen() -> None:
+        while True:
+            complaints.append(recorder.complaint())
+            await asyncio.sleep(0.01)
+
+    listening = asyncio.create_task(listen())
+    await laboratory.until(lambda rows: len(rows) == 5)
+    listening.cancel()
+    assert "the database takes no rows: the disk is full" in complaints
+    assert recorder.complaint() is None
+
+
+HOSTILE: list[Callable[[Laboratory], Awaitable[object]]] = [
+    lambda lab: lab.put({**pod("x"), "metadata": {"name": "x", "namespace": "default", "labels": {"a": "b" * 63}}}),
+    lambda lab: lab.put({**pod("x"), "metadata": {"name": "x", "namespace": "default", "annotations": {"k": "z" * 64 * 1024}}}),
+    lambda lab: lab.put(pod("x", message="line\nline \u2028 <script>" * 500)),
+    lambda lab: lab.put(pod("x", containerStatuses=ended("0001-01-01T00:00:00Z")["containerStatuses"])),
+    lambda lab: lab.put(pod("x", startTime="9999-12-31T23:59:59Z")),
+]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=["label", "annotation", "message", "no time", "far away"])
+async def test_one_strange_object_never_stops_the_others(laboratory: Laboratory, hostile: Any) -> None:
+    laboratory.start()
+    try:
+        await hostile(laboratory)
+    except KubeError:
+        pytest.fail("the server should take it")
+    await laboratory.put(pod("after"))
+    await laboratory.until(lambda rows: "after" in rows and rows["after"]["phase"] == "Running")
+
+
+async def test_the_row_of_a_job_carries_what_its_owner_says(laboratory: Laboratory) -> None:
+    laboratory.start()
+    container = {"name": "c", "image": "train:1", "resources": {"requests": {"cpu": "500m"}}}
+    task = {"name": "worker", "replicas": 2, "template": {"spec": {"containers": [container]}}}
+    metadata = {
+        "name": "j",
+        "namespace": "default",
+        "labels": {"team": "a"},
+        "annotations": {"pyroclast.dev/submitted-by": "ann"},
+    }
+    body = {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": metadata, "spec": {"queue": "red", "tasks": [task]}}
+    await laboratory.client.create(JOBS, body)
+    row = (await laboratory.until(lambda rows: "j" in rows, jobs))["j"]
+    shown = {name: row[name] for name in ("queue", "submitted_by", "shape", "image", "labels", "phase", "gang_size")}
+    assert shown == {
+        "queue": "red",
+        "submitted_by": "ann",
+        "shape": "2×worker (cpu=500m)",
+        "image": "train:1",
+        "labels": '{"team":"a"}',
+        "phase": "Pending",
+        "gang_size": 2,
+    }
+    await laboratory.client.delete(JOBS, Key("default", "j"))
+    await laboratory.until(lambda rows: rows["j"]["removed"] is not None, jobs)
