@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pyroclast.api import pending
+from pyroclast.api import keys, pending
 
 __all__ = ["ORIGINAL", "RECORDED", "SCHEDULER", "answered", "difference", "names", "value_at"]
 
@@ -65,6 +65,7 @@ def difference(name: str, folder: Path) -> str | None:
             mine.pop("reason", None)  # what may be more in a refusal about fields
     for answer in (ours, theirs):
         _without_causes(answer)
+    _without_submitters(ours)
     told = "Job Warning PodGroupPending"
     events, said = (each.get("final", {}).get("events:reasons", []) for each in (theirs, ours))
     if told in said and told not in events and "PodGroup Normal Unschedulable" in events:
@@ -103,6 +104,19 @@ def _without_causes(value: object) -> None:
     elif isinstance(value, list):
         for each in value:
             _without_causes(each)
+
+
+def _without_submitters(value: object) -> None:
+    """Take out who submitted what: of that the original says nothing."""
+    if isinstance(value, dict):
+        annotations = value.get("annotations")
+        if isinstance(annotations, dict) and annotations.pop(keys.SUBMITTED_BY, None) and not annotations:
+            del value["annotations"]
+        for each in value.values():
+            _without_submitters(each)
+    elif isinstance(value, list):
+        for each in value:
+            _without_submitters(each)
 
 
 def _drop_tokens(value: object) -> None:

@@ -1,0 +1,294 @@
+"""The HTTP API and the commands that ask it, on both databases."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from pyroclast.api.types import CLUSTER_ROLE_BINDINGS, NAMESPACES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import load_config
+from pyroclast_cli import programs
+from pyroclast_recorder.database.batches import Batch
+from pyroclast_recorder.database.database import Database
+from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, pods
+from pyroclast_recorder.reading.access import Access, Denied
+from pyroclast_recorder.reading.questions import BadQuestion, history_question, usage_question
+from pyroclast_recorder.reading.server import HistoryServer
+from pyroclast_recorder.reading.states import state_of
+from pyroclast_standalone.apiserver.running import running_server
+
+from .conftest import NewDatabase
+
+NOON = 1_795_521_600  # 2026-11-24T12:00:00Z
+NOW = NOON + 3600
+
+
+def job(uid: str, name: str, **columns: Any) -> dict[str, Any]:
+    row = {"uid": uid, "namespace": "team", "name": name, "queue": "red", "submitted_by": "ann", "created": NOON, "retries": 0}
+    return {**row, "gang_size": 2, "phase": "Completed", "started": NOON + 60, "ended": NOON + 1860, **columns}
+
+
+def pod(uid: str, owner: str, **columns: Any) -> dict[str, Any]:
+    row = {"uid": uid, "job": owner, "namespace": "team", "name": uid, "task": "worker", "node": uid, "bound": NOON + 60}
+    held = {"requests": '{"cpu":2000,"nvidia.com/gpu":1000}', "finished": NOON + 1860, "released_high": NOON + 1861}
+    return {**row, **held, "phase": "Succeeded", **columns}
+
+
+ROWS = [
+    (jobs, job("u1", "train", created=NOON - 100, phase="Failed", reason="PodFailed", message="a pod failed")),
+    (jobs, job("u2", "train")),
+    (jobs, job("u3", "etl-step", queue="blue", submitted_by="bob", owner_kind="JobFlow", owner_name="etl", owner_uid="f")),
+    (jobs, job("u4", "secret", namespace="other", submitted_by="eve")),
+    (jobs, job("u5", "now", phase="Running", ended=None, queue="blue")),
+    (job_phases, {"job": "u2", "at": NOON + 60, "name": "Running"}),
+    (job_phases, {"job": "u2", "at": NOON + 1860, "name": "Completed"}),
+    (job_phases, {"job": "u2", "at": NOON + 1860, "name": "Completing"}),
+    (job_causes, {"job": "u2", "at": NOON + 5, "name": "NotEnoughResources", "message": "0/2 nodes"}),
+    (pods, pod("p1", "u1", phase="Failed", reason="OOMKilled", exit_code=137)),
+    (pods, pod("p2", "u2")),
+    (pods, pod("p3", "u2", evicted_for="for the gang of default/big", reason="PreemptionByScheduler")),
+    (pods, pod("p4", "u3", requests='{"cpu":500}')),
+    (pods, pod("p5", "u4", namespace="other")),
+    (pods, pod("p6", "u5", finished=None, released_high=None, phase="Running")),
+    (gaps, {"kind": "pods", "since": NOON, "until": NOON + 30, "why": "x"}),
+]
+
+
+@pytest.fixture
+async def database(new_database: NewDatabase) -> AsyncIterator[Database]:
+    async with new_database() as database:
+        batch = Batch(database.cluster)
+        for table, row in ROWS:
+            batch.add(table, 1, row)
+        await database.write(batch, NOW)
+        yield database
+
+
+@pytest.fixture
+async def url(database: Database) -> AsyncIterator[str]:
+    async def settle() -> None:
+        await database.settle(NOW)
+
+    async with Client(load_config("", master="http://127.0.0.1:1")) as nobody:
+        server = HistoryServer(database, Access(nobody), lambda: float(NOW), settle)
+        await server.start("127.0.0.1:0")
+        yield f"http://127.0.0.1:{server.port}"
+        await server.stop()
+
+
+async def get(url: str, path: str, status: int = 200) -> dict[str, Any]:
+    async with aiohttp.ClientSession() as session, session.get(f"{url}/api/v1/{path}") as answer:
+        assert answer.status == status
+        found: dict[str, Any] = await answer.json()
+        return found
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["etl-step", "now", "secret", "train", "train"]),
+        ("namespace=team&queue=red", ["train", "train"]),
+        ("user=bob", ["etl-step"]),
+        ("flow=etl", ["etl-step"]),
+        ("name=t*n", ["train", "train"]),
+        ("name=_rain", []),
+        ("state=outofmemory", ["train"]),
+        ("state=Running", ["now"]),
+        ("since=2026-11-24T11:59:00Z&namespace=team&queue=red", ["train"]),
+        ("until=2h", []),
+        ("namespace=nowhere", []),
+    ],
+)
+async def test_history_is_filtered(url: str, query: str, names: list[str]) -> None:
+    answer = await get(url, f"jobs?{query}")
+    assert sorted(each["name"] for each in answer["items"]) == names
+    assert answer["isCut"] is False
+
+
+async def test_a_limit_cuts_the_oldest(url: str) -> None:
+    answer = await get(url, "jobs?limit=4")
+    assert (len(answer["items"]), answer["isCut"]) == (4, True)
+    assert "u1" not in {each["uid"] for each in answer["items"]}
+
+
+async def test_all_tries_of_a_name(url: str) -> None:
+    newest, oldest = (await get(url, "jobs/team/train"))["items"]
+    assert [oldest["uid"], oldest["state"], oldest["exitCode"]] == ["u1", "OutOfMemory", 137]
+    assert [step["name"] for step in newest["phases"]] == ["Running", "Completing", "Completed"]
+    assert newest["causes"] == [{"at": "2026-11-24T12:00:05Z", "name": "NotEnoughResources", "message": "0/2 nodes"}]
+    assert newest["evictions"][0]["message"] == "for the gang of default/big"
+    assert newest["asked"] == {"cpu": 2 * 2000 * 1800, "nvidia.com/gpu": 2 * 1000 * 1800}
+    assert (newest["waitedSeconds"], newest["elapsedSeconds"], newest["pods"], newest["nodes"]) == (60, 1800, 2, 2)
+    assert (await get(url, "jobs/team/nothing"))["items"] == []
+
+
+@pytest.mark.parametrize("by", ["queue", "user", "namespace", "flow", "queue,user,namespace,flow", "resource"])
+@pytest.mark.parametrize("per", ["hour", "day", "week", "month", "all"])
+async def test_usage_adds_up_to_the_same_however_it_is_grouped(url: str, by: str, per: str) -> None:
+    items = (await get(url, f"usage?by={by}&per={per}"))["items"]
+    total = {name: sum(each["asked"] for each in items if each["resource"] == name) for name in ("cpu", "nvidia.com/gpu")}
+    running = 3600 - 60  # what still runs is counted until now
+    assert total == {"cpu": 4 * 2000 * 1800 + 500 * 1800 + 2000 * running, "nvidia.com/gpu": 4 * 1000 * 1800 + 1000 * running}
+    if by != "resource":
+        cpu = [each for each in items if each["resource"] == "cpu"]
+        assert (sum(each["jobs"] for each in cpu), sum(each["failed"] for each in cpu)) == (4, 1)
+
+
+async def test_usage_tells_how_long_nobody_looked(url: str) -> None:
+    assert (await get(url, "usage"))["gapSeconds"] == 30
+
+
+async def test_waits_by_queue_and_size(url: str) -> None:
+    items = (await get(url, "waits"))["items"]
+    assert [(each["queue"], each["pods"], each["jobs"]) for each in items] == [("blue", "2-8", 2), ("red", "2-8", 3)]
+    assert (items[1]["p50Seconds"], items[1]["p99Seconds"]) == (60, 160)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("jobs?since=yesterday", 400, 'since: "yesterday" is neither a time'),
+        ("jobs?since=1h&until=2h", 400, "is later than until"),
+        ("jobs?limit=-1", 400, 'limit: "-1" is no number from 1 to 10000'),
+        ("jobs?limit=1000000", 400, "is no number from 1 to 10000"),
+        ("jobs?color=red", 400, 'there is no parameter "color"'),
+        ("jobs?queue=" + "x" * 400, 400, "queue: at most 317 characters"),
+        ("usage?by=team", 400, 'by: there is no "team"; there are queue, user, namespace, flow, resource'),
+        ("usage?per=year", 400, 'per: there is no "year"'),
+        ("nothing", 404, "there is no /api/v1/nothing"),
+    ],
+)
+async def test_a_wrong_question_is_told(url: str, path: str, status: int, words: str) -> None:
+    assert words in (await get(url, path, status))["message"]
+
+
+async def test_history_can_only_be_read(url: str) -> None:
+    async with aiohttp.ClientSession() as session, session.delete(f"{url}/api/v1/jobs") as answer:
+        assert answer.status == 405
+
+
+def test_questions_have_their_defaults() -> None:
+    assert history_question({}, NOW).since == NOW - 7 * 86_400
+    assert usage_question({"by": "user"}, NOW).by == ("user", "resource")
+    with pytest.raises(BadQuestion, match="too far away"):
+        history_question({"since": "0001-01-01T00:00:00Z"}, NOW)
+
+
+@pytest.mark.parametrize(
+    ("phase", "removed", "reasons", "state"),
+    [
+        ("Completed", None, {"OOMKilled"}, "Completed"),
+        ("Failed", 5, {None, "OOMKilled", "Evicted"}, "OutOfMemory"),
+        ("Aborted", None, {"PreemptionByScheduler"}, "Evicted"),
+        ("Failed", None, {"Error"}, "Failed"),
+        ("Running", 5, {"Error"}, "Removed"),
+        ("Running", None, set(), "Running"),
+        (None, None, set(), "Pending"),
+    ],
+)
+def test_states(phase: str | None, removed: int | None, reasons: set[str | None], state: str) -> None:
+    assert state_of({"phase": phase, "removed": removed}, reasons) == state
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "shown"),
+    [
+        (["history", "-A", "--no-headers", "-u", "bob"], 0, "team etl-step blue bob Completed 0"),
+        (["history", "-A", "-o", "wide", "--state", "OutOfMemory"], 0, "u1"),
+        (["history", "-A", "--queue", "none"], 0, "No Jobs were submitted in that time"),
+        (["history", "-n", "team", "train"], 0, "There were 2 Jobs of this name; --all shows all of them"),
+        (["history", "-n", "team", "job/train", "--all"], 0, "State: OutOfMemory (PodFailed: a pod failed)"),
+        (["history", "-n", "team", "gone"], 4, "nobody remembers a Job team/gone"),
+        (["history", "--since", "never"], 1, 'the recorder refuses: since: "never" is neither a time'),
+        (["history", "--limit", "-1"], 1, "--limit: -1 is not between 0 and 10000"),
+        (["efficiency", "-n", "team", "train"], 0, "worker nvidia.com/gpu 1.00 -"),
+        (
+            ["report", "usage", "--by", "user", "--no-headers"],
+            0,
+            "bob cpu 0.25 - - - 1 0",
+        ),
+        (["report", "usage", "--per", "day", "-q", "red"], 0, "The recorder could not see 30s of that time"),
+        (["report", "waits", "-o", "csv"], 0, "queue,pods,jobs,p50Seconds,p90Seconds,p99Seconds"),
+    ],
+)
+async def test_commands(
+    url: str, arguments: list[str], status: int, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    whole = [*arguments, "--recorder", url, "--master", "http://127.0.0.1:1"]
+    assert await asyncio.to_thread(programs.vcctl, whole) == status
+    printed = capsys.readouterr()
+    assert shown in " ".join((printed.out + printed.err).split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["history", "-A"], ["history", "-n", "team", "train"], ["report", "usage"], ["report", "waits"]]
+)
+async def test_commands_print_documents(url: str, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    whole = [*command.split(), "-o", "json", "--recorder", url, "--master", "http://127.0.0.1:1"]
+    assert await asyncio.to_thread(programs.vcctl, whole) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["apiVersion"] == "view.pyroclast.dev/v1"
+    assert document["items"]
+
+
+@pytest.mark.parametrize(
+    ("recorder", "status", "words"),
+    [
+        ("http://127.0.0.1:1", 5, "the recorder at http://127.0.0.1:1 does not answer"),
+        ("nonsense", 1, '--recorder: "nonsense" is no URL'),
+        ("", 5, "it is not known where the recorder is: kubectl"),
+    ],
+)
+def test_a_recorder_that_is_away_is_told(recorder: str, status: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert programs.vcctl(["history", "--recorder", recorder, "--master", "http://127.0.0.1:1"]) == status
+    assert words in capsys.readouterr().err
+
+
+def request_from(address: str, token: str = "") -> Any:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = make_mocked_request("GET", "/api/v1/jobs", headers=headers)
+    request.transport.get_extra_info.side_effect = lambda name, default=None: (address, 1234) if name == "peername" else default
+    return request
+
+
+async def test_a_reader_sees_the_namespaces_whose_jobs_it_may_list() -> None:
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        await client.create(NAMESPACES, {"metadata": {"name": "team"}})
+        group = "rbac.authorization.k8s.io"
+        rule = {"apiGroups": ["batch.volcano.sh"], "resources": ["jobs"], "verbs": ["list"]}
+        await client.create(ROLES, {"metadata": {"name": "r", "namespace": "team"}, "rules": [rule]})
+        tokens = {}
+        for name in ("member", "auditor", "stranger"):
+            await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": "team"}})
+            made = await client.create(SERVICE_ACCOUNTS, {"spec": {}}, namespace="team", name=name, subresource="token")
+            tokens[name] = made["status"]["token"]
+        subjects = {name: [{"kind": "ServiceAccount", "name": name, "namespace": "team"}] for name in tokens}
+        role = {"apiGroup": group, "kind": "Role", "name": "r"}
+        await client.create(
+            ROLE_BINDINGS, {"metadata": {"name": "r", "namespace": "team"}, "roleRef": role, "subjects": subjects["member"]}
+        )
+        admin = {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"}
+        await client.create(CLUSTER_ROLE_BINDINGS, {"metadata": {"name": "a"}, "roleRef": admin, "subjects": subjects["auditor"]})
+        await server.settle()
+        access = Access(client)
+        seen = {
+            name: await (await access.reader(request_from("10.0.0.9", token))).visible(["team", "other"])
+            for name, token in tokens.items()
+        }
+        assert seen == {"member": ["team"], "auditor": ["team", "other"], "stranger": []}
+        server.forget_requests()
+        await (await access.reader(request_from("10.0.0.9", tokens["member"]))).visible(["team", "other"])
+        assert not server.requests(), "answers are remembered for a while"
+        assert await (await access.reader(request_from("127.0.0.1"))).visible(["team", "other"]) == ["team", "other"]
+        for token in ("", "forged"):
+            with pytest.raises(Denied) as denied:
+                await access.reader(request_from("10.0.0.9", token))
+            assert denied.value.status == 401
