@@ -110,8 +110,8 @@ def _without_submitters(value: object) -> None:
     """Take out who submitted what: of that the original says nothing."""
     if isinstance(value, dict):
         annotations = value.get("annotations")
-        if isinstance(annotations, dict) and annotations.pop(keys.SUBMITTED_BY, None) and not annotations:
-            del value["annotations"]
+        if isinstance(annotations, dict) and annotations.pop(keys.SUBMITTED_BY, None) and not annotations and "name" in value:
+            del value["annotations"]  # of an object only what is there is recorded, of an answer everything
         for each in value.values():
             _without_submitters(each)
     elif isinstance(value, list):

@@ -228,10 +228,8 @@ async def test_commands(
     assert shown in " ".join((printed.out + printed.err).split())
 
 
-@pytest.mark.parametrize(
-    "arguments", [["history", "-A"], ["history", "-n", "team", "train"], ["report", "usage"], ["report", "waits"]]
-)
-async def test_commands_print_documents(url: str, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", ["history -A", "history -n team train", "report usage", "report waits"])
+async def test_commands_print_documents(url: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     whole = [*command.split(), "-o", "json", "--recorder", url, "--master", "http://127.0.0.1:1"]
     assert await asyncio.to_thread(programs.vcctl, whole) == 0
     document = json.loads(capsys.readouterr().out)
