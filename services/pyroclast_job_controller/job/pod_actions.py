@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -46,6 +46,11 @@ _AT_ONCE: Final = 48
 
 _ITS_NAME: Final = re.compile(r'^pods "[^"]*"')
 """With what an error about a pod begins: what differs in nothing else is told once."""
+
+_FEW: Final = 8
+"""Pods that are asked for one by one; more are looked for in a list of all pods of the namespace."""
+
+_MARK_TRIES: Final = 5
 
 _MOST_TOLD: Final = 3
 """How many errors an Event spells out."""
@@ -127,16 +132,30 @@ class PodActions:
 
     async def _mark_all(self, job: Job, effect: MarkPods) -> None:
         async def mark(victim: Victim) -> None:
-            key = Key(job.metadata.namespace, victim.name)
-            patch = {"metadata": {"uid": victim.uid, "annotations": {keys.OUT_OF_SYNC: "true"}}}
             try:
-                self._recent.put(_pod(await self._client.patch(PODS, key, patch, PatchKind.MERGE)))
-            except (NotFound, Conflict):
-                self._recent.gone(key, victim.uid)
+                await self._mark(Key(job.metadata.namespace, victim.name), victim.uid)
             finally:
                 self._gets_on(job.key)
 
         self._raise(await at_once(effect.victims, mark), JobEventReason.FAILED_DELETE, "Error deleting pods")
+
+    async def _mark(self, key: Key, uid: str) -> None:
+        """Mark a pod, if it is there. What is marked is restarted even without the rest, so a conflict is tried again at once."""
+        patch = {"metadata": {"uid": uid, "annotations": {keys.OUT_OF_SYNC: "true"}}}
+        for tries_left in reversed(range(_MARK_TRIES)):
+            try:
+                self._recent.put(_pod(await self._client.patch(PODS, key, patch, PatchKind.MERGE)))
+            except NotFound:
+                break
+            except Conflict:  # another pod has its name, or somebody else wrote to it just now
+                pod = await self._find(key)
+                if pod is None or pod.metadata.uid != uid:
+                    break
+                if not tries_left:
+                    raise
+            else:
+                return
+        self._recent.gone(key, uid)
 
     async def _delete_all(self, job: Job, effect: DeletePods, memory: JobMemory) -> None:
         errors: list[KubeError] = []
@@ -186,9 +205,11 @@ class PodActions:
             KubeError: nobody knows.
         """
         gone, restored = [], []
+        vanished = list(vanished)
+        there = await self._present(job.metadata.namespace, {occurrence.pod for occurrence in vanished})
         for occurrence in vanished:
             key = Key(job.metadata.namespace, occurrence.pod)
-            pod = await self._find(key)
+            pod = there.get(occurrence.pod)
             owner = members.owner_of(pod) if pod else None
             is_other = pod is None or owner is None or owner.uid != job.metadata.uid
             if pod is None or is_other or (occurrence.uid and pod.metadata.uid != occurrence.uid):
@@ -198,6 +219,15 @@ class PodActions:
         if restored:
             raise TransientError(f"pods had lost their labels: {', '.join(restored)}")
         return gone
+
+    async def _present(self, namespace: str, names: Collection[str]) -> Mapping[str, Pod]:
+        """The pods of these names that are there, whatever their labels; many are asked for with one list."""
+        if len(names) <= _FEW:
+            found = [await self._find(Key(namespace, name)) for name in sorted(names)]
+        else:
+            items, _ = await self._client.list(PODS, namespace)
+            found = [_pod(item) for item in items if item["metadata"]["name"] in names]
+        return {pod.metadata.name: pod for pod in found if pod is not None}
 
     async def _find(self, key: Key) -> Pod | None:
         try:

@@ -32,6 +32,7 @@ class MemoryServer:
         self.kinds: dict[str, ResourceType] = {}
         self.version = 1
         self.writes: Counter[tuple[str, str]] = Counter()
+        self.reads: Counter[tuple[str, str]] = Counter()
         self.watchers: list[tuple[str, str, asyncio.Queue[bytes | None]]] = []
         self.on_write: Callable[[str, str, dict[str, Any]], None] = lambda *_: None
 
@@ -128,6 +129,7 @@ class MemoryClient:
 
     async def get(self, kind: ResourceType, key: Key, **_: Any) -> dict[str, Any]:
         await asyncio.sleep(LATENCY)
+        self.server.reads["get", kind.qualified] += 1
         there = self.server.of(kind).get(key)
         if there is None:
             raise NotFound(404, "NotFound", f"{key} not found")
@@ -152,6 +154,12 @@ class MemoryClient:
         if error := self.fault(True):
             raise error
         return answer
+
+    async def list(self, kind: ResourceType, namespace: str = "", **_: Any) -> tuple[list[dict[str, Any]], str]:
+        await asyncio.sleep(LATENCY)
+        self.server.reads["list", kind.qualified] += 1
+        items = [item for key, item in self.server.of(kind).items() if namespace in ("", key.namespace)]
+        return copy.deepcopy(items), str(self.server.version)
 
     async def list_page(self, kind: ResourceType, namespace: str, query: Mapping[str, str]) -> bytes:
         await asyncio.sleep(LATENCY)

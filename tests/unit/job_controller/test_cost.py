@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from pyroclast.api.types import JOBS, POD_GROUPS, Key
+from pyroclast.api.types import JOBS, POD_GROUPS, PODS, Key
 from pyroclast.kube.client import PatchKind
 from pyroclast_job_controller.job.controller import JobController
 
@@ -114,3 +114,24 @@ def test_after_a_restart_those_jobs_come_first_that_wait(monkeypatch):
     monkeypatch.setattr(JobController, "reconcile", noted)
     in_virtual_time(scenario)
     assert looked_at[0] == "new"
+
+
+def test_a_restart_asks_for_the_many_pods_that_were_never_made_with_one_list():
+    """The one pod that the status has counted is gone, and none of the others was made yet: any of them may be meant."""
+
+    async def scenario(cluster):
+        worker = {**task("worker", replicas=1000), "dependsOn": {"name": ["launcher"]}}
+        cluster.job("j", task("launcher", replicas=1), worker)
+        await cluster.until(lambda: len(cluster.server.of(POD_GROUPS)) == 1)
+        cluster.admit()
+        await cluster.until(lambda: len(cluster.pods()) == 1 and cluster.status("j").get("pending") == 1)
+        await cluster.replica.kill()
+        cluster.server.delete(PODS, Key(NS, cluster.pods()[0]["metadata"]["name"]), grace=0)
+        cluster.server.reads.clear()
+        await cluster.start_controller()
+        await cluster.until(lambda: len(cluster.pods()) == 1)
+        return dict(cluster.server.reads)
+
+    reads = in_virtual_time(scenario)
+    assert reads.get(("list", "pods"), 0) == 1
+    assert reads.get(("get", "pods"), 0) <= 8

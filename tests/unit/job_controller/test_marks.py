@@ -1,0 +1,44 @@
+"""Pods that a restart is about are marked first; nothing keeps that from happening, or makes it seem to have happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyroclast.api.types import PODS, Key, ResourceType
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import Conflict
+
+from .cluster import task
+from .memory_cluster import MemoryCluster, in_virtual_time
+
+
+def test_a_pod_whose_mark_meets_a_conflict_is_restarted_all_the_same() -> None:
+    async def scenario(cluster: MemoryCluster) -> tuple[int, str]:
+        cluster.job("j", task("a", replicas=2), policies=[{"event": "PodFailed", "action": "RestartTask"}])
+        await cluster.until(lambda: bool(cluster.server.of(PODS)) or cluster.admit())
+        await cluster.until(lambda: len(cluster.pods()) == 2)
+        cluster.run_pods()
+        await cluster.until(lambda: cluster.phase("j") == "Running")
+        failed, healthy = cluster.pods()
+        patch, conflicts = cluster.replica.client.patch, [0]
+
+        async def contended(kind: ResourceType, key: Key, body: Any, how: PatchKind, **more: Any) -> Any:
+            if key.name == healthy["metadata"]["name"] and not conflicts[0]:
+                conflicts[0] += 1
+                raise Conflict(409, "Conflict", "the object has been modified")
+            return await patch(kind, key, body, how, **more)
+
+        cluster.replica.client.patch = contended  # type: ignore[method-assign]
+        cluster.set_phase(failed, "Failed", 1)
+
+        def is_made_anew() -> bool:
+            cluster.drain()
+            pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.pods()}
+            return len(pods) == 2 and healthy["metadata"]["uid"] not in pods.values()
+
+        await cluster.until(is_made_anew)
+        cluster.run_pods()
+        await cluster.until(lambda: cluster.phase("j") == "Running")
+        return conflicts[0], cluster.phase("j")
+
+    assert in_virtual_time(scenario) == (1, "Running")
