@@ -11,6 +11,7 @@ import numpy as np
 
 from pyroclast.api import keys, records
 from pyroclast_scheduler.cache.invalid_objects import uncounted
+from pyroclast_scheduler.cache.read_annotations import ReadAnnotations
 from pyroclast_scheduler.model.dimensions import UNKNOWN, Dimensions, amounts_of, counted_of
 from pyroclast_scheduler.model.node_columns import Bools, Columns
 from pyroclast_scheduler.model.shapes import Port, Shape
@@ -45,6 +46,7 @@ class NodeTable:
         self.ports: dict[int, Counter[Port]] = {}
         self.roomier: set[int] = set()
         self.kept: Callable[[], set[str]] = set
+        self._read = ReadAnnotations()
         self._exact: dict[tuple[str, int, int], int] = {}
         self._clock = 0
         self._free: list[int] = []
@@ -55,6 +57,7 @@ class NodeTable:
         Raises:
             ValueError: a quantity of the node makes no sense; nothing was changed.
         """
+        node = self._read.noting(node)
         amounts = amounts_of(node.status.allocatable)
         self.learn(amounts)
         for name, amount in oversubscription(node)[0].items():
@@ -62,7 +65,10 @@ class NodeTable:
         row = self._row(node.metadata.name)
         before = self.records[row]
         self.records[row] = node
-        if before is not None and _same(before, node):
+        if self._read.is_late():
+            for each in range(len(self.names)):
+                self._touch(each)
+        elif before is not None and self._same(before, node):
             return False
         vector = self.dimensions.known(amounts)
         self.fit()
@@ -71,6 +77,18 @@ class NodeTable:
         self.is_ready[row] = True
         self._touch(row)
         return True
+
+    def _same(self, old: records.Node, new: records.Node) -> bool:
+        """Whether nothing changed that a session looks at: a heartbeat must not start one."""
+        a, b = old.metadata, new.metadata
+        return (
+            old.status.allocatable == new.status.allocatable
+            and old.status.capacity == new.status.capacity
+            and a.labels == b.labels
+            and self._read.are_same(a.annotations, b.annotations)
+            and old.spec == new.spec
+            and old.status.images == new.status.images
+        )
 
     def learn(self, names: Iterable[str]) -> None:
         """Count resources of one object from now on, what pods on nodes have of them too; no more than there are rows for.
@@ -255,16 +273,3 @@ def oversubscription(node: records.Node) -> tuple[dict[str, int], list[str]]:
         else:
             faults.append(f"annotation {key}: {text[:40]!r} is not a number of at least 0, and counts as 0")
     return amounts, faults
-
-
-def _same(old: records.Node, new: records.Node) -> bool:
-    """Whether nothing changed that a session looks at: a heartbeat must not start one."""
-    a, b = old.metadata, new.metadata
-    return (
-        old.status.allocatable == new.status.allocatable
-        and old.status.capacity == new.status.capacity
-        and a.labels == b.labels
-        and a.annotations == b.annotations
-        and old.spec == new.spec
-        and old.status.images == new.status.images
-    )

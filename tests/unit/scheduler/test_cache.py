@@ -131,6 +131,29 @@ def test_a_heartbeat_wakes_nobody(cache):
     assert woken
 
 
+def test_a_heartbeat_in_an_annotation_wakes_nobody_until_somebody_reads_it(cache):
+    woken = []
+    cache.on_change(lambda: woken.append(1))
+
+    def beat(number, **more):
+        node = changed(objects.node(["n1", 4, "8Gi"]), metadata__annotations={"device/handshake": f"Reported {number}", **more})
+        cache.node_changed(None, node)
+        return len(woken)
+
+    first = beat(0)
+    assert beat(1) == first
+    assert beat(2, other="a") == first
+    record = next(each for each in cache.nodes.records if each is not None)
+    assert record.metadata.annotations == {"device/handshake": "Reported 2", "other": "a"}, "whoever reads it sees the newest"
+    assert record.metadata.annotations.get("device/handshake") == "Reported 2"
+    assert beat(2, other="a") == first + 1, "a change that was passed over has been read: who read the old one looks again"
+    assert beat(2, other="b") == first + 1
+    assert beat(3, other="b") == first + 2
+    assert list(record.metadata.annotations)
+    assert beat(3, other="c") == first + 3
+    assert beat(3, other="d") == first + 4
+
+
 def test_columns_are_what_a_recount_gives_after_any_sequence_of_events():
     """Pods come, are bound, assumed, forgotten, change, end and go; nodes come and go; some resources appear late."""
     rng = random.Random(7)
