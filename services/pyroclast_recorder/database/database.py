@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Table, and_, delete, event, func, select, tuple_
+from sqlalchemy import Table, and_, delete, event, func, select, text, tuple_
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -26,6 +26,13 @@ SETTLED: Final = "usage"
 """The cursor that tells until when pods that still run have been counted."""
 
 HOURS_AT_ONCE: Final = 24
+FIRST_ANALYZED: Final = 2_000
+GROWTH: Final = 4
+"""Rows after which the database counts what its tables hold, and by how much they grow until it does so again.
+
+A planner that believes them to be empty reads all of them, and its own look comes a minute later.
+"""
+
 UNAVAILABLE: Final = (DBAPIError, OSError, asyncio.TimeoutError)
 WHOSE: Final = (jobs.c.queue, jobs.c.submitted_by, jobs.c.owner_kind, jobs.c.owner_name)
 """Columns of a Job that say whom the use of its pods is put down to."""
@@ -54,6 +61,7 @@ class Database:
         self.cluster = cluster
         self._engine = _engine(check_url(url))
         self._dialect = self._engine.dialect.name
+        self._written, self._analyze_at = 0, FIRST_ANALYZED
         self._writing = asyncio.Lock()  # SQLite has one writer, and what is worked out must not miss what is being written
 
     async def migrate(self) -> None:
@@ -91,6 +99,10 @@ class Database:
             hours = await self._changed_hours(connection, batch, now)
             for table, rows in batch.rows.items():
                 await connection.execute(upsert(table, self._dialect), list(rows.values()))
+                self._written += len(rows)
+            if self._written >= self._analyze_at:
+                await connection.execute(text("ANALYZE"))
+                self._analyze_at = GROWTH * self._written
             await self._note_hours(connection, hours)
             if moved := batch.cursor_rows():
                 await connection.execute(replace(cursors, self._dialect), moved)
@@ -231,6 +243,7 @@ def _prepare_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - of th
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute("PRAGMA analysis_limit=1000")
     cursor.close()
 
 

@@ -1,16 +1,19 @@
-"""The period that a time is in, by its name. Pure."""
+"""The periods that a time is divided into, by their names, in UTC. Pure."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
-__all__ = ["period_of"]
+__all__ = ["LENGTHS", "period_of", "spans"]
+
+LENGTHS: Final = {"hour": 3600, "day": 86_400}
+"""Seconds of the periods that are all alike."""
 
 
-def period_of(seconds: int | None, per: str) -> str:
-    """The hour, day, week or month of a time in UTC, as ISO 8601 writes it; empty where there is one period for all."""
-    if seconds is None or per == "all":
-        return ""
+def period_of(seconds: int, per: str) -> str:
+    """The hour, day, week or month of a time, as ISO 8601 writes it."""
     moment = datetime.fromtimestamp(seconds, UTC)
     match per:
         case "hour":
@@ -21,3 +24,20 @@ def period_of(seconds: int | None, per: str) -> str:
             year, week, _ = moment.isocalendar()
             return f"{year}-W{week:02}"
     return moment.strftime("%Y-%m")
+
+
+def spans(since: int, until: int, per: str) -> Iterator[tuple[str, int, int]]:
+    """The weeks or months between two times, whole for "all": name, first second, last second."""
+    begin = since
+    while begin <= until:
+        end = until if per == "all" else min(until, _next(begin, per) - 1)
+        yield "" if per == "all" else period_of(begin, per), begin, end
+        begin = end + 1
+
+
+def _next(seconds: int, per: str) -> int:
+    """When the next week or month begins."""
+    day = datetime.fromtimestamp(seconds, UTC).replace(hour=0, minute=0, second=0)
+    if per == "week":
+        return int((day + timedelta(days=7 - day.weekday())).timestamp())
+    return int((day.replace(day=1) + timedelta(days=32)).replace(day=1).timestamp())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 from sqlalchemy import ColumnElement, case, func, select
@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.lifecycle.times import format_time
 from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, pods, usage_hours
-from pyroclast_recorder.reading.periods import period_of
+from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
 from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
 from pyroclast_recorder.reading.states import STATES, state_of
 from pyroclast_recorder.usage import HOUR, held
@@ -91,33 +91,61 @@ async def usage(
     connection: AsyncConnection, cluster: str, question: UsageQuestion, visible: Sequence[str]
 ) -> list[dict[str, Any]]:
     """What was asked for, by group and period, with the number of Jobs that ended, and of those that failed."""
-    day = usage_hours.c.hour if question.per == "hour" else usage_hours.c.hour // 86_400 * 86_400
-    period = [day] if question.per != "all" else []
-    chosen = [COLUMNS[each] for each in question.by]
-    where = [
-        usage_hours.c.cluster == cluster,
-        usage_hours.c.hour >= question.since // HOUR * HOUR,
-        usage_hours.c.hour <= question.until,
-        usage_hours.c.namespace.in_(visible),
-    ]
-    where += [COLUMNS[name] == value for name in ("queue", "user", "namespace") if (value := getattr(question, name))]
+    whose = [each for each in question.by if each in JOB_COLUMNS]
     sums = (func.sum(usage_hours.c.asked), func.sum(usage_hours.c.doubtful))
-    found = await connection.execute(select(*period, *chosen, *sums).where(*where).group_by(*period, *chosen))
-    amounts: dict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0])
-    for row in found:
-        values = list(row)
-        begin = values.pop(0) if period else None
-        entry = amounts[(period_of(begin, question.per), *values[:-2])]
-        entry[0] += int(values[-2])
-        entry[1] += int(values[-1])
-    ended = await _ended(connection, cluster, question, visible)
+    failed = func.sum(case((jobs.c.phase.in_(FAILED), 1), else_=0))
+    filters = [(name, value) for name in ("queue", "user", "namespace") if (value := getattr(question, name))]
+    of_usage = [usage_hours.c.cluster == cluster, usage_hours.c.namespace.in_(visible)]
+    of_usage += [COLUMNS[name] == value for name, value in filters]
+    of_jobs = [jobs.c.cluster == cluster, jobs.c.namespace.in_(visible)]
+    of_jobs += [JOB_COLUMNS[name] == value for name, value in filters]
+    amounts = _Grouping(
+        usage_hours.c.hour, question.since // HOUR * HOUR, [COLUMNS[each] for each in question.by], sums, of_usage
+    )
+    ended = _Grouping(jobs.c.ended, question.since, [JOB_COLUMNS[each] for each in whose], (func.count(), failed), of_jobs)
+    counts = {key: values async for key, values in _per_period(connection, question, ended)}
     rows = []
-    for key, (asked, doubtful) in sorted(amounts.items()):
-        group: dict[str, Any] = {"period": key[0], **dict(zip(question.by, key[1:], strict=True))}
-        whose = tuple(group[each] for each in question.by if each in JOB_COLUMNS)
-        total, failed = ended.get((key[0], *whose), (0, 0))
-        rows.append({**group, "asked": asked, "used": None, "doubtful": doubtful, "jobs": total, "failed": failed})
-    return rows
+    async for (period, *group), (asked, doubtful) in _per_period(connection, question, amounts):
+        row: dict[str, Any] = {"period": period, **dict(zip(question.by, group, strict=True))}
+        total, bad = counts.get((period, *(row[each] for each in whose)), (0, 0))
+        rows.append({**row, "asked": asked, "used": None, "doubtful": doubtful, "jobs": total, "failed": bad})
+    return sorted(rows, key=lambda row: (row["period"], *(row[each] for each in question.by)))
+
+
+class _Grouping(NamedTuple):
+    """Sums of rows from a time on, by groups."""
+
+    time: ColumnElement[int]
+    since: int
+    groups: Sequence[ColumnElement[Any]]
+    sums: Sequence[ColumnElement[Any]]
+    where: Sequence[ColumnElement[bool]]
+
+
+async def _per_period(
+    connection: AsyncConnection, question: UsageQuestion, asked: _Grouping
+) -> AsyncIterator[tuple[tuple[str, ...], list[int]]]:
+    """Period and group, and their sums. The database works out periods that are all alike; others are asked for in turn."""
+    time, since, groups, sums, where = asked
+    if length := LENGTHS.get(question.per):
+        period = time // length * length
+        chosen = select(period, *groups, *sums).where(*where, time.between(since, question.until)).group_by(period, *groups)
+        for row in await connection.execute(chosen):
+            begin, *values = row
+            yield (period_of(begin, question.per), *_texts(values[: len(groups)])), _numbers(values[len(groups) :])
+        return
+    for name, begin, end in spans(since, question.until, question.per):
+        chosen = select(*groups, *sums).where(*where, time.between(begin, end)).group_by(*groups)
+        for row in await connection.execute(chosen):
+            yield (name, *_texts(row[: len(groups)])), _numbers(row[len(groups) :])
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(value or "" for value in values)
+
+
+def _numbers(values: Sequence[Any]) -> list[int]:
+    return [int(value or 0) for value in values]
 
 
 async def waits(
@@ -146,26 +174,6 @@ async def gap_seconds(connection: AsyncConnection, cluster: str, since: int, unt
         )
     )
     return sum(min(end, until) - max(begin, since) for begin, end in found)
-
-
-async def _ended(
-    connection: AsyncConnection, cluster: str, question: UsageQuestion, visible: Sequence[str]
-) -> dict[tuple[str, ...], tuple[int, int]]:
-    day = jobs.c.ended // HOUR * HOUR if question.per == "hour" else jobs.c.ended // 86_400 * 86_400
-    period = [day] if question.per != "all" else []
-    chosen = [JOB_COLUMNS[each] for each in question.by if each in JOB_COLUMNS]
-    where = [jobs.c.cluster == cluster, jobs.c.ended.between(question.since, question.until), jobs.c.namespace.in_(visible)]
-    where += [JOB_COLUMNS[name] == value for name in ("queue", "user", "namespace") if (value := getattr(question, name))]
-    failed = func.sum(case((jobs.c.phase.in_(FAILED), 1), else_=0))
-    grouped = select(*period, *chosen, func.count(), failed).where(*where).group_by(*period, *chosen)
-    counts: dict[tuple[str, ...], tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for row in await connection.execute(grouped):
-        values = list(row)
-        begin = values.pop(0) if period else None
-        key = (period_of(begin, question.per), *(value or "" for value in values[:-2]))
-        total, bad = counts[key]
-        counts[key] = (total + int(values[-2]), bad + int(values[-1] or 0))
-    return counts
 
 
 async def _pods_of(connection: AsyncConnection, cluster: str, uids: Sequence[str]) -> Mapping[str, Sequence[Row]]:

@@ -14,6 +14,9 @@ from pyroclast_recorder.database.database import Database
 
 CLUSTER = "3f0c"
 
+ON_SQLITE = pytest.mark.parametrize("new_database", ["sqlite"], indirect=True)
+"""For what does not depend on the database."""
+
 NewDatabase = Callable[[], AbstractAsyncContextManager[Database]]
 
 

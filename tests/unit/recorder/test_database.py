@@ -21,6 +21,7 @@ from pyroclast_recorder.database.merging import merged
 from pyroclast_recorder.database.migration import NewerSchema, configuration, migrate
 from pyroclast_recorder.database.tables import METADATA, gaps, job_phases, jobs, pods, usage_hours
 from pyroclast_recorder.usage import HOUR
+from tests.counts import examples
 
 from .conftest import CLUSTER, NewDatabase
 
@@ -100,7 +101,7 @@ rows = st.builds(_row, versions, st.fixed_dictionaries(columns))
 
 
 @given(rows, rows, rows)
-@settings(max_examples=300)
+@settings(max_examples=examples(400))
 def test_merging_is_commutative_associative_and_idempotent(one: Any, two: Any, three: Any) -> None:
     assert merged(pods, one, two) == merged(pods, two, one)
     assert merged(pods, merged(pods, one, two), three) == merged(pods, one, merged(pods, two, three))

