@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sqlalchemy import Table
 
 from pyroclast_recorder.database.merging import key_of, merged
-from pyroclast_recorder.database.tables import Row, cursors
+from pyroclast_recorder.database.tables import Row
 
 __all__ = ["Batch", "Cursor"]
 
@@ -50,6 +51,21 @@ class Batch:
         """What was added so far reaches to `cursor`."""
         self.cursors[cursor.kind] = cursor
 
+    def parts(self) -> Iterator[Batch]:
+        """Batches of one row each, at last one with the cursors."""
+        for table, rows in self.rows.items():
+            for key, row in rows.items():
+                part = Batch(self.cluster)
+                part.rows[table] = {key: row}
+                yield part
+        last = Batch(self.cluster)
+        last.cursors = self.cursors
+        yield last
+
+    def described(self) -> list[str]:
+        """Tables and keys of the rows, for the log."""
+        return [f"{table.name} {'/'.join(map(str, key[1:]))}" for table, rows in self.rows.items() for key in rows]
+
     def cursor_rows(self) -> list[dict[str, Any]]:
         """The rows of `cursors`."""
         return [{"cluster": self.cluster, **cursor._asdict()} for cursor in self.cursors.values()]
@@ -60,6 +76,3 @@ class Batch:
             for row in rows.values():
                 self.add(table, row["version"], row)
         self.cursors |= other.cursors
-
-
-assert set(Cursor._fields) < set(cursors.columns.keys())  # noqa: S101 - a cursor is a row

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import Table, and_, delete, event, func, select, text, tuple_
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from pyroclast_recorder.database.batches import Batch, Cursor
@@ -19,7 +19,7 @@ from pyroclast_recorder.database.migration import migrate
 from pyroclast_recorder.database.tables import Row, cursors, dirty_hours, gaps, jobs, pods, usage_hours
 from pyroclast_recorder.usage import HOUR, HourUsage, changed_hours, held, hours_between
 
-__all__ = ["Database", "DatabaseUnavailable", "WrongUrl", "check_url"]
+__all__ = ["Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
 
 DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 SETTLED: Final = "usage"
@@ -46,8 +46,12 @@ class DatabaseUnavailable(Exception):
     """The database did not do what it was asked for; it may later."""
 
 
+class RowRefused(Exception):
+    """A row holds a value that its column cannot; the others of its transaction were not written either."""
+
+
 class Database:
-    """One cluster's part of a database. All methods raise DatabaseUnavailable.
+    """One cluster's part of a database. All methods raise DatabaseUnavailable; those that write, RowRefused.
 
     Args:
         url: `sqlite:///PATH` or `postgresql://USER:PASSWORD@HOST/NAME`.
@@ -148,7 +152,11 @@ class Database:
             try:
                 async with self._engine.begin() as connection:
                     yield connection
+            except OverflowError as error:
+                raise RowRefused(str(error)) from error
             except UNAVAILABLE as error:
+                if _is_about_a_value(error):
+                    raise RowRefused(_cause(error)) from error
                 raise DatabaseUnavailable(_cause(error)) from error
 
     async def _changed_hours(self, connection: AsyncConnection, batch: Batch, now: int) -> set[int]:
@@ -249,6 +257,16 @@ def _prepare_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - of th
 
 def _whose(job: Row | None) -> tuple[Any, ...]:
     return tuple(job[column.name] for column in WHOSE) if job else ()
+
+
+def _is_about_a_value(error: BaseException) -> bool:
+    """Whether a value was refused; asyncpg's own errors stand behind those of SQLAlchemy."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, DataError) or type(cause).__name__ == DataError.__name__:
+            return True
+        cause = getattr(cause, "orig", None) or cause.__cause__
+    return False
 
 
 def _cause(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from pyroclast.resources.pods import Amounts
 __all__ = ["MEBIBYTE", "clipped", "is_in_mebibytes", "seconds", "whole_amounts"]
 
 MEBIBYTE: Final = 2**20
-LARGEST: Final = 2**40
+LARGEST: Final = 2**34
 """The largest amount that is recorded: a pod that asks for more, by error or for fun, must not overflow a year's sum."""
 
 TEXT: Final = 512

@@ -86,7 +86,7 @@ class KindSink(Generic[T]):
         for table, own, row in found:
             await self._writer.add(table, version if own is None else own, row)
 
-    async def take_list(self, uids: set[str], version: int, since: int | None, began: int, now: int) -> None:  # noqa: ARG002
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:
         """The list is complete: who is not in it has ended, who is in it was there when it began."""
         if self._table is None:
             return

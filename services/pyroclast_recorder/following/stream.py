@@ -45,7 +45,7 @@ class Sink(Protocol[T_contra]):
     async def take(self, record: T_contra, version: int, now: int, *, is_deleted: bool) -> None:
         """An object was seen at a version, at a time in seconds by the clock of the API server."""
 
-    async def take_list(self, uids: set[str], version: int, since: int | None, began: int, now: int) -> None:
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:
         """The list is complete: of the objects that were known, those that are not in it went between `since` and `now`.
 
         Those that are in it were there when reading it `began`. `since` is None where nothing was known before.
@@ -161,9 +161,8 @@ class Stream(Generic[T]):
                 for item in part.items:
                     uids.add(item.metadata.uid)
                     await self._take(item, is_deleted=False)
-        version = version_of(self._place.epoch, self._listing.version)
         since = self._cursor.at if self._cursor else None
-        await self._sink.take_list(uids, version, since, began, self._now())
+        await self._sink.take_list(uids, since, began, self._now())
         await self._move(self._listing.version)
         self._place.is_doubtful = False
 

@@ -10,7 +10,7 @@ import structlog
 from sqlalchemy import Table
 
 from pyroclast_recorder.database.batches import Batch, Cursor
-from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.database.database import Database, DatabaseUnavailable, RowRefused
 from pyroclast_recorder.database.tables import Row
 
 __all__ = ["Writer"]
@@ -81,36 +81,53 @@ class Writer:
         except asyncio.CancelledError:
             if len(self._batch):
                 try:
-                    await self._database.write(self._batch, int(self._now()))
+                    await self._write_once(self._batch)
                 except DatabaseUnavailable as error:  # the next who leads follows again from the last cursor
                     log.warning("recorder.last_rows_not_written", error=str(error))
             raise
 
     async def _write(self) -> None:
         batch, self._batch, oldest = self._batch, Batch(self._database.cluster), self._oldest
-        pause = PAUSES[0]
-        while len(batch):
-            try:
-                await self._database.write(batch, int(self._now()))
-                break
-            except DatabaseUnavailable as error:
-                if self.complaint is None:
-                    log.warning("recorder.database_unavailable", error=str(error))
-                self.complaint = f"the database takes no rows: {error}"
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, PAUSES[1])
-            except asyncio.CancelledError:
-                batch.take_up(self._batch)
-                self._batch = batch
-                raise
-        if self.complaint is not None:
-            log.info("recorder.database_resumed")
-            self.complaint = None
+        try:
+            await self._until_written(batch)
+        except asyncio.CancelledError:
+            batch.take_up(self._batch)
+            self._batch = batch
+            raise
         if rows := sum(map(len, batch.rows.values())):
             self._on_write(rows, _time() - oldest)
         async with self._written:
             self._generation += 1
             self._written.notify_all()
+
+    async def _until_written(self, batch: Batch) -> None:
+        """Write a batch, as soon as the database takes it."""
+        pause = PAUSES[0]
+        while len(batch):
+            try:
+                await self._write_once(batch)
+                break
+            except DatabaseUnavailable as error:
+                if self.complaint is None:
+                    log.warning("recorder.database_unavailable", error=str(error))
+                self.complaint = f"the database takes no rows: {error}"
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, PAUSES[1])
+        if self.complaint is not None:
+            log.info("recorder.database_resumed")
+            self.complaint = None
+
+    async def _write_once(self, batch: Batch) -> None:
+        """Write a batch; where it holds a row that no database could take, the others one by one."""
+        now = int(self._now())
+        try:
+            await self._database.write(batch, now)
+        except RowRefused:
+            for part in batch.parts():
+                try:
+                    await self._database.write(part, now)
+                except RowRefused as error:
+                    log.error("recorder.row_left_out", rows=part.described(), error=str(error))  # noqa: TRY400 - of one row
 
 
 def _time() -> float:

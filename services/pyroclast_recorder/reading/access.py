@@ -35,10 +35,6 @@ class Reader:
     def __init__(self, access: Access, user: dict[str, Any] | None) -> None:
         self._access, self._user = access, user
 
-    async def sees_everything(self) -> bool:
-        """Whether Jobs of all namespaces may be read."""
-        return self._user is None or await self._access.may_list(self._user, "")
-
     async def visible(self, namespaces: Iterable[str]) -> list[str]:
         """The namespaces of these whose Jobs may be read."""
         user = self._user

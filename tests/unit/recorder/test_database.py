@@ -20,6 +20,7 @@ from pyroclast_recorder.database.database import Database, DatabaseUnavailable, 
 from pyroclast_recorder.database.merging import merged
 from pyroclast_recorder.database.migration import NewerSchema, configuration, migrate
 from pyroclast_recorder.database.tables import METADATA, gaps, job_phases, jobs, pods, usage_hours
+from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.usage import HOUR
 from tests.counts import examples
 
@@ -140,6 +141,45 @@ async def test_cursors_are_written_with_the_rows(new_database: NewDatabase) -> N
         batch.move(Cursor("pods", "18", 101, 2))
         await database.write(batch, 101)
         assert await database.cursors() == {"pods": Cursor("pods", "18", 101, 2)}
+
+
+async def test_a_row_that_no_database_can_take_is_left_out_and_the_others_are_written(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        writer = Writer(database, lambda: 9000.0, lambda rows, seconds: None)
+        for number, size in enumerate((1, 2**70, 3)):
+            await writer.add(jobs, 1, {"uid": f"j{number}", "namespace": "ns", "name": "a", "gang_size": size})
+        writer.move(Cursor("jobs", "7", 8999, 0))
+        running = asyncio.create_task(writer.run())
+        await writer.flushed()
+        running.cancel()
+        assert sorted(await database.still_there(jobs)) == ["j0", "j2"]
+        assert (await database.cursors())["jobs"].resource_version == "7"
+
+
+async def test_what_was_not_written_when_the_recorder_ends_is_written_with_its_cursor_or_not_at_all(
+    new_database: NewDatabase,
+) -> None:
+    async with new_database() as database:
+        write, is_away = database.write, [True]
+
+        async def moody(batch: Batch, now: int) -> None:
+            if is_away[0]:
+                raise DatabaseUnavailable("the disk is full")
+            await write(batch, now)
+
+        database.write = moody  # type: ignore[method-assign]
+        writer = Writer(database, lambda: 9000.0, lambda rows, seconds: None)
+        running = asyncio.create_task(writer.run())
+        await writer.add(jobs, 1, {"uid": "early", "namespace": "ns", "name": "a"})
+        async with asyncio.timeout(10):
+            while writer.complaint is None:
+                await asyncio.sleep(0.01)
+        await writer.add(jobs, 2, {"uid": "late", "namespace": "ns", "name": "b"})
+        writer.move(Cursor("jobs", "2", 8999, 0))
+        is_away[0] = False
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert sorted(await database.still_there(jobs)) == ["early", "late"]
 
 
 async def test_old_rows_go_but_not_under_an_open_hour(new_database: NewDatabase) -> None:
