@@ -18,7 +18,7 @@ from tests.e2e.test_faults import phases, pods_created_twice, submit
 WRITERS = 8
 JOBS = 20
 DOWN_SECONDS = 5.0
-LEADERS = {"job-controller", "jobflow-controller", "scheduler"}
+LEADERS = {"job-controller", "jobflow-controller", "recorder", "scheduler"}
 RENEWED_WITHIN_SECONDS = 8.0  # the deadline of a renewal, less the time since the last one
 
 
