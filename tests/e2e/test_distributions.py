@@ -16,7 +16,14 @@ from pyroclast_standalone.directory import DataDirectory
 ROOT = Path(__file__).parents[2]
 STANDALONE = ROOT / "services" / "pyroclast_standalone"
 COMMAND_LINE = ROOT / "services" / "pyroclast_cli"
-PACKAGES = {"pyroclast", "pyroclast_admission", "pyroclast_job_controller", "pyroclast_jobflow_controller", "pyroclast_scheduler"}
+PACKAGES = {
+    "pyroclast",
+    "pyroclast_admission",
+    "pyroclast_job_controller",
+    "pyroclast_jobflow_controller",
+    "pyroclast_recorder",
+    "pyroclast_scheduler",
+}
 
 
 def wheel(project: Path, folder: Path) -> Path:
@@ -66,5 +73,5 @@ async def test_every_service_serves_from_the_wheel_alone(bare, environment, tmp_
     said: list[str] = []
     options = Options(DataDirectory(tmp_path / "data"), kubeconfig=bare, nodes=0)
     async with running(options, said.append) as plane:
-        assert len(plane.services) == 4
+        assert len(plane.services) == 5
     assert not [line for line in said if " ended (" in line]

@@ -164,6 +164,7 @@ async def test_a_server_that_was_restored_is_noticed(laboratory: Laboratory) -> 
     assert "went back" in (await laboratory.rows(gaps))["pods"]["why"]
 
 
+@ON_SQLITE
 async def test_dropped_watches_and_errors_lose_nothing(laboratory: Laboratory) -> None:
     laboratory.start()
     for number in range(12):
@@ -187,6 +188,7 @@ class Moody(Database):
         await super().write(batch, now)
 
 
+@ON_SQLITE
 async def test_a_database_that_comes_back_gets_everything(laboratory: Laboratory) -> None:
     laboratory.database.__class__ = Moody
     recorder = laboratory.start()
@@ -227,6 +229,7 @@ async def test_one_strange_object_never_stops_the_others(laboratory: Laboratory,
     await laboratory.until(lambda rows: "after" in rows and rows["after"]["phase"] == "Running")
 
 
+@ON_SQLITE
 async def test_the_row_of_a_job_carries_what_its_owner_says(laboratory: Laboratory) -> None:
     laboratory.start()
     container = {"name": "c", "image": "train:1", "resources": {"requests": {"cpu": "500m"}}}
