@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.cluster import Cluster, running, wait_until
 
-RECORDED = Path(__file__).parents[3] / "shared" / "recorded"
 API = "flow.volcano.sh/v1alpha1"
 
 
@@ -263,14 +260,3 @@ http.server.HTTPServer(("0.0.0.0", {port}), Ready).serve_forever()
     flows.create(flow(entry("server"), entry("client", "server", dependsOn={"targets": ["server"], "probe": probe})))
     wait_until(lambda: flows.phases().get("client") == "Completed", "the client to run while the server does", seconds=90)
     assert flows.phases()["server"] == "Running"
-
-
-@pytest.mark.skipif(not RECORDED.is_dir(), reason="the recordings of the original are not beside the project")
-@pytest.mark.timeout(240)
-def test_flows_do_as_recorded(cluster: Cluster, tmp_path: Path) -> None:
-    program = [sys.executable, str(RECORDED / "record.py")]
-    options = ["--kubeconfig", str(cluster.kubeconfig), "--out", str(tmp_path), "--only", "jf-*", "--par", "8"]
-    subprocess.run([*program, "run", *options], check=True, timeout=200)
-    compare = [*program, "diff", str(RECORDED / "original"), str(tmp_path), "--only", "jf-*"]
-    done = subprocess.run(compare, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
