@@ -154,8 +154,8 @@ def _crds(_options: argparse.Namespace) -> int:
 def _takeover(options: argparse.Namespace) -> int:
     from .takeover import command  # noqa: PLC0415 - few move from Volcano
 
-    directory = _directory(options)
-    return asyncio.run(command.check(options.kubeconfig or directory.kubeconfig, _say))
+    work = command.check if options.check else command.back if options.back else command.take_over
+    return asyncio.run(work(options.kubeconfig or _directory(options).kubeconfig, _say))
 
 
 def _run_until_stopped(work: Coroutine[object, object, int], *, stopped: int = 0) -> int:
@@ -249,15 +249,12 @@ def _parser() -> argparse.ArgumentParser:
     down.set_defaults(command=_down)
     _where(down)
 
-    takeover = verbs.add_parser("takeover", help="tell what becomes of a Volcano that is installed in a cluster")
+    takeover = verbs.add_parser("takeover", help="stop an installed Volcano, so that Pyroclast can replace it")
     takeover.set_defaults(command=_takeover)
     _where(takeover)
-    takeover.add_argument(
-        "--check",
-        action="store_true",
-        required=True,
-        help="print what is kept, replaced, ignored or lost; write nothing; 1 if lost",
-    )
+    only = takeover.add_mutually_exclusive_group()
+    only.add_argument("--check", action="store_true", help="only tell what becomes of each part; 1 if something would be lost")
+    only.add_argument("--back", action="store_true", help="start Volcano again, as it was")
 
     crds = verbs.add_parser("crds", help="print the CustomResourceDefinitions")
     crds.set_defaults(command=_crds)

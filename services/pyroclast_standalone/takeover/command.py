@@ -1,4 +1,4 @@
-"""`pyroclast takeover --check`: print what becomes of an installed Volcano, as a table."""
+"""`pyroclast takeover`: tells what becomes of an installed Volcano, stops it, and starts it again."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from pathlib import Path
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
 from pyroclast_standalone import installation
-from pyroclast_standalone.takeover import inventory, programs
+from pyroclast_standalone.takeover import inventory, programs, steps
 from pyroclast_standalone.takeover.review import SCHEDULER_FILE, Effect, Finding, review
 
-__all__ = ["check"]
+__all__ = ["back", "check", "take_over"]
 
+INSTALL = (
+    "Volcano has stopped; Jobs and pods go on as they are. Now: "
+    "helm install pyroclast charts/pyroclast -n pyroclast-system --create-namespace --take-ownership"
+)
 HEADERS = ("PART", "NAME", "EFFECT", "DETAIL")
 
 
@@ -29,7 +33,53 @@ async def check(kubeconfig: Path, say: Callable[[str], None]) -> int:
         KubeError: the API server does not answer.
     """
     async with Client(load_config(str(kubeconfig))) as client:
+        return await _check(await inventory.read(client), say)
+
+
+async def take_over(kubeconfig: Path, say: Callable[[str], None]) -> int:
+    """Check, then stop Volcano so that Pyroclast can be installed. Nothing is changed where something would be lost.
+
+    It can be interrupted and run again. Running pods are not touched.
+
+    Returns:
+        0 when Volcano has stopped, 1 when something would be lost.
+
+    Raises:
+        CommandError: one of our programs does not answer, or one of Volcano's does not stop.
+        KubeError: the API server does not answer.
+    """
+    async with Client(load_config(str(kubeconfig))) as client:
         found = await inventory.read(client)
+        if await _check(found, say):
+            say("Nothing was changed.")
+            return 1
+        if found.programs:
+            await steps.stop_volcano(client, found, say)
+            say(INSTALL)
+    return 0
+
+
+async def back(kubeconfig: Path, say: Callable[[str], None]) -> int:
+    """Start Volcano again, as it was before `take_over`.
+
+    Returns:
+        0 when it has been started, 1 when there is no Volcano.
+
+    Raises:
+        CommandError: Pyroclast still runs in the cluster.
+        KubeError: the API server does not answer.
+    """
+    async with Client(load_config(str(kubeconfig))) as client:
+        found = await inventory.read(client)
+        if not found.programs:
+            say("No program of Volcano is installed here: install its chart; its objects are as they were.")
+            return 1
+        await steps.start_volcano(client, found, say)
+    say("Volcano works again as before the takeover.")
+    return 0
+
+
+async def _check(found: inventory.Inventory, say: Callable[[str], None]) -> int:
     modules = sorted(set(programs.COUNTERPARTS.values()))
     texts = {text for (_, file), text in found.configurations.items() if file == SCHEDULER_FILE}
     flags = await asyncio.gather(*(programs.known_flags(module) for module in modules))

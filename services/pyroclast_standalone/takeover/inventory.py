@@ -139,6 +139,8 @@ def _webhooks(kind: str, configurations: Sequence[Json]) -> list[WebhookConfigur
         rules = [rule for webhook in each.get("webhooks", ()) for rule in webhook.get("rules", ())]
         groups = {group for rule in rules for group in rule.get("apiGroups", ())}
         name = each["metadata"]["name"]
+        if (each["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == "pyroclast":
+            continue
         if any(group.endswith(GROUP_SUFFIX) for group in groups) or name.startswith("volcano-admission-service"):
             clients = [webhook["clientConfig"] for webhook in each.get("webhooks", ())]
             found.append(WebhookConfiguration(kind, name, tuple(sorted({_address(client) for client in clients}))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pyroclast.api.types import CONFIG_MAPS, LEASES, VALIDATING_WEBHOOKS
 from pyroclast.kube.client import Client
@@ -19,7 +20,7 @@ tiers:
 """
 
 
-def _deployment(program: str) -> dict[str, object]:
+def deployment(program: str) -> dict[str, Any]:
     labels = {"app": program}
     container = {"name": "a", "image": f"example.org/volcanosh/{program}:v1.12", "args": ["--schedule-period=2s", "--odd=1"]}
     return {
@@ -34,8 +35,8 @@ def _deployment(program: str) -> dict[str, object]:
     }
 
 
-async def _install(client: Client, configuration: str) -> None:
-    await client.create(DEPLOYMENTS, _deployment("vc-scheduler"), namespace="default")
+async def install(client: Client, configuration: str) -> None:
+    await client.create(DEPLOYMENTS, deployment("vc-scheduler"), namespace="default")
     await client.create(
         CONFIG_MAPS,
         {
@@ -62,7 +63,25 @@ async def _install(client: Client, configuration: str) -> None:
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "volcano-admission-service-jobs-validate"},
-            "webhooks": [],
+            "webhooks": [
+                {
+                    "name": "validatejob.volcano.sh",
+                    "admissionReviewVersions": ["v1"],
+                    "sideEffects": "None",
+                    "clientConfig": {
+                        "service": {"namespace": "default", "name": "volcano-admission-service"},
+                        "caBundle": "Q0E=",
+                    },
+                    "rules": [
+                        {
+                            "apiGroups": ["batch.volcano.sh"],
+                            "apiVersions": ["v1alpha1"],
+                            "operations": ["CREATE"],
+                            "resources": ["jobs"],
+                        }
+                    ],
+                }
+            ],
         },
     )
 
@@ -72,7 +91,7 @@ async def _checked(configuration: str | None) -> tuple[int, list[str]]:
     async with running_server() as server:
         if configuration is not None:
             async with Client(load_config(str(server.kubeconfig))) as client:
-                await _install(client, configuration)
+                await install(client, configuration)
         return await check(Path(server.kubeconfig), lines.append), lines
 
 

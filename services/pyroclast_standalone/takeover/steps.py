@@ -1,0 +1,125 @@
+"""Stops an installed Volcano so that Pyroclast can replace it, and starts it again.
+
+Each step can be repeated after an interruption, and each can be undone: the cluster itself remembers what was there before, in an
+annotation of each Deployment and in one ConfigMap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import orjson
+
+from pyroclast.api.types import CONFIG_MAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key, ResourceType
+from pyroclast.kube.client import Client, Json, PatchKind
+from pyroclast.kube.errors import AlreadyExists, NotFound
+from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.takeover.inventory import DEPLOYMENTS, Inventory, Program, WebhookConfiguration
+
+__all__ = ["REPLICAS", "SAVED", "start_volcano", "stop_volcano"]
+
+REPLICAS: Final = "pyroclast.dev/replicas-before-takeover"
+"""Annotation of a Deployment of Volcano that was scaled to 0: how many replicas it had."""
+SAVED: Final = "pyroclast-takeover"
+"""ConfigMap that holds the deleted webhook configurations, in the namespace of Volcano's first Deployment."""
+
+STOP_SECONDS: Final = 300.0
+POLL_SECONDS: Final = 0.5
+_KINDS: Final = {kind.kind: kind for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
+_SET_BY_SERVER: Final = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"})
+
+
+async def stop_volcano(client: Client, found: Inventory, say: Callable[[str], None], *, seconds: float = STOP_SECONDS) -> None:
+    """Save and delete Volcano's webhook configurations, then scale its Deployments to 0 and wait for their last pods.
+
+    The webhooks go first: while they are there and nobody answers, the API server refuses every Job.
+
+    Raises:
+        CommandError: a program still has pods after `seconds`.
+    """
+    for webhook in found.webhooks:
+        await _save_and_delete(client, _saved_in(found), webhook)
+        say(f"saved in ConfigMap {_saved_in(found)} and deleted: {webhook.kind} {webhook.name}")
+    for program in found.programs:
+        if program.replicas:
+            annotations = {REPLICAS: str(program.replicas)}
+            await _scale(client, program.key, 0, annotations)
+            say(f"scaled from {program.replicas} to 0 replicas: Deployment {program.key}")
+    await _wait_for_last_pods(client, found.programs, seconds)
+
+
+async def start_volcano(client: Client, found: Inventory, say: Callable[[str], None]) -> None:
+    """Scale Volcano's Deployments to what they had, then create its webhook configurations again.
+
+    Raises:
+        CommandError: a program of ours still runs in the cluster.
+    """
+    await _refuse_beside_ours(client)
+    for program in found.programs:
+        annotations = (await client.get(DEPLOYMENTS, program.key))["metadata"].get("annotations") or {}
+        if REPLICAS in annotations:
+            await _scale(client, program.key, int(annotations[REPLICAS]), {REPLICAS: None})
+            say(f"scaled to {annotations[REPLICAS]} replicas: Deployment {program.key}")
+    try:
+        saved = await client.get(CONFIG_MAPS, _saved_in(found))
+    except NotFound:
+        return
+    for text in (saved.get("data") or {}).values():
+        body = orjson.loads(text)
+        with contextlib.suppress(AlreadyExists):  # Volcano's webhook manager makes some of them itself
+            await client.create(_KINDS[body["kind"]], body)
+            say(f"created: {body['kind']} {body['metadata']['name']}")
+    with contextlib.suppress(NotFound):
+        await client.delete(CONFIG_MAPS, _saved_in(found))
+
+
+def _saved_in(found: Inventory) -> Key:
+    return Key(found.programs[0].key.namespace, SAVED)
+
+
+async def _save_and_delete(client: Client, saved: Key, webhook: WebhookConfiguration) -> None:
+    kind, key = _KINDS[webhook.kind], Key("", webhook.name)
+    try:
+        body = await client.get(kind, key)
+    except NotFound:
+        return
+    metadata = {name: value for name, value in body["metadata"].items() if name not in _SET_BY_SERVER}
+    text = orjson.dumps({"apiVersion": kind.api_version, "kind": kind.kind, **body, "metadata": metadata}).decode()
+    with contextlib.suppress(AlreadyExists):
+        empty = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": saved.name}}
+        await client.create(CONFIG_MAPS, empty, namespace=saved.namespace)
+    await client.patch(CONFIG_MAPS, saved, {"data": {f"{kind.kind}.{webhook.name}": text}}, PatchKind.MERGE)
+    with contextlib.suppress(NotFound):
+        await client.delete(kind, key, uid=body["metadata"]["uid"])
+
+
+async def _scale(client: Client, key: Key, replicas: int, annotations: dict[str, Any]) -> None:
+    """One write: a Deployment is never at 0 without the note of what it had."""
+    change = {"metadata": {"annotations": annotations}, "spec": {"replicas": replicas}}
+    await client.patch(DEPLOYMENTS, key, change, PatchKind.MERGE)
+
+
+async def _wait_for_last_pods(client: Client, programs: Sequence[Program], seconds: float) -> None:
+    deadline = asyncio.get_running_loop().time() + seconds
+    left = [program.key for program in programs]
+    while left := [key for key in left if await _has_pods(client, DEPLOYMENTS, key)]:
+        if asyncio.get_running_loop().time() > deadline:
+            names = ", ".join(map(str, left))
+            raise CommandError(f"Deployment {names}: still has pods {seconds:.0f} s after it was scaled to 0; run this again")
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _has_pods(client: Client, kind: ResourceType, key: Key) -> bool:
+    deployment: Json = await client.get(kind, key)
+    return bool((deployment.get("status") or {}).get("replicas"))
+
+
+async def _refuse_beside_ours(client: Client) -> None:
+    """Two schedulers of one name would both bind pods."""
+    ours = (await client.list(DEPLOYMENTS, label_selector="app.kubernetes.io/name=pyroclast"))[0]
+    running = sorted(each["metadata"]["name"] for each in ours if each["spec"].get("replicas", 1))
+    if running:
+        raise CommandError(f"Pyroclast still runs here ({', '.join(running)}): `helm uninstall` it first, then run this again")
