@@ -70,9 +70,10 @@ async def listening(*, secured: bool, **options: Any) -> AsyncIterator[Listener]
     finally:
         while WRITERS:
             writer = WRITERS.pop()
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
+            writer.transport.abort()  # closing would wait for a TLS peer that was left unread
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(5):
+                    await writer.wait_closed()
 
 
 def trust() -> ssl.SSLContext:
@@ -130,7 +131,8 @@ async def readers_of_nothing(listener: Listener, count: int, *, secured: bool) -
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=5)
 
 
 async def until(holds: Callable[[], bool]) -> None:
