@@ -212,7 +212,7 @@ class RealControlPlane:
             "kind": "Config",
             "clusters": [{"name": "real", "cluster": {"server": self.url, "certificate-authority": str(pki.ca)}}],
             "users": [{"name": name, "user": user}],
-            "contexts": [{"name": "real", "context": {"cluster": "real", "user": name}}],
+            "contexts": [{"name": "real", "context": {"cluster": "real", "user": name, "namespace": "default"}}],
             "current-context": "real",
         }
         path = path or self.directory / f"{name}.kubeconfig"

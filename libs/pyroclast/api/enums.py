@@ -147,7 +147,7 @@ class JobReason(StrEnum):
 
 
 class JobEventReason(StrEnum):
-    """Reasons of the Events that the job controller writes on a Job."""
+    """Reasons of the Events that the job controller writes on a Job, or on pods that belong to none."""
 
     COMMAND_ISSUED = "CommandIssued"
     PLUGIN_ERROR = "PluginError"
@@ -158,6 +158,7 @@ class JobEventReason(StrEnum):
     JOB_STATUS_ERROR = "JobStatusError"
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
+    QUEUE_NOT_TAKEN = "QueueNotTaken"
 
 
 class PodPhase(StrEnum):

@@ -26,6 +26,7 @@ __all__ = [
     "manifest",
     "merged",
     "patch",
+    "queue_not_taken",
     "speaks_for",
     "wants_group",
     "workload_group",
@@ -152,6 +153,15 @@ def patch(group: PodGroup, wanted: Mapping[str, Any]) -> dict[str, Any]:
         if (changed := {key: value for key, value in wanted["metadata"][field].items() if before.get(key) != value})
     }
     return {**({"metadata": marks} if marks else {}), **({"spec": spec} if spec else {})}
+
+
+def queue_not_taken(pod: Pod, group: PodGroup) -> str:
+    """What to tell of a queue that `pod` asks for and that its group does not wait in; empty when it does."""
+    wanted = pod.metadata.annotations.get(keys.SCHEDULING_QUEUE_NAME)
+    if not wanted or wanted == group.spec.queue:
+        return ""
+    why = f'pods of one owner share PodGroup {group.metadata.name}, which waits in queue "{group.spec.queue}"'
+    return f'queue "{wanted}" is not taken: {why}; a PodGroup named by annotation {keys.GROUP_NAME} may wait in another'
 
 
 def _owner_uid(pod: Pod) -> str:

@@ -79,7 +79,7 @@ class PlainPodController:
         group = self._groups.get(Key(pod.metadata.namespace, name))
         if plainpods.wants_group(pod, self._schedulers):
             if group is not None:
-                await self._update(pod, _own(pod, group))
+                self._tell_of_queue(pod, await self._update(pod, _own(pod, group)))
             elif not self._is_scaled_to_nothing(pod):
                 await self._create(pod, name)
             await self._annotate(pod, name)
@@ -90,22 +90,24 @@ class PlainPodController:
         try:
             answer = await self._client.create(POD_GROUPS, await self._wanted(pod))
         except AlreadyExists:
-            _own(pod, record_of(await self._client.get(POD_GROUPS, Key(pod.metadata.namespace, name)), PodGroup))
+            there = record_of(await self._client.get(POD_GROUPS, Key(pod.metadata.namespace, name)), PodGroup)
+            self._tell_of_queue(pod, _own(pod, there))
             log.debug("podgroup.shared", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
             return
         self._groups.put(record_of(answer, PodGroup))
         log.info("podgroup.created", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
 
-    async def _update(self, pod: Pod, group: PodGroup) -> None:
-        """Let the group follow the latest template of the workload."""
+    async def _update(self, pod: Pod, group: PodGroup) -> PodGroup:
+        """Let the group follow the latest template of the workload; the group as it is then."""
         workload = self._workload(pod)
         if workload is None or group.metadata.is_terminating or not plainpods.speaks_for(pod, workload):
-            return
+            return group
         patch = plainpods.patch(group, await self._wanted(pod))
         if patch:
-            answer = await self._client.patch(POD_GROUPS, group.key, patch, PatchKind.MERGE)
-            self._groups.put(record_of(answer, PodGroup))
+            group = record_of(await self._client.patch(POD_GROUPS, group.key, patch, PatchKind.MERGE), PodGroup)
+            self._groups.put(group)
             log.info("podgroup.updated", podgroup=str(group.key), pod=str(pod.key))
+        return group
 
     async def _annotate(self, pod: Pod, name: str) -> None:
         patch = {"metadata": {"uid": pod.metadata.uid, "annotations": {keys.GROUP_NAME: name}}}
@@ -114,6 +116,11 @@ class PlainPodController:
         except NotFound:
             return
         log.info("podgroup.given", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
+
+    def _tell_of_queue(self, pod: Pod, group: PodGroup) -> None:
+        """Say on a pod that asks for another queue than its siblings that they share that of the first."""
+        if message := plainpods.queue_not_taken(pod, group):
+            self._recorder.event(Reference.of(pod, PODS), "Warning", JobEventReason.QUEUE_NOT_TAKEN.value, message)
 
     def _record(self, pod: Pod, blocked: Blocked) -> None:
         """Tell the workload, once for all its pods, or a pod that is alone."""

@@ -59,12 +59,13 @@ def write_kubeconfig(path: Path, url: str, identity: Identity) -> None:
     certificate, key = identity.admin
     cluster = {"server": url, "certificate-authority": str(identity.authority.resolve())}
     user = {"client-certificate": str(certificate.resolve()), "client-key": str(key.resolve())}
+    context = {"cluster": "pyroclast", "user": "kubernetes-admin", "namespace": "default"}  # clients exist that need one
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "pyroclast", "cluster": cluster}],
         "users": [{"name": "kubernetes-admin", "user": user}],
-        "contexts": [{"name": "pyroclast", "context": {"cluster": "pyroclast", "user": "kubernetes-admin"}}],
+        "contexts": [{"name": "pyroclast", "context": context}],
         "current-context": "pyroclast",
     }
     write_private(path, (json.dumps(document, indent=2) + "\n").encode())

@@ -11,11 +11,14 @@ from pyroclast.api.types import (
     COLOCATION_CONFIGURATIONS,
     COMMANDS,
     CRON_JOBS,
+    EVENTS,
     HYPER_JOBS,
     JOB_FLOWS,
     JOB_TEMPLATES,
     JOBS,
     POD_GROUPS,
+    PODS,
+    QUEUES,
 )
 from pyroclast.runtime.exposition import ExactCounter
 from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
@@ -141,6 +144,20 @@ def test_users_see_and_write_our_kinds_through_the_roles_of_the_cluster(helm):
     assert {verb for _, _, verb in rights["view"]} == {"get", "list", "watch"}
     assert {(group, resource) for group, resource, verb in rights["edit"] | rights["admin"] if verb == "create"} == ours
     assert not [right for right in rights["edit"] | rights["admin"] if right[1].endswith("/status")]
+
+
+def test_the_role_of_a_user_holds_what_client_and_command_line_need_and_no_more(helm):
+    role = of_kind(rendered(helm), "ClusterRole")["pyroclast-user"]
+    assert not [label for label in role["metadata"]["labels"] if "aggregate-to" in label]
+    rights = {}
+    for rule in role["rules"]:
+        for resource in rule["resources"]:
+            rights[rule["apiGroups"][0], resource] = set(rule["verbs"])
+    reads, writes = {"get", "list", "watch"}, {"create", "get", "list", "watch", "update", "patch", "delete"}
+    work = {(kind.group, kind.plural): writes for kind in (JOBS, JOB_FLOWS, JOB_TEMPLATES)}
+    shown = {(kind.group, kind.plural): reads for kind in (POD_GROUPS, QUEUES, PODS, EVENTS)}
+    others = {(COMMANDS.group, COMMANDS.plural): {"create"}, ("", "pods/log"): {"get"}, ("", "secrets"): {"create", "patch"}}
+    assert rights == {**work, **shown, **others}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -46,11 +46,11 @@ def synchronised(status: JobStatus, now: float) -> JobStatus:
 
 def killed(job: Job, status: JobStatus, now: float) -> JobStatus:
     """`status` stamped as a kill writes it: the time of the phase moves only when the phase changed; the Job's age at that time
-    is noted.
+    is noted. A phase that somebody else wrote changes here too: their write left time and conditions as they were.
     """
     if status.state.phase is job.status.state.phase and status.running_duration is not None:
         return status
-    entered = status.state.phase is not job.status.state.phase
+    entered = status.state.phase is not job.status.state.phase or _is_foreign(status)
     at = now if entered or not status.state.last_transition_time else parse_time(status.state.last_transition_time)
     created = job.metadata.creation_timestamp
     age = format_duration(at - parse_time(created)) if created else None
@@ -107,6 +107,11 @@ def written(status: JobStatus) -> dict[str, Any]:
         "unknownPodGroup": status.unknown_pod_group,
     }
     return _filled(body)
+
+
+def _is_foreign(status: JobStatus) -> bool:
+    """Whether the phase is not the one that was noted last."""
+    return bool(status.conditions) and status.conditions[-1].status != status.state.phase
 
 
 def _filled(body: Mapping[str, Any]) -> dict[str, Any]:
