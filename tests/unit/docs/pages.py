@@ -1,6 +1,7 @@
 """The Markdown pages of the project, and what the tests of this folder read out of them."""
 
 import re
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -11,15 +12,17 @@ PAGES = {
 }
 
 
+FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+
+
 def blocks(text: str, *languages: str) -> list[str]:
-    """The fenced code blocks of a page in one of the languages; "" is a fence without a language."""
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [block for language, block in fenced if language in languages]
+    """The fenced code blocks of a page in one of the languages; "" is a fence without a language. Lists may hold them."""
+    return [textwrap.dedent(block) for _, language, block in FENCED.findall(text) if language in languages]
 
 
 def without_code(text: str) -> str:
-    """A page without its fenced blocks and its code in the line."""
-    return re.sub(r"`[^`\n]*`", "`…`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+    """A page without its fenced blocks, and with `…` for code in the line."""
+    return re.sub(r"`[^`\n]*`", "`…`", FENCED.sub("", text))
 
 
 def links(text: str) -> list[tuple[str, str]]:
@@ -30,5 +33,5 @@ def links(text: str) -> list[tuple[str, str]]:
 
 def anchors(text: str) -> set[str]:
     """The anchors that a code host makes of the headings of a page."""
-    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
