@@ -12,7 +12,7 @@ EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributio
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(wildcard services/*/__main__.py services/*/*/__main__.py)))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.certificates cryptography.hazmat.backends.openssl.backend uvloop
 
-.PHONY: run test test-embedded setup check lint types walls control-plane test-real up-real soak generate lock clean
+.PHONY: run test test-embedded setup check lint types walls prose control-plane test-real up-real soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -36,7 +36,7 @@ $(STAMP): requirements.lock requirements-dev.lock pyproject.toml services/pyrocl
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import $(subst $() $(),$(COMMA),$(PROGRAMS) $(AT_WORK))"
 	@touch $@
 
-check: lint types walls
+check: lint types walls prose
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -46,6 +46,9 @@ types: setup
 
 walls: setup
 	@$(BIN)/lint-imports
+
+prose: setup  # links, manifests, configurations and sentences of the documentation
+	@$(BIN)/python -m pytest -q -p no:xdist tests/unit/docs
 
 control-plane: setup  # kube-apiserver, etcd, kube-controller-manager and helm from their Go modules: minutes once, then cached
 	@$(BIN)/python -m tests.control_plane build
