@@ -1,4 +1,4 @@
-"""README, tutorials, how-to guides, explanations and the changelog are written in short sentences and plain words."""
+"""README, tutorials, how-to guides, references, explanations and the changelog are written in short sentences and plain words."""
 
 import pytest
 
@@ -9,7 +9,7 @@ CHECKED = {
     page: text
     for page, text in PAGES.items()
     if page in {"README.md", "docs/README.md", "docs/features.md", "docs/glossary.md"}
-    or page.startswith(("docs/tutorials/", "docs/how-to/", "docs/explanation/"))
+    or page.startswith(("docs/tutorials/", "docs/how-to/", "docs/explanation/", "docs/reference/"))
 }
 UNRELEASED = PAGES["CHANGELOG.md"].partition("## [Unreleased]\n")[2].partition("\n## ")[0]
 
