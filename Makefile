@@ -8,11 +8,11 @@ WORKERS ?= 2
 E2E = $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 WHOLE_E2E = PYROCLAST_WHOLE_E2E=1 $(E2E) tests/e2e
 # what the embedded API server is for; all the rest runs on a real one where Go can build it
-EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributions rights webhooks rejection nodes faults outage helm
+EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributions rights webhooks rejection nodes faults outage helm tutorials
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(wildcard services/*/__main__.py services/*/*/__main__.py)))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.certificates cryptography.hazmat.backends.openssl.backend uvloop
 
-.PHONY: run test test-embedded setup check lint types walls control-plane test-real up-real soak generate lock clean
+.PHONY: run test test-embedded setup check lint types walls prose control-plane test-real up-real soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -36,7 +36,7 @@ $(STAMP): requirements.lock requirements-dev.lock pyproject.toml services/pyrocl
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import $(subst $() $(),$(COMMA),$(PROGRAMS) $(AT_WORK))"
 	@touch $@
 
-check: lint types walls
+check: lint types walls prose
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -46,6 +46,9 @@ types: setup
 
 walls: setup
 	@$(BIN)/lint-imports
+
+prose: setup  # links, manifests, configurations and sentences of the documentation
+	@$(BIN)/python -m pytest -q -p no:xdist tests/unit/docs
 
 control-plane: setup  # kube-apiserver, etcd, kube-controller-manager and helm from their Go modules: minutes once, then cached
 	@$(BIN)/python -m tests.control_plane build

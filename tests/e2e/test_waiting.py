@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -304,9 +302,3 @@ def test_causes_of_other_plugins_and_without_nodes(elsewhere: Asked, title: str)
 
 def test_there_is_a_case_for_every_reason() -> None:
     assert {pending.reason_of(case.want) for case in ALL.values()} == set(PendingReason)
-
-
-def test_the_guide_explains_every_reason() -> None:
-    chapter = Path("docs/guide.md").read_text().partition("## Why does my Job not start?")[2].partition("\n## ")[0]
-    explained = re.findall(r"^\| `(\w+)` \|", chapter, re.MULTILINE)
-    assert sorted(explained) == sorted(PendingReason)
