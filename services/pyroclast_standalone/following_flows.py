@@ -82,4 +82,8 @@ def _round(name: str, job: str) -> int | None:
 
 
 def _condition(tree: _Tree, name: str) -> FlowJobCondition:
-    return tree.flow.status.conditions.get(job_name(tree.flow.metadata.name, name), FlowJobCondition())
+    """What the status says of an entry. Of a large flow only the row of its Job may say how that is."""
+    status, job = tree.flow.status, job_name(tree.flow.metadata.name, name)
+    if (said := status.conditions.get(job)) is not None:
+        return said
+    return next((FlowJobCondition(phase=row.state) for row in status.job_status_list if row.name == job), FlowJobCondition())

@@ -35,7 +35,7 @@ NOT_YET: Final = "Waiting"
 def flow_rows(flow: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
     """A row per entry, by depth and then in the order of the flow. `now`: seconds since the epoch."""
     entries = {each["name"]: each for each in (flow.get("spec") or {}).get("flows") or ()}
-    conditions = (flow.get("status") or {}).get("conditions") or {}
+    conditions = _conditions(flow.get("status") or {})
     depths: dict[str, int] = {}
 
     def depth(name: str, above: frozenset[str]) -> int:
@@ -48,6 +48,19 @@ def flow_rows(flow: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: int(row["depth"]))
 
 
+def _conditions(status: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of Jobs and entries, by name. Of a large flow only the row of a Job may say how that is."""
+    told = {
+        row["name"]: {
+            "phase": row.get("state"),
+            "createTime": row.get("startTimestamp"),
+            "completionTime": row.get("endTimestamp"),
+        }
+        for row in status.get("jobStatusList") or ()
+    }
+    return {**told, **(status.get("conditions") or {})}
+
+
 def _row(flow: str, entry: Mapping[str, Any], conditions: Mapping[str, Any], depth: int, now: float) -> dict[str, Any]:
     name = f"{flow}-{entry['name']}"
     said: Mapping[str, Any] = conditions.get(name) or {}
@@ -55,7 +68,7 @@ def _row(flow: str, entry: Mapping[str, Any], conditions: Mapping[str, Any], dep
     created = said.get("createTime") or min((each["createTime"] for each in rounds if each.get("createTime")), default="")
     ended = said.get("completionTime")
     if not ended and rounds and said.get("phase") != "Running":
-        ended = max(each.get("completionTime", "") for each in rounds)
+        ended = max(each.get("completionTime") or "" for each in rounds)
     elapsed = None
     if created:
         elapsed = seconds_since(created, datetime.fromisoformat(ended).timestamp() if ended else now)

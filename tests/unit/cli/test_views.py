@@ -279,3 +279,10 @@ def test_the_timeline_counts_from_the_creation_of_the_job():
         ("c", 120, 180, 240, None, None, 1),
     ]
     assert slowest_lines(rows) == ["last placed: c, 60s behind the first", "last started: c, 60s behind the first"]
+
+
+def test_the_tree_of_a_large_flow_reads_the_rows_of_its_jobs():
+    row = {"name": "f-a", "state": "Completed", "startTimestamp": at(0), "endTimestamp": at(2)}
+    flow = {"metadata": {"name": "f", "namespace": "team"}, "spec": {"flows": [{"name": "a"}, {"name": "b"}]}}
+    found = flow_rows(flow | {"status": {"jobStatusList": [row]}}, 0)
+    assert [(each["phase"], each["elapsedSeconds"]) for each in found] == [("Completed", 120), ("Waiting", None)]

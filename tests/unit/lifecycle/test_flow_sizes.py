@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyroclast.api.records import MOST_ROUNDS, FlowStatus
+from pyroclast.api.records import MOST_ROUNDS, FlowJobCondition, FlowStatus
 from pyroclast.lifecycle.flow.sizes import MOST_BYTES, fitted
+from pyroclast.rules.jobflows import validate_create
 
 AT = "2026-01-01T00:00:00Z"
 
@@ -59,3 +60,36 @@ def test_what_is_too_large_tells_less(jobs: int, phases: int, message: str) -> N
     for name, condition in full.conditions.items():
         assert small.conditions[name].message[:49] == condition.message[:49]
         assert (small.conditions[name].phase, small.conditions[name].completion_time) == ("Failed", AT)
+
+
+@pytest.mark.parametrize("message", ["", "x" * 1000])
+def test_a_flow_of_5000_entries_can_be_stored(message: str) -> None:
+    names = [f"step-{number}" for number in range(5000)]
+    entries = [
+        {"name": name, "dependsOn": {"targets": names[at - 1 : at]}} if at else {"name": name} for at, name in enumerate(names)
+    ]
+    spec = {"flows": entries, "jobRetainPolicy": "retain"}
+    assert validate_create({"metadata": {"name": "f", "namespace": "n"}, "spec": spec}).allowed
+    full = status(5000, message=message)
+    small = fitted(full)
+    assert len(msgspec.json.encode(small)) + len(msgspec.json.encode(spec)) < 1_500_000
+    assert fitted(small) == small
+    for one, other in zip(full.job_status_list, small.job_status_list, strict=True):
+        assert (one.name, one.state, one.end_timestamp, one.retries, one.exit_code, one.pods) == (
+            other.name, other.state, other.end_timestamp, other.retries, other.exit_code, other.pods
+        )  # fmt: skip
+
+
+def test_the_shortest_status_keeps_what_was_skipped_and_what_goes_on() -> None:
+    full = status(6000)
+    running = msgspec.structs.replace(full.job_status_list[0], state="Running", end_timestamp=None)
+    said = msgspec.convert({"s": {"phase": "Skipped", "reason": "ConditionFalse"}, "w": {"phase": "Waiting"}}, dict[str, Any])
+    conditions = full.conditions | msgspec.convert(said, type=dict[str, FlowJobCondition])
+    small = fitted(
+        msgspec.structs.replace(
+            full, conditions=conditions, job_status_list=(running, *full.job_status_list[1:]), next_jobs=("w",)
+        )
+    )
+    assert {name: each.reason for name, each in small.conditions.items()} == {"s": "ConditionFalse"}
+    assert small.job_status_list[0].start_timestamp == AT
+    assert (small.failed_jobs, small.next_jobs) == ((), ())

@@ -148,9 +148,20 @@ def test_a_flow_that_has_ended_keeps_its_entries() -> None:
     assert jobflows.validate_update(retained, ended).allowed
 
 
-def test_ten_thousand_entries_are_no_trouble() -> None:
-    names = [str(n) for n in range(10_000)]
-    assert jobflows.validate_create(flow(entry("0"), *(entry(b, a) for a, b in itertools.pairwise(names)))).allowed
+def chain(length: int) -> dict[str, Any]:
+    names = [str(n) for n in range(length)]
+    return flow(entry("0"), *(entry(b, a) for a, b in itertools.pairwise(names)))
+
+
+def test_five_thousand_entries_are_no_trouble() -> None:
+    assert jobflows.validate_create(chain(5_000)).allowed
+
+
+def test_a_flow_that_could_not_store_its_status() -> None:
+    verdict = jobflows.validate_create(chain(10_000))
+    assert "at most 1450000 can be stored" in verdict.message
+    assert [cause.path for cause in verdict.causes] == ["spec.flows"]
+    assert jobflows.validate_update(chain(10_000), chain(10_000) | {"metadata": {"name": "f", "labels": {"a": "b"}}}).allowed
 
 
 def test_warnings() -> None:

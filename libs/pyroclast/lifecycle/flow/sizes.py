@@ -8,7 +8,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from pyroclast.api.records import FlowJobCondition, FlowStatus
+from pyroclast.api.enums import EntryPhase, JobPhase
+from pyroclast.api.records import FlowJobCondition, FlowJobStatus, FlowStatus
 
 __all__ = ["MOST_BYTES", "fitted", "shortened"]
 
@@ -21,7 +22,8 @@ _Step: TypeAlias = Callable[[FlowStatus], FlowStatus]
 def fitted(status: FlowStatus) -> FlowStatus:
     """`status`, or where that is too large, one without what is the least missed. Nothing that a decision rests on is left out.
 
-    Fitting what has been fitted changes nothing.
+    Fitting what has been fitted changes nothing. What admission lets pass can be stored after the last step, together with its
+    spec, even where the status alone is larger than `MOST_BYTES`.
     """
     for shorter in _STEPS:
         if len(msgspec.json.encode(status)) <= MOST_BYTES:
@@ -32,7 +34,7 @@ def fitted(status: FlowStatus) -> FlowStatus:
 
 def shortened(text: str, most: int) -> str:
     """`text`, or its beginning where it has more than `most` characters."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}…" if most else ""
 
 
 def _with_last_phases(status: FlowStatus, most: int) -> FlowStatus:
@@ -62,10 +64,47 @@ def _with_conditions(status: FlowStatus, change: Callable[[FlowJobCondition], Fl
     return msgspec.structs.replace(status, conditions={name: change(each) for name, each in status.conditions.items()})
 
 
+def _without_repetitions(status: FlowStatus) -> FlowStatus:
+    """Without conditions that say what the row of their Job says too."""
+    rows = {job.name for job in status.job_status_list}
+    return msgspec.structs.replace(
+        status, conditions={name: each for name, each in status.conditions.items() if each.reason or name not in rows}
+    )
+
+
+def _without_waiting(status: FlowStatus) -> FlowStatus:
+    """Without entries that wait: the spec has them, and each is judged anew."""
+    conditions = {name: each for name, each in status.conditions.items() if each.phase != EntryPhase.WAITING}
+    return msgspec.structs.replace(status, conditions=conditions, next_jobs=())
+
+
+def _without_lists(status: FlowStatus) -> FlowStatus:
+    return msgspec.structs.replace(
+        status, pending_jobs=(), running_jobs=(), failed_jobs=(), completed_jobs=(), terminated_jobs=(), unknown_jobs=()
+    )
+
+
+def _with_bare_rows(status: FlowStatus) -> FlowStatus:
+    return msgspec.structs.replace(status, job_status_list=tuple(map(_bare, status.job_status_list)))
+
+
+def _bare(job: FlowJobStatus) -> FlowJobStatus:
+    """A row without its histories, and without its start where it tells the end. A retry counts from the end."""
+    if job.end_timestamp:
+        return msgspec.structs.replace(job, running_histories=(), start_timestamp=None)
+    return job if job.state in _ENDS else msgspec.structs.replace(job, running_histories=())
+
+
+_ENDS: Final = frozenset(phase.value for phase in JobPhase if phase.is_finished)
 _STEPS: Final[tuple[_Step, ...]] = (
     partial(_with_last_phases, most=4),
     partial(_with_short_messages, most=300),
     partial(_with_last_phases, most=1),
     _without_counts,
     partial(_with_short_messages, most=50),
+    _without_repetitions,
+    _without_waiting,
+    _without_lists,
+    _with_bare_rows,
+    partial(_with_short_messages, most=0),
 )

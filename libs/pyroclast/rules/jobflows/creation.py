@@ -7,7 +7,15 @@ from typing import Any
 
 from pyroclast.rules.cycles import find_cycle
 from pyroclast.rules.errors import invalid
-from pyroclast.rules.jobflows.entries import check_entry, check_probes, check_size, probe_warnings, round_named, rounds
+from pyroclast.rules.jobflows.entries import (
+    check_entry,
+    check_probes,
+    check_size,
+    check_stored_size,
+    probe_warnings,
+    round_named,
+    rounds,
+)
 from pyroclast.rules.jobflows.graph import references
 from pyroclast.rules.lookups import NOTHING_KNOWN, FlowKnowledge
 from pyroclast.rules.meaning import same_meaning
@@ -49,6 +57,7 @@ def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge)
         yield from check_entry(entry, f"spec.flows[{index}]", namespace, known)
     yield from check_probes(entries, namespace, known)
     yield from check_size(entries)
+    yield from check_stored_size(spec, entries)
 
 
 def _check_graph(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
 from pydantic import ValidationError
 
 from pyroclast.api.jobs import JobSpec
@@ -18,8 +19,12 @@ from pyroclast.rules.lookups import FlowKnowledge
 from pyroclast.rules.values import items, mapping, mappings, string_items, text
 from pyroclast.rules.verdicts import Finding
 
-__all__ = ["check_entry", "check_probes", "check_size", "probe_warnings", "round_named", "rounds"]
+__all__ = ["check_entry", "check_probes", "check_size", "check_stored_size", "probe_warnings", "round_named", "rounds"]
 
+_MOST_STORED: Final = 1_450_000
+"""Bytes of a flow with its status: the store takes 1.5 MiB, with the object's metadata."""
+_ROW_BYTES: Final = 200
+"""What the shortest status tells of one Job, beside the name of its entry."""
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,9}")
 _PROBES: Final = ("httpGetList", "tcpSocketList", "taskStatusList")
 
@@ -38,6 +43,17 @@ def check_size(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator
     if jobs > MOST_ROUNDS:
         sentence = f"the loops of the flow would make {jobs} Jobs, at most {MOST_ROUNDS} are possible"
         yield Finding(f"{sentence};", (invalid("spec.flows", jobs, sentence),), extra=True)
+
+
+def check_stored_size(spec: Mapping[str, Any], entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
+    """Whether the flow can be stored together with the shortest status, which has a row for each Job."""
+    jobs = {name: min(rounds(entry), MOST_ROUNDS) if entry.get("for") else 1 for name, (_, entry) in entries.items()}
+    rows = sum(number * (_ROW_BYTES + len(name)) for name, number in jobs.items())
+    needed = len(msgspec.json.encode(spec)) + rows
+    if needed > _MOST_STORED:
+        sentence = f"the flow would need {needed} bytes with the status of its Jobs, at most {_MOST_STORED} can be stored"
+        error = invalid("spec.flows", len(entries), f"{sentence}; split it into several flows")
+        yield Finding(f"{sentence};", (error,), extra=True)
 
 
 def check_probes(entries: Mapping[str, tuple[int, Mapping[str, Any]]], namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
