@@ -24,7 +24,7 @@ MAX_ATTEMPTS: Final = 3  # a person waits
 
 
 def configuration(kubeconfig: str, master: str, context: str = "", environ: Mapping[str, str] = os.environ) -> ClusterConfig:
-    """Where the API server is and who we are there. Of several files in KUBECONFIG the first that is there is read.
+    """Where the API server is and who we are there. Several files in KUBECONFIG are merged; those that do not exist are skipped.
 
     Raises:
         ConfigError: a kubeconfig that cannot be used.
@@ -33,9 +33,8 @@ def configuration(kubeconfig: str, master: str, context: str = "", environ: Mapp
         return load_config(kubeconfig, master=master, context=context)
     listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
     usual = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
-    for path in listed or [usual]:
-        if path.is_file():
-            return load_config(str(path), master=master, context=context)
+    if found := [path for path in listed or [usual] if path.is_file()]:
+        return load_config(found, master=master, context=context)
     if listed:
         return load_config(str(listed[0]), master=master)  # says that there is no such file
     if master or not environ.get("KUBERNETES_SERVICE_HOST"):

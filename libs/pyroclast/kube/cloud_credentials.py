@@ -12,7 +12,7 @@ import ssl
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -72,8 +72,12 @@ class CloudCredentials:
     It is asked by one at a time, for all who wait, and again only when what it gave ends or is refused.
     """
 
-    def __init__(self, kubeconfig: Path, context: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, kubeconfig: Path, context: str, clock: Callable[[], float] = time.time, *, files: Sequence[Path] = ()
+    ) -> None:
+        """`kubeconfig` has the user; `files` are all that are merged, by default that one alone."""
         self._kubeconfig = kubeconfig
+        self._files = files or (kubeconfig,)
         self._context = context
         self._clock = clock
         self._given: _Given | None = None
@@ -114,7 +118,7 @@ class CloudCredentials:
 
     async def _ask(self, *, refused: bool) -> _Given:
         if self._loader is None:
-            self._loader = _Loader.of(self._kubeconfig, self._context)
+            self._loader = _Loader.of(self._kubeconfig, self._files, self._context)
         try:
             async with asyncio.timeout(ASK_SECONDS + LEEWAY_SECONDS):  # a plugin ends before
                 return await (
@@ -161,8 +165,8 @@ class _Loader(KubeConfigLoader):
     """The library's loader, whose refreshed tokens are kept in the file, and who trusts a provider by its certificate."""
 
     @classmethod
-    def of(cls, kubeconfig: Path, context: str) -> _Loader:
-        merger = KubeConfigMerger(str(kubeconfig))
+    def of(cls, kubeconfig: Path, files: Sequence[Path], context: str) -> _Loader:
+        merger = KubeConfigMerger(os.pathsep.join(map(str, files)))
         return cls(
             merger.config,
             active_context=context,

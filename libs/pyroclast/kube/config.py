@@ -6,10 +6,10 @@ import base64
 import binascii
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from pyroclast.kube.certificates import NO_PEM, Identity, Pem, load_identity
@@ -89,9 +89,10 @@ class ClusterConfig:
         return context
 
 
-def load_config(kubeconfig: str = "", *, master: str = "", context: str = "") -> ClusterConfig:
+def load_config(kubeconfig: str | Sequence[Path] = "", *, master: str = "", context: str = "") -> ClusterConfig:
     """The configuration of a kubeconfig file, or of the service account of this pod when both arguments are empty.
 
+    Several files are merged as kubectl merges them: of entries with one name, and of current contexts, the first counts.
     `master` is the URL of the API server; it overrides that of the file. `context` is by default the file's current one.
 
     Raises:
@@ -100,7 +101,8 @@ def load_config(kubeconfig: str = "", *, master: str = "", context: str = "") ->
     if master:
         _check_url(master, "--master")
     if kubeconfig:
-        return _from_file(Path(kubeconfig).expanduser(), master, context)
+        paths = [Path(kubeconfig).expanduser()] if isinstance(kubeconfig, str) else list(kubeconfig)
+        return _from_files([(path, _read(path)) for path in paths], master, context)
     if master:
         return ClusterConfig(master.rstrip("/"))
     return _in_cluster(SERVICE_ACCOUNT, os.environ)
@@ -122,25 +124,29 @@ def _in_cluster(account: Path, environ: Mapping[str, str]) -> ClusterConfig:
     )
 
 
-def _from_file(path: Path, master: str, wanted: str) -> ClusterConfig:
-    document = _read(path)
-    context_name = wanted or str(document.get("current-context") or "")
+_Documents: TypeAlias = Sequence[tuple[Path, Mapping[str, Any]]]
+
+
+def _from_files(documents: _Documents, master: str, wanted: str) -> ClusterConfig:
+    files = _files(documents)
+    context_name = wanted or next((str(each["current-context"]) for _, each in documents if each.get("current-context")), "")
     if not context_name:
-        raise ConfigError(f"kubeconfig {path}: current-context is not set; `kubectl config use-context NAME` sets it")
-    context = _named(document, "contexts", "context", context_name, path)
-    cluster = _named(document, "clusters", "cluster", str(context.get("cluster") or ""), path)
+        raise ConfigError(f"kubeconfig {files}: current-context is not set; `kubectl config use-context NAME` sets it")
+    _, context = _named(documents, "contexts", "context", context_name)
+    cluster_file, cluster = _named(documents, "clusters", "cluster", str(context.get("cluster") or ""))
     user_name = str(context.get("user") or "")
-    user = _named(document, "users", "user", user_name, path) if user_name else {}
+    no_user: tuple[Path, Mapping[str, Any]] = (cluster_file, {})
+    user_file, user = _named(documents, "users", "user", user_name) if user_name else no_user
     server = master or str(cluster.get("server") or "")
-    _check_url(server, f"kubeconfig {path}: the server of cluster {context.get('cluster')}")
+    _check_url(server, f"kubeconfig {cluster_file}: the server of cluster {context.get('cluster')}")
     return ClusterConfig(
         server=server.rstrip("/"),
-        authority=_pem(cluster, "certificate-authority", path),
+        authority=_pem(cluster, "certificate-authority", cluster_file),
         server_name=str(cluster.get("tls-server-name") or ""),
         insecure=cluster.get("insecure-skip-tls-verify") is True,
-        certificate=_pem(user, "client-certificate", path),
-        key=_pem(user, "client-key", path),
-        credentials=_credentials(user, path, context_name),
+        certificate=_pem(user, "client-certificate", user_file),
+        key=_pem(user, "client-key", user_file),
+        credentials=_credentials(user, user_file, [path for path, _ in documents], context_name),
         namespace=str(context.get("namespace") or "default"),
         proxy=str(cluster.get("proxy-url") or ""),
     )
@@ -162,15 +168,24 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _named(document: Mapping[str, Any], section: str, item: str, name: str, path: Path) -> Mapping[str, Any]:
-    """The cluster, user or context of that name."""
-    for entry in document.get(section) or ():
-        if isinstance(entry, dict) and entry.get("name") == name:
-            value = entry.get(item) or {}
-            if not isinstance(value, dict):
-                break
-            return value
-    raise ConfigError(f'kubeconfig {path}: {section} has no usable entry "{name}"')
+def _named(documents: _Documents, section: str, item: str, name: str) -> tuple[Path, Mapping[str, Any]]:
+    """The first cluster, user or context of that name, and the file that it stands in."""
+    for path, document in documents:
+        for entry in document.get(section) or ():
+            if isinstance(entry, dict) and entry.get("name") == name:
+                value = entry.get(item) or {}
+                if isinstance(value, dict):
+                    return path, value
+                raise _no_entry(path, section, name)
+    raise _no_entry(_files(documents), section, name)
+
+
+def _no_entry(where: object, section: str, name: str) -> ConfigError:
+    return ConfigError(f'kubeconfig {where}: {section} has no usable entry "{name}"')
+
+
+def _files(documents: _Documents) -> str:
+    return os.pathsep.join(str(path) for path, _ in documents)
 
 
 def _pem(section: Mapping[str, Any], name: str, path: Path) -> Pem:
@@ -185,7 +200,7 @@ def _pem(section: Mapping[str, Any], name: str, path: Path) -> Pem:
     return NO_PEM
 
 
-def _credentials(user: Mapping[str, Any], path: Path, context: str) -> Credentials:
+def _credentials(user: Mapping[str, Any], path: Path, files: Sequence[Path], context: str) -> Credentials:
     if file := user.get("tokenFile"):
         return TokenFile(path.parent / str(file))
     if token := user.get("token"):
@@ -195,7 +210,7 @@ def _credentials(user: Mapping[str, Any], path: Path, context: str) -> Credentia
     if "exec" in user or "auth-provider" in user:
         from pyroclast.kube.cloud_credentials import CloudCredentials  # noqa: PLC0415 - 0.5 s and 70 MB that few need
 
-        return CloudCredentials(path, context)
+        return CloudCredentials(path, context, files=files)
     return Anonymous()
 
 

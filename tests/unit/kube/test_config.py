@@ -51,6 +51,30 @@ async def test_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     assert await loaded.credentials.authorization() == "Bearer token"
 
 
+async def test_several_files_are_merged_and_the_first_entry_of_a_name_counts(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "token").write_text(folder.name)
+    contexts = [{"name": "there", "context": {"cluster": "c", "user": "u", "namespace": "other"}}]
+    (first / "config").write_text(
+        yaml.safe_dump({"contexts": contexts, "users": [{"name": "u", "user": {"tokenFile": "token"}}]})
+    )
+    files = [first / "config", Path(kubeconfig(second, user={"tokenFile": "token"}))]
+    here, there = load_config(files), load_config(files, context="there")
+    assert (here.namespace, there.namespace) == ("team", "other")
+    assert here.server == there.server == "https://127.0.0.1:6443"
+    assert await here.credentials.authorization() == "Bearer first"
+
+
+def test_an_entry_that_no_file_has_names_all_files(tmp_path: Path) -> None:
+    file = Path(kubeconfig(tmp_path))
+    other = tmp_path / "other"
+    other.write_text("users: []")
+    with pytest.raises(ConfigError, match=f'{file}{os.pathsep}{other}: contexts has no usable entry "nowhere"'):
+        load_config([file, other], context="nowhere")
+
+
 async def test_a_password(tmp_path: Path) -> None:
     loaded = load_config(kubeconfig(tmp_path, user={"username": "a", "password": "b"}))
     assert await loaded.credentials.authorization() == "Basic YTpi"
@@ -162,7 +186,10 @@ async def test_a_credential_plugin(tmp_path: Path, server: FaultServer) -> None:
     plugin.write_text(f"#!{sys.executable}\nprint({json.dumps(json.dumps(answered))})\n")
     plugin.chmod(0o755)
     execute = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}
-    loaded = load_config(kubeconfig(tmp_path, user={"exec": execute}), master=server.url)
+    file = Path(kubeconfig(tmp_path, user={"exec": execute}))
+    contexts = tmp_path / "contexts"  # the context stands in another file than its user
+    contexts.write_text(yaml.safe_dump({"contexts": [{"name": "there", "context": {"cluster": "c", "user": "u"}}]}))
+    loaded = load_config([contexts, file], master=server.url, context="there")
     server.on("GET /version", answer(200, {}))
     async with Client(loaded) as client:
         await client.request("GET", "/version")
