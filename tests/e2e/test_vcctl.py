@@ -223,6 +223,20 @@ def test_nodes_show_what_is_free(shell: Shell, cluster: Cluster):
     assert "linux" in shell.said("vcctl", "nodes", "--by", "kubernetes.io/os")
 
 
+def test_watched_nodes_show_that_one_is_cordoned(cluster: Cluster, shell: Shell, tmp_path: Path):
+    seen = tmp_path / "seen"
+    command = [str(PROGRAMS / "vcctl"), "nodes", "-w", "--no-headers"]
+    with seen.open("w") as output, subprocess.Popen(command, env=shell.environment, stdout=output) as process:
+        try:
+            wait_until(lambda: "node-1" in seen.read_text(), "the list")
+            cluster.kubectl("cordon", "node-1")
+            wait_until(lambda: "Cordoned" in seen.read_text(), "the list to follow", seconds=20)
+        finally:
+            cluster.kubectl("uncordon", "node-1")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 130
+
+
 def test_users_without_rights_are_told_in_one_line(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
     cluster.kubectl("create", "serviceaccount", "nobody", "-n", namespace)
     token = cluster.kubectl("create", "token", "nobody", "-n", namespace).strip()

@@ -98,7 +98,7 @@ async def _waiting(context: Context) -> None:
         rows = waiting_rows(await jobs_of(context), context.client.now())
         return Table("WaitingJob", WAITING_COLUMNS, rows, REFERENCE, "No Job waits")
 
-    await show(context, read, JOBS, namespaces_of(context))
+    await show(context, read, JOBS, namespace=namespaces_of(context))
 
 
 async def _running(context: Context) -> None:
@@ -106,7 +106,7 @@ async def _running(context: Context) -> None:
         rows = running_rows(await jobs_of(context), context.client.now())
         return Table("RunningJob", RUNNING_COLUMNS, rows, REFERENCE, "No Job runs")
 
-    await show(context, read, JOBS, namespaces_of(context))
+    await show(context, read, JOBS, namespace=namespaces_of(context))
 
 
 WAITING: Final = Leaf("waiting", "list the Jobs that wait, and why", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True)

@@ -13,7 +13,8 @@ from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.amounts import added, amount, as_text, readable
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, write
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table
+from pyroclast_cli.views.watching import WATCH, show
 
 __all__ = ["NODES_VIEW", "node_rows"]
 
@@ -89,9 +90,12 @@ def _state(node: Mapping[str, Any]) -> str:
 
 
 async def _nodes(context: Context) -> None:
-    nodes, _ = await context.client.list(NODES, label_selector=context.text("selector"))
-    pods, _ = await context.client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
-    write(context, Table("NodeGroup", COLUMNS, node_rows(nodes, pods, context.text("by")), "node"))
+    async def read() -> Table:
+        nodes, _ = await context.client.list(NODES, label_selector=context.text("selector"))
+        pods, _ = await context.client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+        return Table("NodeGroup", COLUMNS, node_rows(nodes, pods, context.text("by")), "node")
+
+    await show(context, read, NODES, PODS)
 
 
 NODES_VIEW: Final = Leaf(
@@ -102,6 +106,7 @@ NODES_VIEW: Final = Leaf(
         Flag("by", "", "", "one row per value of this label of the nodes"),
         Flag("selector", "l", "", "labels of the nodes"),
         *TABLE_FLAGS,
+        WATCH,
     ),
     is_ours=True,
 )

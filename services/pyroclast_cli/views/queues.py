@@ -12,8 +12,9 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.human_durations import human_duration
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.amounts import amount, main_resources, readable
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, write
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table
 from pyroclast_cli.views.reading import WAITING_PHASES, Group, read_groups, seconds_since
+from pyroclast_cli.views.watching import WATCH, show
 
 __all__ = ["QUEUES_VIEW", "in_tree_order", "queue_rows"]
 
@@ -115,16 +116,19 @@ def _written(name: str, amounts: Mapping[str, Any]) -> str | None:
 
 
 async def _queues(context: Context) -> None:
-    queues, _ = await context.client.list(QUEUES)
-    reading = await read_groups(context.client, context.client.config.namespace)
-    rows = queue_rows(queues, reading.groups, context.client.now(), is_tree=context.is_set("tree"))
-    write(context, Table("QueueShare", COLUMNS, rows, "queue.scheduling.volcano.sh"))
+    async def read() -> Table:
+        queues, _ = await context.client.list(QUEUES)
+        reading = await read_groups(context.client, context.client.config.namespace)
+        rows = queue_rows(queues, reading.groups, context.client.now(), is_tree=context.is_set("tree"))
+        return Table("QueueShare", COLUMNS, rows, "queue.scheduling.volcano.sh")
+
+    await show(context, read, QUEUES)  # the status of a queue counts its PodGroups, so that it changes with them
 
 
 QUEUES_VIEW: Final = Leaf(
     "queues",
     "list what each queue has, may have, and keeps waiting",
     _queues,
-    (Flag("tree", "", default=False, text="each queue below its parent", kind="bool"), *TABLE_FLAGS),
+    (Flag("tree", "", default=False, text="each queue below its parent", kind="bool"), *TABLE_FLAGS, WATCH),
     is_ours=True,
 )

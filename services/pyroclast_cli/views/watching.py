@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
@@ -27,8 +27,8 @@ SILENCE: Final = 30.0
 CLEAR: Final = "\x1b[H\x1b[J"
 
 
-async def show(context: Context, read: Callable[[], Awaitable[Table]], kind: ResourceType, namespace: str) -> None:
-    """Print what `read` finds; with `-w` again whenever objects of `kind` changed and the list is another one.
+async def show(context: Context, read: Callable[[], Awaitable[Table]], *kinds: ResourceType, namespace: str = "") -> None:
+    """Print what `read` finds; with `-w` again whenever objects of one of `kinds` changed and the list is another one.
 
     On a terminal the list is drawn in place. In a pipe all of it is written again.
 
@@ -38,7 +38,7 @@ async def show(context: Context, read: Callable[[], Awaitable[Table]], kind: Res
     shown: Table | None = None
     while True:
         try:
-            version = await _version(context.client, kind, namespace) if context.is_set("watch") else ""
+            versions = await _versions(context.client, kinds if context.is_set("watch") else (), namespace)
             table = await read()
         except KubeError as error:
             if shown is None or not is_transient(error):
@@ -53,13 +53,30 @@ async def show(context: Context, read: Callable[[], Awaitable[Table]], kind: Res
         if not context.is_set("watch"):
             return
         shown = table
-        await _changed(context.client, kind, namespace, version)
+        await _first_change(context.client, versions, namespace)
 
 
-async def _version(client: Client, kind: ResourceType, namespace: str) -> str:
-    """The version from which a watch tells of all that changes behind this moment."""
-    page = orjson.loads(await client.list_page(kind, namespace, {"limit": "1"}))
-    return str((page.get("metadata") or {}).get("resourceVersion", ""))
+async def _versions(client: Client, kinds: tuple[ResourceType, ...], namespace: str) -> dict[ResourceType, str]:
+    """The version of each kind from which a watch tells of all that changes behind this moment."""
+    pages = [orjson.loads(await client.list_page(kind, namespace, {"limit": "1"})) for kind in kinds]
+    return {kind: str((page.get("metadata") or {}).get("resourceVersion", "")) for kind, page in zip(kinds, pages, strict=True)}
+
+
+async def _first_change(client: Client, versions: Mapping[ResourceType, str], namespace: str) -> None:
+    """Returns a moment after the first change of any kind.
+
+    Raises:
+        KubeError: a watch ended for a reason that does not pass.
+    """
+    watches = [asyncio.ensure_future(_changed(client, kind, namespace, version)) for kind, version in versions.items()]
+    try:
+        done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    finally:
+        for each in watches:
+            each.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
 
 
 def _content(table: Table) -> list[Row]:
