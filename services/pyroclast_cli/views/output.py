@@ -16,7 +16,7 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.tables import fitted
 from pyroclast_cli.views.templates import TemplateError, lookup, parse_path, render
 
-__all__ = ["API_VERSION", "OUTPUT", "TABLE_FLAGS", "Column", "Row", "Table", "document", "write", "write_document"]
+__all__ = ["API_VERSION", "FORMATS", "OUTPUT", "TABLE_FLAGS", "Column", "Row", "Table", "document", "write", "write_document"]
 
 API_VERSION: Final = "view.pyroclast.dev/v1"
 FORMATS: Final = "table, wide, name, json, yaml, csv, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,…"

@@ -1,4 +1,4 @@
-"""`vcctl timeline`: when each pod of a Job was made, placed, ready and over, and which was the slowest at each stage."""
+"""`vcctl timeline`: when each pod of a Job was created, placed, ready and ended, and which was the slowest at each stage."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+import orjson
+
 from pyroclast.api import keys
 from pyroclast.api.types import PODS
+from pyroclast.pictures.timeline import Lane, Span, timeline
 from pyroclast_cli.context import Context
+from pyroclast_cli.flags import Flag
 from pyroclast_cli.human_durations import human_duration
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, write
+from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Row, Table, write
 from pyroclast_cli.views.scope import NAMESPACE, named_job
 
-__all__ = ["TIMELINE", "slowest_lines", "timeline_rows"]
+__all__ = ["TIMELINE", "lanes", "slowest_lines", "timeline_rows", "trace_events"]
 
 STAGES: Final = (("boundSeconds", "placed"), ("startedSeconds", "started"), ("readySeconds", "ready"), ("endedSeconds", "ended"))
 
@@ -80,12 +84,49 @@ def slowest_lines(rows: Iterable[Row]) -> list[str]:
     return lines
 
 
+def lanes(rows: Iterable[Row], now: int) -> list[Lane]:
+    """What the picture shows of each pod. A stage that has not ended reaches to `now`, in seconds since the Job was created."""
+    return [Lane(row["name"], tuple(_spans(row, now))) for row in rows]
+
+
+def _spans(row: Row, now: int) -> Iterable[Span]:
+    created, bound, started, ended = (row[f"{name}Seconds"] for name in ("created", "bound", "started", "ended"))
+    last = now if ended is None else ended
+    reached = [
+        (stage, begin) for stage, begin in (("waiting", created), ("starting", bound), ("running", started)) if begin is not None
+    ]
+    ends = [begin for _, begin in reached[1:]] + [last]
+    return [Span(stage, begin, max(begin, end)) for (stage, begin), end in zip(reached, ends, strict=True)]
+
+
+def trace_events(pods: Iterable[Lane]) -> list[dict[str, Any]]:
+    """The same in the Trace Event Format, which Perfetto and Chrome read; times are microseconds."""
+    return [
+        {
+            "name": span.stage,
+            "ph": "X",
+            "pid": 1,
+            "tid": lane.name,
+            "ts": int(span.begin * 1e6),
+            "dur": int((span.end - span.begin) * 1e6),
+        }
+        for lane in pods
+        for span in lane.spans
+    ]
+
+
 async def _timeline(context: Context) -> None:
     key, job = await named_job(context)
     pods, _ = await context.client.list(PODS, key.namespace, label_selector=f"{keys.JOB_NAME}={key.name}")
     rows = timeline_rows(job, pods)
+    form = context.text("output")
+    if form in {"svg", "trace"}:
+        begin = datetime.fromisoformat(job["metadata"]["creationTimestamp"]).timestamp()
+        drawn = lanes(rows, max(0, int(context.client.now() - begin)))
+        context.say(timeline(str(key), drawn).rstrip() if form == "svg" else orjson.dumps(trace_events(drawn)).decode())
+        return
     write(context, Table("PodTimeline", COLUMNS, rows, "pod", "The Job has no pods"))
-    if context.text("output") in {"table", "wide", ""}:
+    if form in {"table", "wide", ""}:
         for line in slowest_lines(rows):
             context.say(line)
 
@@ -94,7 +135,7 @@ TIMELINE: Final = Leaf(
     "timeline",
     "show when each pod of a Job was made, placed, started, ready and over",
     _timeline,
-    (NAMESPACE, *TABLE_FLAGS),
+    (NAMESPACE, Flag("output", "o", "table", f"{FORMATS}, svg, trace"), *TABLE_FLAGS[1:]),
     takes="NAME",
     is_ours=True,
 )

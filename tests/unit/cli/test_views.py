@@ -13,7 +13,7 @@ from pyroclast_cli.views.jobs import running_rows, waiting_rows
 from pyroclast_cli.views.nodes import node_rows
 from pyroclast_cli.views.queues import in_tree_order, queue_rows
 from pyroclast_cli.views.reading import Reading, view_of
-from pyroclast_cli.views.timeline import slowest_lines, timeline_rows
+from pyroclast_cli.views.timeline import lanes, slowest_lines, timeline_rows, trace_events
 from pyroclast_cli.views.wait import is_out_of_reach
 from pyroclast_cli.views.waiting_causes import waiting_cause
 
@@ -279,6 +279,14 @@ def test_the_timeline_counts_from_the_creation_of_the_job():
         ("c", 120, 180, 240, None, None, 1),
     ]
     assert slowest_lines(rows) == ["last placed: c, 60s behind the first", "last started: c, 60s behind the first"]
+    drawn = lanes(rows, 600)
+    assert [[(span.stage, span.begin, span.end) for span in lane.spans] for lane in drawn] == [
+        [("waiting", 60, 120), ("starting", 120, 180), ("running", 180, 480)],
+        [("waiting", 60, 600)],
+        [("waiting", 120, 180), ("starting", 180, 240), ("running", 240, 600)],
+    ]
+    event = {"name": "waiting", "ph": "X", "pid": 1, "tid": "b", "ts": 60_000_000, "dur": 540_000_000}
+    assert trace_events(drawn)[3] == event
 
 
 def test_the_tree_of_a_large_flow_reads_the_rows_of_its_jobs():
