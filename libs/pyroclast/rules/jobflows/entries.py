@@ -49,7 +49,7 @@ def check_stored_size(spec: Mapping[str, Any], entries: Mapping[str, tuple[int, 
     """Whether the flow can be stored together with the shortest status, which has a row for each Job."""
     jobs = {name: min(rounds(entry), MOST_ROUNDS) if entry.get("for") else 1 for name, (_, entry) in entries.items()}
     rows = sum(number * (_ROW_BYTES + len(name)) for name, number in jobs.items())
-    needed = len(msgspec.json.encode(spec)) + rows
+    needed = len(msgspec.json.encode(dict(spec))) + rows
     if needed > _MOST_STORED:
         sentence = f"the flow would need {needed} bytes with the status of its Jobs, at most {_MOST_STORED} can be stored"
         error = invalid("spec.flows", len(entries), f"{sentence}; split it into several flows")
