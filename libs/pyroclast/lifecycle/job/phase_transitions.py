@@ -1,6 +1,6 @@
 """The state machine of a Job as a table: what each action means in each phase.
 
-Separate from the code that decides, so that it can be read and checked for completeness. The picture in the docs is drawn from it.
+Separate from the code that decides, so that it can be read and checked for completeness. The docs draw their picture from it.
 """
 
 from __future__ import annotations
