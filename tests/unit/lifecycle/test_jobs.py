@@ -307,6 +307,28 @@ def test_abort_and_resume():
     assert decision.effects == (CreatePods((Slot("a", 1),)),)  # the finished pod is kept
 
 
+@pytest.mark.parametrize("phase", [P.RESTARTING, P.ABORTING, P.COMPLETING])
+@pytest.mark.parametrize("action", ["AbortJob", "CompleteJob", "TerminateJob"])
+def test_a_job_whose_pods_do_not_go_still_hears_how_it_is_to_end(phase, action):
+    owner = two(phase, status={"version": 1, "retryCount": 1})
+    order = Order(action, R.COMMAND_ISSUED, "", "c1")
+    stuck = [pod(owner, f"a-{index}", version=0, going=True) for index in (0, 1)]
+    decision = decide(facts(owner, *stuck, group_phase=None, orders=(order,)))
+    end = {"AbortJob": P.ABORTING, "CompleteJob": P.COMPLETING, "TerminateJob": P.TERMINATING}[action]
+    after = decision.status.state.phase if decision.status else phase
+    assert (after, decision.order) == (end, order)
+    if end is not phase:
+        assert decision.status.last_command == "c1"
+        assert decision.notices[-1].type == "Normal"
+
+
+@pytest.mark.parametrize("phase", [P.ABORTING, P.COMPLETING])
+def test_what_the_controller_gives_up_ends_as_the_user_asked_for(phase):
+    order = Order("TerminateJob", R.REQUEUE_LIMIT_REACHED, "")
+    assert decide(facts(two(phase), group_phase=None, orders=(order,))).status is None
+    assert decide(facts(two(P.RESTARTING), group_phase=None, orders=(order,))).status.state.phase is P.TERMINATING
+
+
 def test_other_orders_to_an_ending_job_are_heard_and_mean_nothing():
     owner = two(P.TERMINATED, status={"version": 1})
     order = Order("ResumeJob", R.COMMAND_ISSUED, "")
@@ -344,7 +366,8 @@ def test_an_answer_that_means_nothing_answers_nothing():
     [
         (P.RUNNING, "ResumeJob", "that means nothing to a Job that is Running"),
         (P.COMPLETED, "AbortJob", "that means nothing to a Job that is Completed"),
-        (P.RESTARTING, "AbortJob", "the Job restarts, so its pods are only released once more"),
+        (P.RESTARTING, "ResumeJob", "the Job restarts already"),
+        (P.ABORTING, "AbortJob", "that means nothing to a Job that is Aborting"),
         (P.RUNNING, "Explode", "that is no action of a Job, which are AbortJob, RestartJob, "),
         (P.RUNNING, "OpenQueue", "that is no action of a Job, which are AbortJob, RestartJob, "),
     ],

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from pyroclast.api.enums import Action, JobEventReason, JobPhase, JobReason, PodPhase
+from pyroclast.api.enums import JobEventReason, JobPhase, JobReason, PodPhase
 from pyroclast.api.records import JobStatus, Pod
 from pyroclast.lifecycle.effects import DeleteGroup, DeletePods, Effect, MarkPods, RemovePlugins
 from pyroclast.lifecycle.gang import members, plan, podgroups, volumes
@@ -22,7 +22,7 @@ from pyroclast.lifecycle.job import delays, policy_decisions, preparation, retri
 from pyroclast.lifecycle.job.counts import Counts, count
 from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
 from pyroclast.lifecycle.job.job_events import last_failure
-from pyroclast.lifecycle.job.phase_transitions import Deed, Move, has_effect, meaningless, move
+from pyroclast.lifecycle.job.phase_transitions import Deed, Move, has_effect, is_ending, meaningless, move
 from pyroclast.lifecycle.job.policy_decisions import Answer, Outlook
 from pyroclast.lifecycle.job.progress import Change, following_phase
 
@@ -67,7 +67,9 @@ def _carry_out(facts: JobFacts, answer: Answer) -> Decision | None:
     cell = move(facts.job.status.state.phase, answer.action)
     order = answer.cause if isinstance(answer.cause, Order) else None
     notices = () if answer.was_announced else (*_issued(order), _execution(facts.job.status.state.phase, answer))
-    if cell.deed is Deed.RELEASE_PART:
+    if answer.reason is JobReason.REQUEUE_LIMIT_REACHED and is_ending(facts.job.status.state.phase):
+        decision = None  # what the controller gives up, it lets end as the user asked for
+    elif cell.deed is Deed.RELEASE_PART:
         decision = _restart_part(facts, answer, cell, notices)
     elif has_effect(facts.job.status.state.phase, answer.action):
         decision = Decision(status=_outdated(facts, cell, answer), notices=notices)
@@ -143,9 +145,7 @@ def _restarting(
 
 def _keep_up(facts: JobFacts, *, idle: bool = False) -> Decision:
     """What the phase asks for by itself."""
-    if move(facts.job.status.state.phase, Action.SYNC_JOB).deed is Deed.SYNC:
-        return _synchronise(facts, idle=idle)
-    return _release(facts, idle=idle)
+    return _release(facts, idle=idle) if is_ending(facts.job.status.state.phase) else _synchronise(facts, idle=idle)
 
 
 def _synchronise(facts: JobFacts, *, idle: bool) -> Decision:
