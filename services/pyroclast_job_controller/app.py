@@ -27,6 +27,7 @@ from pyroclast_job_controller.controllers import Controller, work_queue
 from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.controller import JobController
 from pyroclast_job_controller.job.expiry import ExpiryController
+from pyroclast_job_controller.job.lost_nodes import LostNodes
 from pyroclast_job_controller.job.memory import Memories
 from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
@@ -126,7 +127,9 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
     actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, record))
     targets = Targets(JOBS, shared.caches.jobs, Job, lambda job: job.status.last_command, queue.add)
     orders = Orders(shared, targets, commands)
-    jobs = JobController(shared, actions, memories, orders, queue, most_requeues=settings.max_requeue_num)
+    patience = settings.give_up_lost_pods_after.total_seconds()
+    lost = LostNodes(shared.client, shared.caches.pods, patience) if patience else None
+    jobs = JobController(shared, actions, memories, orders, queue, most_requeues=settings.max_requeue_num, lost_nodes=lost)
     watch = JobWatch(shared, queue, memories)
     given = CommandController(shared, targets, orders, commands)
     about, reason = subjects_of(shared.caches.jobs, JOBS), JobEventReason.JOB_STATUS_ERROR.value

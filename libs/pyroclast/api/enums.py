@@ -15,6 +15,7 @@ __all__ = [
     "DequeueStrategy",
     "DisruptionReason",
     "EntryPhase",
+    "FailurePolicy",
     "FlowPhase",
     "FlowReason",
     "Iteration",
@@ -159,6 +160,7 @@ class JobEventReason(StrEnum):
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
     QUEUE_NOT_TAKEN = "QueueNotTaken"
+    VARIABLE_LEFT_OUT = "VariableLeftOut"
 
 
 class PodPhase(StrEnum):
@@ -264,6 +266,13 @@ class FlowReason(StrEnum):
     CONDITION_FALSE = "ConditionFalse"
     TARGETS_SKIPPED = "TargetsSkipped"
     TARGET_FAILED = "TargetFailed"
+
+
+class FailurePolicy(StrEnum):
+    """What becomes of the other Jobs of a JobFlow that has failed."""
+
+    CONTINUE = "Continue"
+    CANCEL = "Cancel"
 
 
 class RetainPolicy(StrEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -80,6 +81,8 @@ class JobMemory:
     """Since when a quota has kept the gang from being complete, in seconds since the epoch."""
     next_try: float = 0.0
     """When it may try again, in seconds since the epoch."""
+    nodes_asked: float = -math.inf
+    """When it was asked last whether the nodes of pods that do not go are there, in seconds since the epoch."""
     closed: int = 0
     """How often in a row its namespace was found to be going."""
     closed_until: float = 0.0

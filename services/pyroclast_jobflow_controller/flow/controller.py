@@ -13,7 +13,7 @@ from pyroclast.kube.errors import Conflict, NotFound
 from pyroclast.kube.events import Reference
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.decide import decide
-from pyroclast.lifecycle.flow.facts import Decision, FlowFacts, ReleaseFlow
+from pyroclast.lifecycle.flow.facts import CancelJob, Decision, FlowFacts, ReleaseFlow
 from pyroclast_jobflow_controller.flow.actions import FlowActions
 from pyroclast_jobflow_controller.flow.facts import facts_of
 from pyroclast_jobflow_controller.flow.memory import FlowMemory, Memories
@@ -26,6 +26,10 @@ log = structlog.get_logger()
 
 _ROUNDS: Final = 12
 """Decisions in one go: a flow that starts and ends at once takes six; more than a few mean that what we do does not show."""
+
+
+_MOST_NAMED: Final = 10
+"""Jobs that an Event names."""
 
 
 class FlowController:
@@ -103,6 +107,10 @@ class FlowController:
             made = await self._actions.carry_out(facts, memory, decision.effects)
             for name in made:
                 self._record_event(flow, "Normal", "Created", f"create a job named {name}!")
+            if cancelled := [effect.name for effect in decision.effects if isinstance(effect, CancelJob)]:
+                more = f" and {len(cancelled) - _MOST_NAMED} more" if len(cancelled) > _MOST_NAMED else ""
+                names = ", ".join(cancelled[:_MOST_NAMED])
+                self._record_event(flow, "Normal", "Cancelled", f"terminate {names}{more}, as the flow has failed")
             self._give_up(flow, memory)
             return not any(isinstance(effect, ReleaseFlow) for effect in decision.effects)
         before = flow.status.state.phase
