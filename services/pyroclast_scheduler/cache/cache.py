@@ -62,11 +62,11 @@ class Cache:
         self._shifts = Shifts()
         self._tasks = TaskTable(self.nodes, self._jobs, self._shifts)
         self.tasks = self._tasks.by_uid
-        self._wakes = Wakes(self._jobs, self.nodes, self._shifts)
+        self.objects = ObjectTable(self._faults)
+        self._wakes = Wakes(self._jobs, self.nodes, self._shifts, self.objects.read)
         self._gone: set[str] = set()
         self._held: dict[str, str] = {}
         self._refused: dict[str, str] = {}
-        self.objects = ObjectTable(self._faults)
         self._shapes = ShapeBook()
         self._features = NodeFeatures()
         self._now = now
@@ -201,7 +201,7 @@ class Cache:
 
     def object_changed(self, old: Record | None, new: Record | None) -> None:
         """An object of a kind that some plugin asked for came, changed, or went."""
-        if self.objects.changed(old, new):
+        if self.objects.changed(old, new) and self.objects.read.is_read(old, new):
             self.stale()
 
     def node_object_changed(self, old: Record | None, new: Record | None) -> None:
@@ -428,7 +428,8 @@ class Cache:
         self._refresh()
         self._wakes.rouse(self.queues)
         self._snapshots += 1
-        return replace(self.view(), number=self._snapshots, lines=self._wakes.lines(), touched=self._wakes.touched())
+        lines, touched, seen = self._wakes.lines(), self._wakes.touched(), self.objects.for_session()
+        return replace(self.view(), number=self._snapshots, lines=lines, touched=touched, objects=seen)
 
     def view(self) -> Snapshot:
         """The same for those who only look on: nothing counts as seen by it."""

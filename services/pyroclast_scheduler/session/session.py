@@ -253,6 +253,10 @@ class Session(Rules):
         """All objects of a kind that a plugin watches, by namespace/name. Not to be changed."""
         return self.snapshot.objects.of(record)
 
+    def objects_in(self, record: type[T], namespace: str) -> list[T]:
+        """The objects of a kind that a plugin watches in a namespace. Not to be changed."""
+        return self.snapshot.objects.in_namespace(record, namespace)
+
     @property
     def queue_sums(self) -> Mapping[str, QueueSums]:
         """What the jobs of each queue had and wanted when the session began; queues without jobs are missing."""
