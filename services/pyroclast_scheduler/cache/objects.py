@@ -74,7 +74,7 @@ class ObjectTable:
     def for_session(self) -> Objects:
         """All of them; what the session reads is noted."""
         self.read.snapshot_taken()
-        return NotingObjects(self.view().found, self.read)
+        return NotingObjects(self.view().found, read=self.read)
 
     def view(self) -> Objects:
         """All of them, for those who only look on."""

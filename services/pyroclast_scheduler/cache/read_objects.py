@@ -6,6 +6,7 @@ Plugins, those of others too, read objects as they like. What they read is noted
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from pyroclast.api.records.meta import Record
@@ -54,23 +55,20 @@ class ReadObjects:
         self._old, self._new = self._new, set()
 
 
+@dataclass(frozen=True, slots=True)
 class NotingObjects(Objects):
-    """Objects that note what is read of them."""
+    """Objects that note in `read` what is read of them."""
 
-    __slots__ = ("_read",)
-
-    def __init__(self, found: Mapping[type[Record], Mapping[str, Any]], read: ReadObjects) -> None:
-        super().__init__(found)
-        object.__setattr__(self, "_read", read)
+    read: ReadObjects = field(default_factory=ReadObjects)
 
     def of(self, record: type[T]) -> Mapping[str, T]:
         """All objects of one kind. Who looks up a key reads that object alone; who does anything else reads all."""
-        return _Noting(self._read, record, super().of(record))
+        return _Noting(self.read, record, self.found.get(record, {}))
 
     def in_namespace(self, record: type[T], namespace: str) -> list[T]:
         """The objects of one kind in a namespace."""
-        self._read.note(record, f"{namespace}/")
-        return super().in_namespace(record, namespace)
+        self.read.note(record, f"{namespace}/")
+        return Objects.in_namespace(self, record, namespace)
 
 
 class _Noting(Mapping[str, T]):

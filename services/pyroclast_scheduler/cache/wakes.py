@@ -54,6 +54,17 @@ class Wakes:
         self._queues.add(name)
         self._shifts.is_any = self._is_any = True
 
+    def note_freed(self, name: str, queues: Mapping[str, QueueFacts]) -> None:
+        """Another scheduler has less in a queue: the topmost capability above it may let more in. Unknown queue: any may."""
+        limited, seen = "", set[str]()
+        while name in queues and name not in seen:
+            seen.add(name)
+            limited = name if queues[name].capability else limited
+            name = queues[name].parent
+        for queue in [limited] if seen else [each for each, facts in queues.items() if facts.capability]:
+            if queue:
+                self.note_queue(queue)
+
     def note_all(self) -> None:
         """Something changed on which anything may depend."""
         self._is_all = self._is_any = True
