@@ -162,7 +162,7 @@ class Cache:
             try:
                 queue = self.queues[name] = QueueFacts(new)
                 self.nodes.learn(queue.resources)
-                self._faults.set(QUEUES, new, "; ".join(uncounted(self.dimensions, queue.resources)))
+                self._faults.set(QUEUES, new, "; ".join([*queue.faults, *uncounted(self.dimensions, queue.resources)]))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one queue, it must not stop the others
                 self.queues.pop(name, None)
                 self._faults.leave_out(QUEUES, new, reason_of(error))

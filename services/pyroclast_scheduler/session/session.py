@@ -12,7 +12,7 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import HYPER_NODES, ResourceType
-from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.causes import Cause, Withheld
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -176,6 +176,11 @@ class Session(Rules):
         if behind is not None:
             self._lines[facts.key] = chain([behind], line)
         return job
+
+    @cached_property
+    def withheld(self) -> dict[str, Withheld]:
+        """By job, the pods that have not run for long enough to be evicted for it."""
+        return {}
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
