@@ -126,6 +126,9 @@ JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 TEMPLATE_UID: Final = "volcano.sh/template-uid"
 OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
 
+# Queues; ours alone
+QUEUE_MINIMUM_RUN_TIME: Final = "pyroclast.dev/minimum-run-time"
+
 # Jobs: where they come from and where they go
 SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"
 JOB_TYPE: Final = "volcano.sh/job-type"

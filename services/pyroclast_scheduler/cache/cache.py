@@ -14,6 +14,7 @@ from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
 from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
+from pyroclast_scheduler.cache.holds import Holds
 from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, Faults, reason_of, uncounted
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
@@ -62,11 +63,10 @@ class Cache:
         self._shifts = Shifts()
         self._tasks = TaskTable(self.nodes, self._jobs, self._shifts)
         self.tasks = self._tasks.by_uid
-        self._wakes = Wakes(self._jobs, self.nodes, self._shifts)
-        self._gone: set[str] = set()
-        self._held: dict[str, str] = {}
-        self._refused: dict[str, str] = {}
         self.objects = ObjectTable(self._faults)
+        self._wakes = Wakes(self._jobs, self.nodes, self._shifts, self.objects.read)
+        self._gone: set[str] = set()
+        self._holds = Holds()
         self._shapes = ShapeBook()
         self._features = NodeFeatures()
         self._now = now
@@ -85,7 +85,7 @@ class Cache:
     @property
     def parts(self) -> tuple[JobTable, dict[str, str], dict[str, str]]:
         """The table of jobs, and the pods that are held and refused: for those who write all of it down."""
-        return self._jobs, self._held, self._refused
+        return self._jobs, self._holds.held, self._holds.refused
 
     def faults(self) -> frozenset[Fault]:
         """What is wrong with which objects; not with PodGroups that are over."""
@@ -98,8 +98,7 @@ class Cache:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             uid = old.metadata.uid
             self.assumptions.end(uid)
-            self._held.pop(uid, None)
-            self._refused.pop(uid, None)
+            self._holds.drop(uid)
             self._tasks.drop(uid)
             self._faults.clear(PODS, old)
             self._changed()
@@ -114,12 +113,11 @@ class Cache:
                 self._lose_node(old.metadata.name)
                 self._faults.clear(NODES, old)
         else:
-            name = new.metadata.name
             try:
                 changed = self.nodes.set_node(new)
                 self._faults.set(NODES, new, "; ".join(self.nodes.faults(new)))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one node, it must not stop the others
-                self._lose_node(name)
+                self._lose_node(new.metadata.name)
                 self._faults.leave_out(NODES, new, reason_of(error))
                 changed = True
             if not changed:
@@ -137,6 +135,7 @@ class Cache:
             if key in self._jobs.entries:
                 self._jobs.show(key, None, None)
                 self._gone.add(key)
+                self._holds.resume(key)
         else:
             known = self._jobs.entries.get(key)
             before = None if known is None else known.group
@@ -145,6 +144,7 @@ class Cache:
             same = before is not None and before.metadata.uid == new.metadata.uid
             if before is not None and not same:
                 self._gone.add(key)
+                self._holds.resume(key)
             self._jobs.show(key, new, known.believed if known is not None and same else None)
             if before is not None and same and same_but_status(before, new):
                 return
@@ -162,7 +162,7 @@ class Cache:
             try:
                 queue = self.queues[name] = QueueFacts(new)
                 self.nodes.learn(queue.resources)
-                self._faults.set(QUEUES, new, "; ".join(uncounted(self.dimensions, queue.resources)))
+                self._faults.set(QUEUES, new, "; ".join([*queue.faults, *uncounted(self.dimensions, queue.resources)]))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one queue, it must not stop the others
                 self.queues.pop(name, None)
                 self._faults.leave_out(QUEUES, new, reason_of(error))
@@ -180,14 +180,7 @@ class Cache:
 
         An empty name stands for a queue that is not known: any of them.
         """
-        limited, seen = "", set[str]()
-        while name in self.queues and name not in seen:
-            seen.add(name)
-            limited = name if self.queues[name].capability else limited
-            name = self.queues[name].parent
-        for queue in [limited] if seen else [each for each, facts in self.queues.items() if facts.capability]:
-            if queue:
-                self._wakes.note_queue(queue)
+        self._wakes.note_freed(name, self.queues)
 
     def priority_changed(self, old: records.PriorityClass | None, new: records.PriorityClass | None) -> None:
         """A PriorityClass came, changed, or went."""
@@ -201,7 +194,7 @@ class Cache:
 
     def object_changed(self, old: Record | None, new: Record | None) -> None:
         """An object of a kind that some plugin asked for came, changed, or went."""
-        if self.objects.changed(old, new):
+        if self.objects.changed(old, new) and self.objects.read.is_read(old, new):
             self.stale()
 
     def node_object_changed(self, old: Record | None, new: Record | None) -> None:
@@ -222,8 +215,7 @@ class Cache:
             return f"the pod is {task.status.label}"
         if not self.nodes.is_known(node):
             return f"node {node} is gone"
-        short = self.nodes.short_of(task.shape, node)
-        if short:
+        if short := self.nodes.short_of(task.shape, node):
             return f"node {node} resources {short} are not enough"
         self.assumptions.add(uid, Kind.BOUND, node, self._now())
         self._tasks.set(task, task.moved(TaskStatus.BINDING, node))
@@ -264,16 +256,26 @@ class Cache:
         if not self.assumptions.end(uid, Kind.BOUND) or task is None or task.status is not TaskStatus.BINDING:
             return
         if is_refused:
-            self._held[uid] = self._refused[uid] = task.job
+            self._holds.refuse(task)
         self._tasks.set(task, task.moved(TaskStatus.PENDING, ""))
         self._changed()
 
     def release(self, uid: str) -> None:
         """Let sessions place pod `uid` again."""
-        job = self._held.pop(uid, None)
+        job = self._holds.release(uid)
         if job is not None:
             self._jobs.wake([job])
             self._changed()
+
+    def pause(self, job: str) -> None:
+        """Let no session place pods of PodGroup `job`, those that come too, until `resume`."""
+        self._holds.pause(job, self.tasks_of(job))
+
+    def resume(self, job: str) -> None:
+        """Let sessions place pods of PodGroup `job` again."""
+        self._holds.resume(job)
+        self._jobs.wake([job])
+        self._changed()
 
     def releasing(self, uid: str) -> bool:
         """Take pod `uid` as on its way out, because we ask for it; False if it has no place, or is on its way out already."""
@@ -428,13 +430,13 @@ class Cache:
         self._refresh()
         self._wakes.rouse(self.queues)
         self._snapshots += 1
-        return replace(self.view(), number=self._snapshots, lines=self._wakes.lines(), touched=self._wakes.touched())
+        lines, touched, seen = self._wakes.lines(), self._wakes.touched(), self.objects.for_session()
+        return replace(self.view(), number=self._snapshots, lines=lines, touched=touched, objects=seen)
 
     def view(self) -> Snapshot:
         """The same for those who only look on: nothing counts as seen by it."""
         self._refresh()
         table = self.nodes
-        is_coupled = self._shapes.is_any_coupled
         count = len(table.names)
         return Snapshot(
             dimensions=self.dimensions.frozen(),
@@ -452,9 +454,9 @@ class Cache:
             queue_sums=self._jobs.queue_sums(),
             queues=self.queues.copy(),
             features=self._features,
-            is_coupled=is_coupled,
-            held=frozenset(self._held),
-            refused=frozenset(self._refused),
+            is_coupled=self._shapes.is_any_coupled,
+            held=frozenset(self._holds.held),
+            refused=frozenset(self._holds.refused),
             objects=self.objects.view(),
         )
 
@@ -487,8 +489,7 @@ class Cache:
             return True
         self._faults.clear(PODS, pod)
         task = self.assumptions.applied(task)
-        if task.node and task.status is not TaskStatus.BINDING:
-            self._refused.pop(uid, None)
+        self._holds.seen(task)
         self._tasks.set(before, task)
         return before is None or not alike(before, task)
 

@@ -22,15 +22,16 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
     tally = job.tally
     if not any(tally[status] for status in WAITING) and not job.is_pending:
         return Rest(job.facts)
+    is_timed = session.is_timed or job.facts.key in session.withheld
     if session.is_restless or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
         return None
     if job.is_pending:
-        return Rest(job.facts, is_wary=True, is_timed=session.is_timed, kind=job.facts.kind, reason=reason)
+        return Rest(job.facts, is_wary=True, is_timed=is_timed, kind=job.facts.kind, reason=reason)
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
     if any(task.uid in session.snapshot.held for task in waiting):
         return None
     if any(task.facts.is_behind_queue_gate and task.facts.uses_queue_gate for task in job.tasks):
-        return Rest(job.facts, is_wary=True, is_timed=session.is_timed)  # the queue may get room for it
+        return Rest(job.facts, is_wary=True, is_timed=is_timed)  # the queue may get room for it
     if session.job_invalid(job) is not None or not waiting:
         return Rest(job.facts)
     return Rest(
@@ -38,7 +39,7 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
         frozenset(task.facts.shape for task in waiting),
         _lacking(session, job, waiting),
         is_wary=has_promises or session.evicts is None or _is_wary(session, job, waiting),
-        is_timed=session.is_timed,
+        is_timed=is_timed,
         evicts=session.evicts or Evicts.NOBODY,
         kind=job.facts.kind,
         reason=reason,

@@ -12,7 +12,7 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import HYPER_NODES, ResourceType
-from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.causes import Cause, Withheld
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -177,6 +177,11 @@ class Session(Rules):
             self._lines[facts.key] = chain([behind], line)
         return job
 
+    @cached_property
+    def withheld(self) -> dict[str, Withheld]:
+        """By job, the pods that have not run for long enough to be evicted for it."""
+        return {}
+
     # -- looking -----------------------------------------------------------------------------------------------------
 
     def plan(self, shape: Shape) -> Plan:
@@ -252,6 +257,10 @@ class Session(Rules):
     def objects(self, record: type[T]) -> Mapping[str, T]:
         """All objects of a kind that a plugin watches, by namespace/name. Not to be changed."""
         return self.snapshot.objects.of(record)
+
+    def objects_in(self, record: type[T], namespace: str) -> list[T]:
+        """The objects of a kind that a plugin watches in a namespace. Not to be changed."""
+        return self.snapshot.objects.in_namespace(record, namespace)
 
     @property
     def queue_sums(self) -> Mapping[str, QueueSums]:

@@ -32,7 +32,14 @@ _ROOM = ("Insufficient ", "node(s) pod number exceeded")  # how refusals begin t
 
 
 def cause_of(session: Session, job: Job) -> Cause | None:
-    """Why `job` waits now; None if it does not, or nobody knows."""
+    """Why `job` waits now; None if it does not, or nobody knows. Who may not be evicted for it yet is told too."""
+    cause, withheld = _cause_of(session, job), session.withheld.get(job.facts.key)
+    if cause is None or withheld is None or job.tally[TaskStatus.PIPELINED]:
+        return cause
+    return Cause(cause.reason, lambda: f"{cause.explain()}; {withheld}", cause.sentence)
+
+
+def _cause_of(session: Session, job: Job) -> Cause | None:
     if job.phase is PodGroupPhase.PENDING:
         return job.cause or _not_let_in(session, job)
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING]
