@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pyroclast.api.pending import PendingReason
-from pyroclast_cli.views.explanation import HELP, explanation, explanation_lines
+from pyroclast_cli.views.explanation import explanation, explanation_lines
 from pyroclast_cli.views.flow_tree import flow_rows, flow_tree_lines
 from pyroclast_cli.views.jobs import running_rows, waiting_rows
 from pyroclast_cli.views.nodes import node_rows
@@ -72,10 +71,6 @@ def test_the_cause_is_read_from_the_job_or_its_pod_group(waiting, its_group, is_
     cause = waiting_cause(waiting, its_group, is_served=is_served)
     assert (cause.code, cause.is_final) == (code, is_final)
     assert cause.sentence
-
-
-def test_every_code_says_what_helps():
-    assert {*PendingReason} <= HELP.keys()
 
 
 def views(*pairs):
