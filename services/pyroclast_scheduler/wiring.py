@@ -30,6 +30,7 @@ from pyroclast_scheduler.shell.bootstrap import ensure_queues
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
 from pyroclast_scheduler.shell.evictor import Evictor
+from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
@@ -86,7 +87,8 @@ async def main(service: Service) -> None:
         now=client.now,
         period=settings.schedule_period.total_seconds(),
     )
-    loop.warned = complaints.passed_over
+    explainer = Explainer(cache, writer, now=client.now)
+    loop.warned, loop.explained = complaints.passed_over, explainer.take
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
@@ -110,12 +112,8 @@ async def main(service: Service) -> None:
     async def decide(_shard: int) -> None:
         log.info("scheduler.leading")
         async with asyncio.TaskGroup() as group:
-            group.create_task(binder.run())
-            group.create_task(evictor.run())
-            group.create_task(writer.run())
-            group.create_task(loop.run())
-            group.create_task(verifier.run())
-            group.create_task(usage.run())
+            for work in (binder, evictor, writer, explainer, loop, verifier, usage):
+                group.create_task(work.run())
             if keeper is not None:
                 group.create_task(keeper.run())
 

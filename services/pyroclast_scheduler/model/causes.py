@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyroclast.api.pending import PendingReason
 
-__all__ = ["Cause", "Shortage"]
+__all__ = ["Cause", "Shortage", "WaitingRecord"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +50,19 @@ class Cause:
         """The cause when the order of jobs changes no more."""
         other = self.instead() if self.instead is not None else None
         return self if other is None else other
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRecord:
+    """What a session found out of a job that waits. `sentence`: without the code.
+
+    `short`: None where the numbers of before stand, as in the sentence. `rank`: its place in its queue, smaller first.
+    `holder`: the job that nodes are kept for, empty where none are.
+    """
+
+    code: PendingReason
+    sentence: str
+    queue: str
+    rank: tuple[Any, ...]
+    short: Sequence[Shortage] | None = None
+    holder: str = ""

@@ -20,6 +20,7 @@ from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
 from pyroclast_scheduler.session.resting import WAITING, rest_of
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.waiting_causes import cause_of
+from pyroclast_scheduler.session.waiting_records import record_of
 
 __all__ = ["close", "left_out_status"]
 
@@ -192,7 +193,9 @@ def _differs(old: records.PodGroupStatus, new: records.PodGroupStatus) -> bool:
 
 
 def _explain(session: Session, job: Job, status: records.PodGroupStatus, cause: Cause | None, outcome: Outcome) -> None:
-    """The events on a waiting PodGroup, and the conditions of its pods."""
+    """Why a PodGroup waits, the events on it, and the conditions of its pods."""
+    if cause is not None and status.phase is not PodGroupPhase.UNKNOWN:
+        outcome.records[job.facts.key] = record_of(session, job, cause, status)
     waiting = job.tally[TaskStatus.PENDING]
     text = ""
     said = next((each.message for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), "")
