@@ -46,7 +46,7 @@ class Shell:
 
     def run(self, program: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """What it printed and how it ended; a traceback is never right."""
-        command = [str(PROGRAMS / program), *arguments]
+        command = [program if program == "kubectl" else str(PROGRAMS / program), *arguments]
         done = subprocess.run(command, env=self.environment, input=stdin, capture_output=True, text=True, timeout=60, check=False)
         assert "Traceback" not in done.stdout + done.stderr
         return done
@@ -157,9 +157,31 @@ def test_who_waits_is_told_why(cluster: Cluster, shell: Shell, namespace: str, q
 
 
 def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster, shell: Shell, namespace: str):
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("typo", "default", scheduler="volcan"))
-    wait_until(lambda: "typo" in shell.said("vcctl", "waiting"), "the Job to wait")
-    assert 'no scheduler named "volcan" is at work' in shell.said("vcctl", "explain", "typo")
+    absence = 'no scheduler named "volcan" is at work; schedulers at work: '
+    for name, scheduler, warning in (
+        ("typo", "volcan", f"Warning: spec.schedulerName: {absence}"),
+        ("typo-in-task", "volcano", f"Warning: spec.tasks[0].template.spec.schedulerName: {absence}"),
+        ("fine", "volcano", ""),
+    ):
+        document = yaml.safe_load(manifest(name, "default", cpu="1", scheduler=scheduler))
+        if warning and scheduler == "volcano":
+            document["spec"]["tasks"][0]["template"]["spec"]["schedulerName"] = "volcan"
+        told = shell.run("kubectl", "create", "-f", "-", stdin=json.dumps(document)).stderr
+        assert told.startswith(warning)
+        assert bool(told) is bool(warning)
+    wait_until(lambda: "typo-in-task" in shell.said("vcctl", "waiting"), "the Job to wait")
+    assert absence in shell.said("vcctl", "explain", "typo")
+    for name in ("typo", "typo-in-task"):
+
+        def message(name: str = name) -> str:
+            state = cluster.get("vcjob", name, "-n", namespace).get("status", {}).get("state", {})
+            return str(state.get("message", ""))
+
+        wait_until(lambda: message().startswith(f"waits: NoScheduler: {absence}"), "the Job to say so", seconds=45)
+        assert json.loads(shell.said("vcctl", "explain", name, "-o", "json"))["code"] == "NoScheduler"
+        events = cluster.kubectl("get", "events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")
+        assert "NoScheduler" in events
+    wait_until(lambda: shell.phase("fine") == "Running", "the other Job to run")
 
 
 def test_a_flow_is_shown_as_a_tree(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):

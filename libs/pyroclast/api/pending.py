@@ -8,7 +8,11 @@ from typing import Final
 
 from pyroclast.api.enums import QueueState
 
-__all__ = ["PendingReason", "closed_queue", "joined", "missing_queue", "parted", "reason_of", "summary_of"]
+__all__ = ["NO_SCHEDULER", "PendingReason", "closed_queue", "joined", "missing_queue", "parted", "reason_of", "summary_of"]
+
+
+NO_SCHEDULER: Final = "NoScheduler"
+"""The job controller says so of a Job whose pods nobody schedules."""
 
 
 class PendingReason(StrEnum):

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from pyroclast.api.schedulers import NOT_OF_NODES, SILENT_SECONDS, Schedulers, schedulers_of
 from pyroclast.api.types import JOBS, LEASES, POD_GROUPS
-from pyroclast.kube.errors import Forbidden, KubeError
+from pyroclast.kube.errors import Forbidden
 from pyroclast_cli.context import Context
 from pyroclast_cli.views.amounts import main_resources
 from pyroclast_cli.views.scope import is_selected, namespaces_of
-from pyroclast_cli.views.waiting_causes import WaitingCause, waiting_cause
+from pyroclast_cli.views.waiting_causes import WAITS, WaitingCause, waiting_cause
 
 if TYPE_CHECKING:
     from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 JOB_KIND: Final = "Job"
+JUDGED_SECONDS: Final = SILENT_SECONDS + 5
+"""After this time the job controller has said that a scheduler is missing, if it is."""
 WAITING_PHASES: Final = frozenset({"", "Pending", "Inqueue"})
 """Phases of PodGroups that have no places yet."""
 
@@ -122,14 +125,13 @@ async def group_of(client: Client, job: Mapping[str, Any]) -> Group | None:
     return Reading(groups, is_complete=False).by_owner().get(job["metadata"]["uid"])
 
 
-async def schedulers_at_work(client: Client) -> frozenset[str] | None:
-    """The names under which a scheduler leads, by its Lease; None for a user who may not read Leases."""
+async def schedulers_at_work(client: Client) -> Schedulers | None:
+    """The schedulers that lead, by their Leases; None for a user who may not read Leases."""
     try:
-        leases, _ = await client.list(LEASES)
-    except KubeError:
+        leases, _ = await client.list(LEASES, field_selector=NOT_OF_NODES)
+    except Forbidden:
         return None
-    now = client.now()
-    return frozenset(each["metadata"]["name"] for each in leases if _is_held(each.get("spec") or {}, now))
+    return schedulers_of(leases, client.now())
 
 
 def seconds_since(timestamp: str, now: float) -> int:
@@ -137,15 +139,24 @@ def seconds_since(timestamp: str, now: float) -> int:
     return max(0, int(now - datetime.fromisoformat(timestamp).timestamp()))
 
 
-def view_of(job: Mapping[str, Any], group: Group | None, at_work: frozenset[str] | None) -> JobView:
-    """One Job with why it waits. `at_work`: the schedulers at work, None where nobody knows."""
-    name = (job.get("spec") or {}).get("schedulerName", "")
-    is_served = at_work is None or any(lease == name or lease.startswith(f"{name}-") for lease in at_work)
-    return JobView(job, group, waiting_cause(job, group, is_served=is_served))
+def view_of(job: Mapping[str, Any], group: Group | None, schedulers: Schedulers | None) -> JobView:
+    """One Job with why it waits. `schedulers`: those at work, None where nobody knows."""
+    return JobView(job, group, waiting_cause(job, group, absence=_absence(job, schedulers)))
 
 
-def _is_held(lease: Mapping[str, Any], now: float) -> bool:
-    renewed = lease.get("renewTime")
-    if not renewed or not lease.get("holderIdentity"):
-        return False
-    return now < datetime.fromisoformat(renewed).timestamp() + float(lease.get("leaseDurationSeconds") or 0)
+def _absence(job: Mapping[str, Any], schedulers: Schedulers | None) -> str:
+    """Why nobody schedules the pods of a Job, for the first scheduler that they ask for and that is not at work; empty: it is.
+
+    A scheduler may work without a Lease, which shows on pods. The job controller sees these and says what it thinks after a
+    while.
+    """
+    if schedulers is None:
+        return ""
+    spec = job.get("spec") or {}
+    own = spec.get("schedulerName") or ""
+    templates = ((task.get("template") or {}).get("spec") or {} for task in spec.get("tasks") or ())
+    names = dict.fromkeys(filter(None, (template.get("schedulerName") or own for template in templates)))
+    message = str(((job.get("status") or {}).get("state") or {}).get("message", ""))
+    is_judged = message.startswith(WAITS) and seconds_since(job["metadata"]["creationTimestamp"], schedulers.at) > JUDGED_SECONDS
+    found = (schedulers.absence(name) for name in names if schedulers.is_known(name) or not is_judged)
+    return next(filter(None, found), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.pending import NO_SCHEDULER, PendingReason
 from pyroclast_cli.views import waiting_causes
 from pyroclast_cli.views.explanation import HELP
 
@@ -14,7 +14,7 @@ WORKED_OUT = {
     waiting_causes.SUSPENDED,
     waiting_causes.CLAIM_MISSING,
     waiting_causes.PODS_REFUSED,
-    waiting_causes.NO_SCHEDULER,
+    NO_SCHEDULER,
     waiting_causes.NOT_EXAMINED,
     waiting_causes.STARTING,
 }

@@ -53,23 +53,27 @@ FULL = "QueueFull: not now: it asks for 4 cpu; queue research may have at most 8
 
 
 @pytest.mark.parametrize(
-    ("waiting", "its_group", "is_served", "code", "is_final"),
+    ("waiting", "its_group", "absence", "code", "is_final"),
     [
-        (job(message=f"waits: {FULL}"), None, True, "QueueFull", False),
-        (job(message="waits: AboveCluster: never: it asks for 1k cpu"), None, True, "AboveCluster", True),
-        (job(message="waits: pods is forbidden"), None, True, "PodsRefused", False),
-        (job(reason="VolumeClaimNotFound", message="pvc data is not found"), None, True, "ClaimMissing", False),
-        (job(phase="Aborted"), None, True, "Suspended", False),
-        (job(), group(message=FULL), True, "QueueFull", False),
-        (job(), group(message=f"3/4 tasks in gang unschedulable {FULL}"), True, "QueueFull", False),
-        (job(), group(), True, "NotExamined", False),
-        (job(), None, True, "NotExamined", False),
-        (job(), group(phase="Running"), True, "Starting", False),
-        (job(), group(), False, "NoScheduler", False),
+        (job(message=f"waits: {FULL}"), None, "", "QueueFull", False),
+        (job(message="waits: AboveCluster: never: it asks for 1k cpu"), None, "", "AboveCluster", True),
+        (job(message="waits: pods is forbidden"), None, "", "PodsRefused", False),
+        (job(reason="VolumeClaimNotFound", message="pvc data is not found"), None, "", "ClaimMissing", False),
+        (job(phase="Aborted"), None, "", "Suspended", False),
+        (job(), group(message=FULL), "", "QueueFull", False),
+        (job(), group(message=f"3/4 tasks in gang unschedulable {FULL}"), "", "QueueFull", False),
+        (job(), group(), "", "NotExamined", False),
+        (job(), None, "", "NotExamined", False),
+        (job(), group(phase="Running"), "", "Starting", False),
+        (job(), group(), "nobody", "NoScheduler", False),
+        (job(message="waits: NoScheduler: nobody"), group(message=FULL), "", "NoScheduler", False),
+        (job(message=f"waits: {FULL}"), group(message=FULL), "nobody", "NoScheduler", False),
+        (job(message="waits: pods is forbidden"), None, "nobody", "PodsRefused", False),
+        (job(), group(phase="Running"), "nobody", "Starting", False),
     ],
 )
-def test_the_cause_is_read_from_the_job_or_its_pod_group(waiting, its_group, is_served, code, is_final):
-    cause = waiting_cause(waiting, its_group, is_served=is_served)
+def test_the_cause_is_read_from_the_job_or_its_pod_group(waiting, its_group, absence, code, is_final):
+    cause = waiting_cause(waiting, its_group, absence=absence)
     assert (cause.code, cause.is_final) == (code, is_final)
     assert cause.sentence
 
