@@ -7,15 +7,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pyroclast.api.pending import PendingReason
-from pyroclast_cli.views.explanation import HELP, explanation, explanation_lines
-from pyroclast_cli.views.flow_tree import flow_rows, flow_tree_lines
+from pyroclast.views.explanation import HELP, explanation, explanation_lines
+from pyroclast.views.flows import flow_rows, flow_tree_lines
+from pyroclast.views.jobs import Reading, view_of
+from pyroclast.views.nodes import node_rows
+from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
+from pyroclast.views.queues import in_tree_order, queue_rows
+from pyroclast.views.waiting_causes import waiting_cause
 from pyroclast_cli.views.jobs import running_rows, waiting_rows
-from pyroclast_cli.views.nodes import node_rows
-from pyroclast_cli.views.queues import in_tree_order, queue_rows
-from pyroclast_cli.views.reading import Reading, view_of
-from pyroclast_cli.views.timeline import lanes, slowest_lines, timeline_rows, trace_events
+from pyroclast_cli.views.timeline import trace_events
 from pyroclast_cli.views.wait import is_out_of_reach
-from pyroclast_cli.views.waiting_causes import waiting_cause
 
 START = datetime(2026, 11, 24, 12, tzinfo=UTC)
 NOW = (START + timedelta(minutes=10)).timestamp()
@@ -124,6 +125,23 @@ def test_an_explanation_counts_who_is_before_and_who_holds_what_is_short():
     assert "3 of 4 in its queue by priority and age; before it team/urgent (4 cpu), team/first (4 cpu)" in text
     assert "team/holder 6 cpu, team/small 1 cpu" in text
     assert "docs/codes.md#queuefull" in text
+
+
+def test_others_jobs_are_counted_and_never_named():
+    own = group(message=FULL, minutes=3)
+    secret = {"namespace": "secret"}
+    others = [group("first", minutes=1), group("hidden", minutes=2), group("holder", phase="Running", cpu="6")]
+    others[1]["metadata"] |= secret
+    others[2]["metadata"] |= secret
+    reading = Reading([own, *others], is_complete=True)
+    answer = explanation(view_of(job(minutes=3), own, None), None, reading, NOW, lambda namespace: namespace != "secret")
+    assert answer["position"] == {"position": 3, "total": 3}
+    assert answer["ahead"]["others"] == 1
+    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [(None, "6")]
+    assert answer["holders"][0]["others"] == 1
+    assert "secret" not in str(answer)
+    assert "hidden" not in str(answer)
+    assert "before it team/first (4 cpu), 1 more" in "\n".join(explanation_lines(answer))
 
 
 def test_an_explanation_without_rights_says_what_it_does_not_count():
