@@ -7,10 +7,12 @@ from typing import Final
 from pyroclast.api.types import JOB_FLOWS, Key
 from pyroclast.kube.errors import NotFound
 from pyroclast.views.documents import document
+from pyroclast.views.drawings import draw_flow
 from pyroclast.views.flows import flow_rows, flow_tree_lines
 from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import OUTPUT, write_document
+from pyroclast_cli.views.output import FORMATS, write_document
 from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, namespace_of
 
 __all__ = ["TREE"]
@@ -34,11 +36,19 @@ async def _tree(context: Context) -> None:
         for line in flow_tree_lines(flow, now):
             context.say(line)
         return
+    if context.text("output") == "svg":
+        context.say(draw_flow(str(key), flow_rows(flow, now)).document())
+        return
     phase = ((flow.get("status") or {}).get("state") or {}).get("phase")
     metadata = {"namespace": key.namespace, "name": key.name}
     write_document(context, document("FlowTree", {"metadata": metadata, "phase": phase, "entries": flow_rows(flow, now)}))
 
 
 TREE: Final = Leaf(
-    "tree", "show the entries of a flow by what they wait for", _tree, (NAMESPACE, OUTPUT), takes="FLOW", is_ours=True
+    "tree",
+    "show the entries of a flow by what they wait for",
+    _tree,
+    (NAMESPACE, Flag("output", "o", "table", f"{FORMATS}, svg")),
+    takes="FLOW",
+    is_ours=True,
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from pyroclast.api.types import QUEUES
+from pyroclast.views.drawings import draw_queues
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.queues import queue_rows
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
+from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.reading import read_groups
 from pyroclast_cli.views.watching import WATCH, show
 
@@ -40,6 +41,9 @@ async def _queues(context: Context) -> None:
         rows = queue_rows(queues, reading.groups, context.client.now(), is_tree=context.is_set("tree"))
         return Table("QueueShare", COLUMNS, rows, "queue.scheduling.volcano.sh")
 
+    if context.text("output") == "svg":
+        context.say(draw_queues("queues", (await read()).rows).document())
+        return
     await show(context, read, QUEUES)  # the status of a queue counts its PodGroups, so that it changes with them
 
 
@@ -47,6 +51,11 @@ QUEUES_VIEW: Final = Leaf(
     "queues",
     "list what each queue has, may have, and keeps waiting",
     _queues,
-    (Flag("tree", "", default=False, text="each queue below its parent", kind="bool"), *TABLE_FLAGS, WATCH),
+    (
+        Flag("tree", "", default=False, text="each queue below its parent", kind="bool"),
+        Flag("output", "o", "table", f"{FORMATS}, svg"),
+        *TABLE_FLAGS[1:],
+        WATCH,
+    ),
     is_ours=True,
 )

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pyroclast.api.pending import PendingReason
+from pyroclast.views.drawings import draw_flow, draw_queues
 from pyroclast.views.explanation import HELP, explanation, explanation_lines
 from pyroclast.views.flows import flow_rows, flow_tree_lines
 from pyroclast.views.jobs import Reading, view_of
@@ -247,6 +248,17 @@ def test_the_tree_of_a_flow_shows_a_word_for_each_state():
     assert lines[0] == "▶ team/etl Running"
     assert lines[1].split() == ["✔", "extract", "Completed", "3m"]
     assert "2 rounds, 1 running" in lines[3]
+
+
+def test_pictures_are_drawn_from_the_rows():
+    shown = draw_flow("nightly", flow_rows(FLOW, NOW)).document()
+    assert all(f">{each['name']}<" in shown for each in flow_rows(FLOW, NOW))
+    queues = [queue("root", ""), queue("research", deserved={"cpu": "4"}, capability={"cpu": "16"})]
+    queues[1]["status"]["allocated"] = {"cpu": "6"}
+    rows = queue_rows(queues, [], NOW, is_tree=True)
+    drawn = draw_queues("queues", rows).document()
+    assert "research cpu: borrowed 2" in drawn
+    assert ">6 of 16, 2 borrowed<" in drawn
 
 
 def test_entries_that_wait_for_each_other_are_shown_all_the_same():
