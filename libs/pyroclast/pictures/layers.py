@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["FlowNode", "critical_path", "grouped", "in_layers"]
+__all__ = ["FlowNode", "critical_path", "depths_of", "grouped", "in_layers"]
 
 SWEEPS: Final = 4
 """After so many passes up and down the order of a layer hardly changes."""
@@ -29,7 +29,7 @@ def in_layers(nodes: Sequence[FlowNode]) -> list[list[FlowNode]]:
 
     A node that waits for itself in a circle, which admission refuses, is laid where the circle was entered.
     """
-    wants, depths = _wants(nodes), _depths(nodes)
+    wants, depths = _wants(nodes), depths_of({node.name: node.wants for node in nodes})
     layers: list[list[FlowNode]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
     for node in nodes:
         layers[depths[node.name]].append(node)
@@ -79,29 +79,31 @@ def grouped(nodes: Sequence[FlowNode]) -> list[FlowNode]:
 
 def _wants(nodes: Sequence[FlowNode]) -> dict[str, list[str]]:
     """What each node waits for, without what is not there and without what would close a circle."""
-    depths = _depths(nodes)
+    depths = depths_of({node.name: node.wants for node in nodes})
     return {
         node.name: [each for each in dict.fromkeys(node.wants) if depths.get(each, 1 << 30) < depths[node.name]] for node in nodes
     }
 
 
-def _depths(nodes: Sequence[FlowNode]) -> dict[str, int]:
-    """The longest path to each node; without recursion, as flows are up to 5,000 entries deep."""
-    known = {node.name: node for node in nodes}
+def depths_of(wants: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """The longest path to each name through the names that it wants; what is not there is not counted, nor what closes a circle.
+
+    Without recursion, as flows are up to 5,000 entries deep.
+    """
     depths: dict[str, int] = {}
     entered: set[str] = set()
-    for start in known:
+    for start in wants:
         stack = [start]
         while stack:
             name = stack[-1]
-            open_ = [each for each in known[name].wants if each in known and each not in depths and each not in entered]
+            open_ = [each for each in wants[name] if each in wants and each not in depths and each not in entered]
             if name in depths:
                 stack.pop()
             elif open_ and name not in entered:
                 entered.add(name)
                 stack += open_
             else:
-                depths[name] = max((depths[each] + 1 for each in known[name].wants if each in depths), default=0)
+                depths[name] = max((depths[each] + 1 for each in wants[name] if each in depths), default=0)
                 entered.discard(name)
                 stack.pop()
     return depths

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from pyroclast.pictures.layers import depths_of
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import seconds_since
 
@@ -29,15 +30,8 @@ def flow_rows(flow: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
     """A row per entry, by depth and then in the order of the flow. `now`: seconds since the epoch."""
     entries = {each["name"]: each for each in (flow.get("spec") or {}).get("flows") or ()}
     conditions = _conditions(flow.get("status") or {})
-    depths: dict[str, int] = {}
-
-    def depth(name: str, above: frozenset[str]) -> int:
-        if name not in depths:
-            wanted = [each for each in _targets(entries[name]) if each in entries and each not in above]
-            depths[name] = max((depth(each, above | {name}) + 1 for each in wanted), default=0)
-        return depths[name]
-
-    found = [_row(flow["metadata"]["name"], entry, conditions, depth(name, frozenset()), now) for name, entry in entries.items()]
+    depths = depths_of({name: _targets(entry) for name, entry in entries.items()})
+    found = [_row(flow["metadata"]["name"], entry, conditions, depths[name], now) for name, entry in entries.items()]
     return sorted(found, key=lambda row: int(row["depth"]))
 
 

@@ -250,6 +250,13 @@ def test_the_tree_of_a_flow_shows_a_word_for_each_state():
     assert "2 rounds, 1 running" in lines[3]
 
 
+def test_a_flow_may_be_very_deep():
+    entries = [{"name": f"e{i}", "dependsOn": {"targets": [f"e{i - 1}"]} if i else {}} for i in reversed(range(5000))]
+    rows = flow_rows({"metadata": {"name": "deep"}, "spec": {"flows": entries}}, NOW)
+    assert [row["name"] for row in rows[:2]] == ["e0", "e1"]
+    assert rows[-1]["depth"] == 4999
+
+
 def test_pictures_are_drawn_from_the_rows():
     shown = draw_flow("nightly", flow_rows(FLOW, NOW)).document()
     assert all(f">{each['name']}<" in shown for each in flow_rows(FLOW, NOW))
