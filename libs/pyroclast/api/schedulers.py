@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-__all__ = ["NOT_OF_NODES", "SCHEDULER_NAMES", "SILENT_SECONDS", "Leader", "Schedulers", "schedulers_of"]
+__all__ = ["NOT_OF_NODES", "SCHEDULER_NAMES", "SILENT_SECONDS", "Schedulers", "SilentLeader", "schedulers_of"]
 
 SCHEDULER_NAMES: Final = "pyroclast.dev/scheduler-names"
 """An annotation of a Lease: the names, between commas, by which pods ask for the scheduler that holds it."""
@@ -26,41 +26,35 @@ _MEMBER: Final = re.compile(r"(.+)-[0-9]+")
 """The Lease of one of several members or shards."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """The newest Lease that serves a name. `until`: seconds since the epoch from which its holder counts as silent."""
+@dataclass(frozen=True, slots=True, order=True)
+class SilentLeader:
+    """Whom nobody hears any more: its Lease, `namespace/name`, and when that says it was renewed last."""
 
     lease: str
     renewed: str
-    until: float
 
 
 @dataclass(frozen=True, slots=True)
 class Schedulers:
     """The schedulers that the Leases of a cluster tell of, by the names that pods ask for.
 
+    A Lease that does not say whom it serves may be anybody's: it serves its own name.
+
     Attributes:
-        leaders: by name. A Lease that does not say whom it serves may be anybody's: it serves its own name.
+        live: names of which a scheduler was heard lately.
+        silent: the other names for which there is a Lease.
         announced: the names of which it is known that a scheduler serves them.
         at: when the Leases were read, in seconds since the epoch.
     """
 
-    leaders: Mapping[str, Leader]
+    live: frozenset[str] = frozenset()
+    silent: Mapping[str, SilentLeader] = field(default_factory=dict)
     announced: frozenset[str] = frozenset()
-    at: float = 0.0
+    at: float = field(default=0.0, compare=False)
 
     def is_known(self, name: str) -> bool:
         """Whether there is a Lease of that name, however old."""
-        return name in self.leaders
-
-    def is_live(self, name: str) -> bool:
-        """Whether a scheduler of that name had been heard of lately when the Leases were read."""
-        return name in self.leaders and self.at < self.leaders[name].until
-
-    @property
-    def live(self) -> frozenset[str]:
-        """The names that are live, those of Leases of other programs included."""
-        return frozenset(name for name in self.leaders if self.is_live(name))
+        return name in self.live or name in self.silent
 
     @property
     def at_work(self) -> list[str]:
@@ -69,10 +63,10 @@ class Schedulers:
 
     def absence(self, name: str) -> str:
         """Why nobody serves `name`, and who would be there; empty when somebody does."""
-        if self.is_live(name):
+        if name in self.live:
             return ""
         others = ", ".join(self.at_work) or "none"
-        if (leader := self.leaders.get(name)) is not None:
+        if (leader := self.silent.get(name)) is not None:
             since = f"its Lease {leader.lease} was last renewed at {leader.renewed}"
             return f'scheduler "{name}" is silent: {since}; schedulers at work: {others}'
         return f'no scheduler named "{name}" is at work; schedulers at work: {others}'
@@ -83,24 +77,36 @@ def schedulers_of(leases: Iterable[Mapping[str, Any]], at: float, heard: Mapping
 
     `heard`: when each Lease (`namespace/name`) was seen to change last. Without it the clocks of the holders must do.
     """
-    leaders: dict[str, Leader] = {}
+    live: set[str] = set()
     announced: set[str] = set()
+    silent: dict[str, tuple[float, SilentLeader]] = {}
     for lease in leases:
         metadata, spec = lease.get("metadata") or {}, lease.get("spec") or {}
         renewed = _renewed(spec)
         if renewed is None:
             continue
         own, key = str(metadata.get("name") or ""), f"{metadata.get('namespace')}/{metadata.get('name')}"
-        until = (renewed if heard is None else heard.get(key, at)) + _patience(spec)
-        said = [each.strip() for each in str((metadata.get("annotations") or {}).get(SCHEDULER_NAMES) or "").split(",")]
-        names = [each for each in said if each] or ([_OF_KUBERNETES[own]] if own in _OF_KUBERNETES else [])
-        announced.update(names)
-        leader = Leader(key, str(spec["renewTime"]), until)
-        member = _MEMBER.fullmatch(own)
-        for name in names or (own, *((member[1],) if member else ())):
-            if name not in leaders or leaders[name].until < until:
-                leaders[name] = leader
-    return Schedulers(leaders, frozenset(announced), at)
+        names, is_said = _served(own, str((metadata.get("annotations") or {}).get(SCHEDULER_NAMES) or ""))
+        announced.update(names if is_said else ())
+        if at < (renewed if heard is None else heard.get(key, at)) + _patience(spec):
+            live.update(names)
+            continue
+        for name in names:
+            silent[name] = max(
+                silent.get(name, (0.0, SilentLeader("", ""))), (renewed, SilentLeader(key, str(spec["renewTime"])))
+            )
+    last = {name: leader for name, (_, leader) in silent.items() if name not in live}
+    return Schedulers(frozenset(live), last, frozenset(announced), at)
+
+
+def _served(lease: str, said: str) -> tuple[tuple[str, ...], bool]:
+    """The names that the holder of a Lease serves, and whether that is known."""
+    if names := tuple(filter(None, (each.strip() for each in said.split(",")))):
+        return names, True
+    if lease in _OF_KUBERNETES:
+        return (_OF_KUBERNETES[lease],), True
+    member = _MEMBER.fullmatch(lease)
+    return (lease, member[1]) if member else (lease,), False
 
 
 def _renewed(spec: Mapping[str, Any]) -> float | None:

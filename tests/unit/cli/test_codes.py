@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from pyroclast.api.pending import NO_SCHEDULER, PendingReason
-from pyroclast_cli.views import waiting_causes
-from pyroclast_cli.views.explanation import HELP
+from pyroclast.views import waiting_causes
+from pyroclast.views.explanation import HELP
 
 PAGE = (Path(__file__).parents[3] / "docs" / "codes.md").read_text()
 WORKED_OUT = {

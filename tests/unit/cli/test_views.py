@@ -7,15 +7,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pyroclast.api.pending import PendingReason
-from pyroclast_cli.views.explanation import HELP, explanation, explanation_lines
-from pyroclast_cli.views.flow_tree import flow_rows, flow_tree_lines
+from pyroclast.views.drawings import draw_flow, draw_queues
+from pyroclast.views.explanation import HELP, explanation, explanation_lines
+from pyroclast.views.flows import flow_rows, flow_tree_lines
+from pyroclast.views.jobs import Reading, view_of
+from pyroclast.views.nodes import node_rows
+from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
+from pyroclast.views.queues import in_tree_order, queue_rows
+from pyroclast.views.waiting_causes import waiting_cause
 from pyroclast_cli.views.jobs import running_rows, waiting_rows
-from pyroclast_cli.views.nodes import node_rows
-from pyroclast_cli.views.queues import in_tree_order, queue_rows
-from pyroclast_cli.views.reading import Reading, view_of
-from pyroclast_cli.views.timeline import lanes, slowest_lines, timeline_rows, trace_events
+from pyroclast_cli.views.timeline import trace_events
 from pyroclast_cli.views.wait import is_out_of_reach
-from pyroclast_cli.views.waiting_causes import waiting_cause
 
 START = datetime(2026, 11, 24, 12, tzinfo=UTC)
 NOW = (START + timedelta(minutes=10)).timestamp()
@@ -130,6 +132,23 @@ def test_an_explanation_counts_who_is_before_and_who_holds_what_is_short():
     assert "docs/codes.md#queuefull" in text
 
 
+def test_others_jobs_are_counted_and_never_named():
+    own = group(message=FULL, minutes=3)
+    secret = {"namespace": "secret"}
+    others = [group("first", minutes=1), group("hidden", minutes=2), group("holder", phase="Running", cpu="6")]
+    others[1]["metadata"] |= secret
+    others[2]["metadata"] |= secret
+    reading = Reading([own, *others], is_complete=True)
+    answer = explanation(view_of(job(minutes=3), own, None), None, reading, NOW, lambda namespace: namespace != "secret")
+    assert answer["position"] == {"position": 3, "total": 3}
+    assert answer["ahead"]["others"] == 1
+    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [(None, "6")]
+    assert answer["holders"][0]["others"] == 1
+    assert "secret" not in str(answer)
+    assert "hidden" not in str(answer)
+    assert "before it team/first (4 cpu), 1 more" in "\n".join(explanation_lines(answer))
+
+
 def test_an_explanation_without_rights_says_what_it_does_not_count():
     view = view_of(job(), group(message=FULL), None)
     answer = explanation(view, None, Reading([view.group], is_complete=False), NOW)
@@ -233,6 +252,24 @@ def test_the_tree_of_a_flow_shows_a_word_for_each_state():
     assert lines[0] == "▶ team/etl Running"
     assert lines[1].split() == ["✔", "extract", "Completed", "3m"]
     assert "2 rounds, 1 running" in lines[3]
+
+
+def test_a_flow_may_be_very_deep():
+    entries = [{"name": f"e{i}", "dependsOn": {"targets": [f"e{i - 1}"]} if i else {}} for i in reversed(range(5000))]
+    rows = flow_rows({"metadata": {"name": "deep"}, "spec": {"flows": entries}}, NOW)
+    assert [row["name"] for row in rows[:2]] == ["e0", "e1"]
+    assert rows[-1]["depth"] == 4999
+
+
+def test_pictures_are_drawn_from_the_rows():
+    shown = draw_flow("nightly", flow_rows(FLOW, NOW)).document()
+    assert all(f">{each['name']}<" in shown for each in flow_rows(FLOW, NOW))
+    queues = [queue("root", ""), queue("research", deserved={"cpu": "4"}, capability={"cpu": "16"})]
+    queues[1]["status"]["allocated"] = {"cpu": "6"}
+    rows = queue_rows(queues, [], NOW, is_tree=True)
+    drawn = draw_queues("queues", rows).document()
+    assert "research cpu: borrowed 2" in drawn
+    assert ">6 of 16, 2 borrowed<" in drawn
 
 
 def test_entries_that_wait_for_each_other_are_shown_all_the_same():

@@ -10,20 +10,17 @@ import pytest
 
 from pyroclast.api.enums import JobPhase, PodGroupPhase
 from pyroclast.api.records import Condition, Job, Pod
-from pyroclast.api.schedulers import Leader, Schedulers
+from pyroclast.api.schedulers import Schedulers, SilentLeader
 from pyroclast.lifecycle.job import notices, waits
 from pyroclast.lifecycle.job.absent_scheduler import absent_scheduler, look_again_at
 from pyroclast.lifecycle.times import parse_time
 from tests.unit.lifecycle.builders import CREATED, NOW, facts, job, pod, task, template
 
-LIVE = Leader("system/volcano", "t", NOW + 10)
-SILENT = Leader("system/volcano", "t", NOW - 1)
-NOBODY = Schedulers({}, at=NOW)
+VOLCANO = frozenset({"volcano"})
+LIVE = Schedulers(VOLCANO, {}, VOLCANO)
+SILENT = Schedulers(frozenset(), {"volcano": SilentLeader("system/volcano", "t")}, VOLCANO)
+NOBODY = Schedulers()
 TYPO = 'no scheduler named "volcan" is at work; schedulers at work: volcano'
-
-
-def at_work(**leaders: Leader) -> Schedulers:
-    return Schedulers(leaders, frozenset(leaders), NOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +45,21 @@ def seen(owner: Job, **spec: Any) -> Pod:
 
 UNPLACED = job(schedulerName="volcan")
 CASES = {
-    "somebody serves it": Case(job(), at_work(volcano=LIVE)),
+    "somebody serves it": Case(job(), LIVE),
     "nobody knows": Case(UNPLACED, None),
-    "nobody does": Case(UNPLACED, at_work(volcano=LIVE), f"NoScheduler: {TYPO}"),
+    "nobody does": Case(UNPLACED, LIVE, f"NoScheduler: {TYPO}"),
     "the leader is silent": Case(
         job(),
-        at_work(volcano=SILENT),
+        SILENT,
         'NoScheduler: scheduler "volcano" is silent: its Lease system/volcano was last renewed at t; schedulers at work: none',
     ),
-    "its pods ask for another": Case(
-        job(task(template=template(schedulerName="volcan"))), at_work(volcano=LIVE), f"NoScheduler: {TYPO}"
-    ),
+    "its pods ask for another": Case(job(task(template=template(schedulerName="volcan"))), LIVE, f"NoScheduler: {TYPO}"),
     "all its pods ask for another, which is there": Case(
-        job(task(template=template(schedulerName="volcano")), schedulerName="volcan"), at_work(volcano=LIVE)
+        job(task(template=template(schedulerName="volcano")), schedulerName="volcan"), LIVE
     ),
     "it has a scheduler without a Lease, which looked at its pod": Case(UNPLACED, NOBODY, pods=(seen(UNPLACED),)),
     "which bound its pod": Case(UNPLACED, NOBODY, pods=(seen(UNPLACED, node_name="n"),)),
-    "another scheduler let the gang in": Case(
-        UNPLACED, at_work(volcano=LIVE), f"NoScheduler: {TYPO}", phase=PodGroupPhase.INQUEUE
-    ),
+    "another scheduler let the gang in": Case(UNPLACED, LIVE, f"NoScheduler: {TYPO}", phase=PodGroupPhase.INQUEUE),
     "ours works without a Lease": Case(job(), NOBODY, phase=PodGroupPhase.INQUEUE),
     "ours is not there": Case(
         job(),
@@ -74,8 +67,8 @@ CASES = {
         'NoScheduler: no scheduler named "volcano" is at work; schedulers at work: none',
         phase=PodGroupPhase.PENDING,
     ),
-    "its pods have places": Case(job(), at_work(volcano=SILENT), phase=PodGroupPhase.RUNNING),
-    "it runs": Case(job(phase=JobPhase.RUNNING), at_work(volcano=SILENT)),
+    "its pods have places": Case(job(), SILENT, phase=PodGroupPhase.RUNNING),
+    "it runs": Case(job(phase=JobPhase.RUNNING), SILENT),
     "it came just now": Case(UNPLACED, NOBODY, now=parse_time(CREATED) + 29),
 }
 
@@ -96,5 +89,5 @@ def test_a_job_that_came_just_now_is_looked_at_again() -> None:
     waits_for_room = PodGroupPhase.PENDING
     early = facts(UNPLACED, schedulers=NOBODY, now=created + 1, group_phase=waits_for_room)
     late = facts(UNPLACED, schedulers=NOBODY, now=created + 31, group_phase=waits_for_room)
-    served = facts(job(), schedulers=at_work(volcano=LIVE), now=created + 1, group_phase=waits_for_room)
+    served = facts(job(), schedulers=LIVE, now=created + 1, group_phase=waits_for_room)
     assert [look_again_at(each) for each in (early, late, served)] == [created + 30, None, None]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.schedulers import Leader, Schedulers
+from pyroclast.api.schedulers import Schedulers
 from pyroclast.rules import jobs
 from pyroclast.rules.jobs.warnings import scheduler_warnings
 from tests.unit.rules.builders import QUEUES, job, task, template
@@ -431,7 +431,7 @@ def test_a_priority_class_that_is_not_there_is_warned_of() -> None:
     assert not [line for line in jobs.validate_create(given, QUEUES).warnings if "PriorityClass" in line]
 
 
-SCHEDULERS = Schedulers({"volcano": Leader("system/volcano", "t", 10)}, frozenset({"volcano"}), at=5)
+SCHEDULERS = Schedulers(frozenset({"volcano"}), {}, frozenset({"volcano"}))
 ABSENT = 'no scheduler named "{}" is at work; schedulers at work: volcano; the job waits until there is one'
 
 
