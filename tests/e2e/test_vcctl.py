@@ -296,3 +296,36 @@ def test_an_interrupt_and_a_closed_pipe_end_quietly(cluster: Cluster, shell: She
         check=True,
     )
     assert (piped.stdout, piped.stderr) == ("{\n", "")
+
+
+def test_logs_are_followed_over_restarts_and_shown_by_time(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
+    script = "for i in 1 2 3; do echo line-$i; sleep 0.3; done; exit 1"
+    document = yaml.safe_load(manifest("tries", "default", cpu="1", script=script))
+    task = document["spec"]["tasks"][0]
+    task["replicas"], document["spec"]["minAvailable"] = 2, 2
+    task["template"]["spec"]["restartPolicy"] = "OnFailure"
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(document))
+    wait_until(lambda: shell.phase("tries") == "Running", "the Job to run")
+    seen = tmp_path / "seen"
+    command = [str(PROGRAMS / "vcctl"), "logs", "job/tries", "-f", "--timestamps"]
+
+    def restarts() -> int:
+        pod = cluster.get("pod", "tries-main-0", "-n", namespace)
+        return int((pod["status"].get("containerStatuses") or [{}])[0].get("restartCount", 0))
+
+    with (
+        seen.open("w") as output,
+        subprocess.Popen(command, env=shell.environment, stdout=output, stderr=subprocess.PIPE) as process,
+    ):
+        wait_until(lambda: restarts() >= 2, "the pods to be restarted", seconds=90)
+        wait_until(lambda: seen.read_text().count("[main-0]") >= 9, "the lines of three tries", seconds=30)
+        cluster.outage(1.0)
+        wait_until(lambda: shell.phase("tries") == "Running", "the server to be back", seconds=30)
+        shell.said("vcctl", "job", "delete", "-N", "tries", "-n", namespace)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, b"")
+    lines = seen.read_text().splitlines()
+    assert len(lines) == len(set(lines)), "a line stands twice"
+    for prefix in ("[main-0]", "[main-1]"):
+        words = [line.split()[2] for line in lines if line.startswith(prefix)]
+        assert words[:9] == ["line-1", "line-2", "line-3"] * 3
