@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_codes import CODES
 from pyroclast.views.amounts import added, amount, as_text, main_resources, readable
 from pyroclast.views.documents import document
 from pyroclast.views.human_durations import human_duration
@@ -18,34 +19,6 @@ __all__ = ["explanation", "explanation_lines"]
 SHOWN: Final = 3
 OF_THE_QUEUE: Final = frozenset({PendingReason.QUEUE_FULL, PendingReason.ABOVE_QUEUE_LIMIT})
 OF_THE_CLUSTER: Final = frozenset({PendingReason.CLUSTER_FULL, PendingReason.NODES_FULL, PendingReason.HELD_BY_GUARANTEE})
-HELP: Final[Mapping[str, str]] = {
-    "Suspended": "vcctl job resume -N NAME lets it go on",
-    "ClaimMissing": "create the PersistentVolumeClaim, or take the volume out of the Job",
-    "PodsRefused": "mend what the API server refuses",
-    "NoScheduler": "correct spec.schedulerName, or ask the administrator for that scheduler",
-    "NotExamined": "wait; after a minute ask the administrator whether the scheduler works",
-    "Starting": "wait; kubectl describe pod shows what the node does",
-    PendingReason.LEFT_OUT: "correct what the sentence says",
-    PendingReason.NOT_LET_IN: "see the page of the plugin",
-    PendingReason.QUEUE_CLOSED: "another queue, or ask the owner of this one to open it",
-    PendingReason.ABOVE_QUEUE_LIMIT: "a smaller gang, or ask the owner of the queue for a larger capability",
-    PendingReason.ABOVE_CLUSTER: "a smaller gang, or ask the administrator for more nodes",
-    PendingReason.NAMESPACE_QUOTA: "ask the administrator for a larger ResourceQuota",
-    PendingReason.QUEUE_FULL: "wait, a higher priority, or another queue",
-    PendingReason.CLUSTER_FULL: "wait, a higher priority, or another queue",
-    PendingReason.HELD_BY_GUARANTEE: "wait, or ask the owner of the queue for a guarantee",
-    PendingReason.PODS_MISSING: "the events of the Job say why its pods are not made",
-    PendingReason.GATED: "whoever set the scheduling gate takes it away",
-    PendingReason.NO_NODE_READY: "ask the administrator for nodes",
-    PendingReason.NO_NODE_ALLOWED: "another node selector, affinity or toleration",
-    PendingReason.NO_NODE_BIG_ENOUGH: "a smaller pod, or ask the administrator for larger nodes",
-    PendingReason.TOO_FEW_NODES: "a smaller gang, or ask the administrator for more nodes",
-    PendingReason.TOPOLOGY_TOO_NARROW: "a higher tier of networkTopology, or mode soft",
-    PendingReason.NODES_FULL: "wait, or a higher priority",
-    PendingReason.ROOM_IS_COMING: "wait",
-    PendingReason.NODES_REFUSE: "the counted reasons say what keeps it off",
-    PendingReason.BIND_REFUSED: "the event on the pod says what was refused",
-}
 
 
 def explanation(
@@ -86,7 +59,7 @@ def explanation(
             "holders": _holders(view, reading, may_name),
             "start": None,
             "startReason": "waiting alone does not help" if cause.is_final else "no estimate is made",
-            "help": HELP.get(cause.code, ""),
+            "help": CODES[cause.code].help,
             "doc": f"docs/codes.md#{cause.code.lower()}",
             **_as_of(reading, now),
         },

@@ -8,21 +8,14 @@ from typing import Any, Final
 
 from pyroclast.api import pending
 from pyroclast.api.enums import JobPhase, JobReason
-from pyroclast.api.pending import NO_SCHEDULER, PendingReason
+from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_codes import says_never
 
-__all__ = ["NEVER", "WAITS", "WaitingCause", "is_waiting", "waiting_cause"]
-
-NEVER: Final = "never"
-SUSPENDED: Final = "Suspended"
-CLAIM_MISSING: Final = "ClaimMissing"
-PODS_REFUSED: Final = "PodsRefused"
-NOT_EXAMINED: Final = "NotExamined"
-STARTING: Final = "Starting"
+__all__ = ["WAITS", "WaitingCause", "is_waiting", "waiting_cause"]
 
 WAITS: Final = "waits: "
 """How the message of a Job begins that says why it waits."""
 
-_WRITTEN: Final = frozenset({*PendingReason, NO_SCHEDULER})
 _WAITING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.ABORTED, JobPhase.ABORTING, ""})
 
 
@@ -30,7 +23,7 @@ _WAITING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.ABORTED, JobPhase
 class WaitingCause:
     """One cause. `sentence` is without the code; `is_final`: waiting alone does not help; `since`: an API timestamp."""
 
-    code: str
+    code: PendingReason
     sentence: str
     since: str
     is_final: bool = False
@@ -50,28 +43,28 @@ def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, ab
     since = state.get("lastTransitionTime") or created
     phase, message = state.get("phase", ""), state.get("message", "")
     if phase in {JobPhase.ABORTED, JobPhase.ABORTING}:
-        return WaitingCause(SUSPENDED, f"it was suspended: {message}" if message else "it was suspended", since)
+        return WaitingCause(PendingReason.SUSPENDED, f"it was suspended: {message}" if message else "it was suspended", since)
     if state.get("reason") == JobReason.VOLUME_CLAIM_NOT_FOUND:
-        return WaitingCause(CLAIM_MISSING, message, since)
+        return WaitingCause(PendingReason.CLAIM_MISSING, message, since)
     told = _coded(message.removeprefix(WAITS), since) if message.startswith(WAITS) else None
     is_placed = (group.get("status") or {}).get("phase") == "Running" if group is not None else False
-    if absence and not is_placed and (told is None or told.code != PODS_REFUSED):
-        return WaitingCause(NO_SCHEDULER, absence, created)
+    if absence and not is_placed and (told is None or told.code is not PendingReason.PODS_REFUSED):
+        return WaitingCause(PendingReason.NO_SCHEDULER, absence, created)
     if told is not None:
         return told
     condition = _condition(group)
     if condition is not None:
         return _coded(pending.summary_of(condition.get("message", "")), condition.get("lastTransitionTime") or since)
     if is_placed:
-        return WaitingCause(STARTING, "its pods have their nodes, and their containers are starting", since)
-    return WaitingCause(NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", since)
+        return WaitingCause(PendingReason.STARTING, "its pods have their nodes, and their containers are starting", since)
+    return WaitingCause(PendingReason.NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", since)
 
 
 def _coded(message: str, since: str) -> WaitingCause:
     code, _, sentence = message.partition(": ")
-    if code not in _WRITTEN:
-        return WaitingCause(PODS_REFUSED, message, since)
-    return WaitingCause(code, sentence, since, is_final=sentence.startswith(NEVER))
+    if code not in set(PendingReason):
+        return WaitingCause(PendingReason.PODS_REFUSED, message, since)
+    return WaitingCause(PendingReason(code), sentence, since, is_final=says_never(sentence))
 
 
 def _condition(group: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -197,7 +197,7 @@ def _explain(session: Session, job: Job, status: records.PodGroupStatus, cause: 
     text = ""
     said = next((each.message for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), "")
     summary = "" if cause is None else pending.parted(said)[1] or str(cause)
-    if job.cause is not None and cause is job.cause:
+    if job.cause is not None and cause is not None and job.is_pending:
         outcome.notes.append(Note(job.facts.key, "Normal", "Unschedulable", pending.joined(cause.sentence, summary)))
     is_being_bound = job.is_ready and not waiting
     if not is_being_bound and (job.facts.tasks or (summary and status.phase is not PodGroupPhase.INQUEUE)):

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pyroclast.api.pending import PendingReason
 from pyroclast.views.drawings import draw_flow, draw_queues
-from pyroclast.views.explanation import HELP, explanation, explanation_lines
+from pyroclast.views.explanation import explanation, explanation_lines
 from pyroclast.views.flows import flow_rows, flow_tree_lines
 from pyroclast.views.jobs import Reading, view_of
 from pyroclast.views.nodes import node_rows
@@ -78,10 +77,6 @@ def test_the_cause_is_read_from_the_job_or_its_pod_group(waiting, its_group, abs
     cause = waiting_cause(waiting, its_group, absence=absence)
     assert (cause.code, cause.is_final) == (code, is_final)
     assert cause.sentence
-
-
-def test_every_code_says_what_helps():
-    assert {*PendingReason} <= HELP.keys()
 
 
 def views(*pairs):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyroclast.api import pending
 from pyroclast.api.enums import JobPhase, PodGroupPhase
+from pyroclast.api.pending import PendingReason
 from pyroclast.api.records import Task
 from pyroclast.api.schedulers import SILENT_SECONDS
 from pyroclast.lifecycle.gang import pods
@@ -18,7 +18,7 @@ __all__ = ["absent_scheduler", "look_again_at", "scheduler_names"]
 def absent_scheduler(facts: JobFacts) -> str:
     """`NoScheduler: …`, once the Job has waited for half a minute; empty where somebody serves it, and where nobody knows."""
     found = next(_absences(facts), "")
-    return f"{pending.NO_SCHEDULER}: {found}" if found and facts.now >= _due(facts) else ""
+    return f"{PendingReason.NO_SCHEDULER}: {found}" if found and facts.now >= _due(facts) else ""
 
 
 def look_again_at(facts: JobFacts) -> float | None:
