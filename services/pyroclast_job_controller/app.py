@@ -13,6 +13,7 @@ from pyroclast.api.types import COMMANDS, JOBS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.rejections import Refusals, subjects_of
+from pyroclast.kube.scheduler_leases import SchedulerLeases
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.kube.shards import Shards
 from pyroclast.kube.workers import run_workers
@@ -60,7 +61,7 @@ async def run(service: Service, settings: ControllerSettings) -> None:
     for controller in controllers:
         service.add_check(f"work-{controller.name}", partial(stuck, controller))
     await service.synced()
-
+    service.spawn("schedulers", shared.schedulers.run())
     service.spawn("leading", lead(client, settings, partial(work, shared, controllers), recorder))
 
 
@@ -96,6 +97,7 @@ def make_shared(service: Service, client: Client, recorder: EventRecorder, setti
         recorder,
         ControllerMetrics(service.metrics),
         Shards(settings.leader_elect_shards),
+        SchedulerLeases(client),
         client.now,
         clock,
     )
@@ -126,7 +128,8 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
     actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, record))
     targets = Targets(JOBS, shared.caches.jobs, Job, lambda job: job.status.last_command, queue.add)
     orders = Orders(shared, targets, commands)
-    jobs = JobController(shared, actions, memories, orders, queue, most_requeues=settings.max_requeue_num)
+    most, names = settings.max_requeue_num, settings.scheduler_name
+    jobs = JobController(shared, actions, memories, orders, queue, most_requeues=most, own_schedulers=names)
     watch = JobWatch(shared, queue, memories)
     given = CommandController(shared, targets, orders, commands)
     about, reason = subjects_of(shared.caches.jobs, JOBS), JobEventReason.JOB_STATUS_ERROR.value

@@ -11,6 +11,7 @@ from typing import cast
 import structlog
 
 from pyroclast.api import records
+from pyroclast.api.schedulers import SCHEDULER_NAMES
 from pyroclast.api.types import LEASES, NODE_SHARDS
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder, Reference
@@ -117,7 +118,7 @@ async def main(service: Service) -> None:
             if keeper is not None:
                 group.create_task(keeper.run())
 
-    service.spawn("leader", lead(client, settings, decide, recorder))
+    service.spawn("leader", lead(client, settings, decide, recorder, {SCHEDULER_NAMES: ",".join(settings.scheduler_name)}))
 
 
 def _beside(

@@ -159,6 +159,7 @@ class JobEventReason(StrEnum):
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
     QUEUE_NOT_TAKEN = "QueueNotTaken"
+    NO_SCHEDULER = "NoScheduler"
 
 
 class PodPhase(StrEnum):

@@ -72,7 +72,9 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
     PendingReason.NO_SCHEDULER: CodeFacts(
         _BEFORE,
         _USER + _ADMIN,
-        "No scheduler leads under the name in `spec.schedulerName`; a typing error is the usual cause.",
+        "No scheduler serves the name in `spec.schedulerName`, or in the pod template of a task; a typing error is the usual "
+        "cause. `kubectl create` warns of it at once, and after 30 s the job controller says so on the Job and in an event. See "
+        "[how schedulers are known](reference/several-schedulers.md#how-schedulers-are-known).",
         "correct spec.schedulerName, or ask the administrator for that scheduler",
     ),
     PendingReason.NOT_EXAMINED: CodeFacts(

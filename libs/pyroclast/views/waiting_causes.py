@@ -11,9 +11,11 @@ from pyroclast.api.enums import JobPhase, JobReason
 from pyroclast.api.pending import PendingReason
 from pyroclast.api.waiting_codes import says_never
 
-__all__ = ["WaitingCause", "is_waiting", "waiting_cause"]
+__all__ = ["WAITS", "WaitingCause", "is_waiting", "waiting_cause"]
 
-_WAITS: Final = "waits: "
+WAITS: Final = "waits: "
+"""How the message of a Job begins that says why it waits."""
+
 _WAITING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.ABORTED, JobPhase.ABORTING, ""})
 
 
@@ -32,8 +34,8 @@ def is_waiting(job: Mapping[str, Any]) -> bool:
     return _state(job).get("phase", "") in _WAITING_PHASES
 
 
-def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, is_served: bool = True) -> WaitingCause:
-    """The nearest cause. `is_served`: somebody leads under the name of its scheduler, or nobody knows.
+def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, absence: str = "") -> WaitingCause:
+    """The nearest cause. `absence`: why nobody schedules its pods; empty where somebody does, or nobody knows.
 
     A code that stands in the objects is taken from there; the rest is worked out from what is missing.
     """
@@ -44,15 +46,16 @@ def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, is
         return WaitingCause(PendingReason.SUSPENDED, f"it was suspended: {message}" if message else "it was suspended", since)
     if state.get("reason") == JobReason.VOLUME_CLAIM_NOT_FOUND:
         return WaitingCause(PendingReason.CLAIM_MISSING, message, since)
-    if message.startswith(_WAITS):
-        return _coded(message.removeprefix(_WAITS), since)
-    if not is_served:
-        name = (job.get("spec") or {}).get("schedulerName", "")
-        return WaitingCause(PendingReason.NO_SCHEDULER, f'no scheduler named "{name}" is at work', created)
+    told = _coded(message.removeprefix(WAITS), since) if message.startswith(WAITS) else None
+    is_placed = (group.get("status") or {}).get("phase") == "Running" if group is not None else False
+    if absence and not is_placed and (told is None or told.code is not PendingReason.PODS_REFUSED):
+        return WaitingCause(PendingReason.NO_SCHEDULER, absence, created)
+    if told is not None:
+        return told
     condition = _condition(group)
     if condition is not None:
         return _coded(pending.summary_of(condition.get("message", "")), condition.get("lastTransitionTime") or since)
-    if group is not None and (group.get("status") or {}).get("phase") == "Running":
+    if is_placed:
         return WaitingCause(PendingReason.STARTING, "its pods have their nodes, and their containers are starting", since)
     return WaitingCause(PendingReason.NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", since)
 
