@@ -16,6 +16,7 @@ from pyroclast.api.types import LEASES, NODE_SHARDS
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.informer import Informer
+from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
@@ -31,6 +32,7 @@ from pyroclast_scheduler.shell.bootstrap import ensure_queues
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
 from pyroclast_scheduler.shell.evictor import Evictor
+from pyroclast_scheduler.shell.explain_server import PATH, ExplainServer, finder
 from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
@@ -38,6 +40,7 @@ from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
 from pyroclast_scheduler.shell.verifier import Verifier
+from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from pyroclast_scheduler.shell.watches import PluginWatches, watch
 from pyroclast_scheduler.shell.writer import Writer
 
@@ -88,7 +91,9 @@ async def main(service: Service) -> None:
         now=client.now,
         period=settings.schedule_period.total_seconds(),
     )
-    explainer = Explainer(cache, writer, now=client.now)
+    explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
+    explainer.reservations = lambda: loop.reservations
+    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client))
     loop.warned, loop.explained = complaints.passed_over, explainer.take
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)

@@ -266,6 +266,11 @@ class Loop:
             elsewhere=self.elsewhere(),
         )
 
+    @property
+    def reservations(self) -> Mapping[str, Reservation]:
+        """What nodes are kept for, by job."""
+        return self._reservations or {}
+
     def _periods(self) -> int:
         """Schedule periods since the first session."""
         return int((time.monotonic() - self._begun) / self._period) if self._begun else 0
