@@ -11,10 +11,12 @@ from typing import cast
 import structlog
 
 from pyroclast.api import records
+from pyroclast.api.schedulers import SCHEDULER_NAMES
 from pyroclast.api.types import LEASES, NODE_SHARDS
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.informer import Informer
+from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
@@ -30,12 +32,15 @@ from pyroclast_scheduler.shell.bootstrap import ensure_queues
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
 from pyroclast_scheduler.shell.evictor import Evictor
+from pyroclast_scheduler.shell.explain_server import PATH, ExplainServer, finder
+from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
 from pyroclast_scheduler.shell.verifier import Verifier
+from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from pyroclast_scheduler.shell.watches import PluginWatches, watch
 from pyroclast_scheduler.shell.writer import Writer
 
@@ -86,7 +91,10 @@ async def main(service: Service) -> None:
         now=client.now,
         period=settings.schedule_period.total_seconds(),
     )
-    loop.warned = complaints.passed_over
+    explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
+    explainer.reservations = lambda: loop.reservations
+    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client))
+    loop.warned, loop.explained = complaints.passed_over, explainer.take
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
@@ -110,16 +118,12 @@ async def main(service: Service) -> None:
     async def decide(_shard: int) -> None:
         log.info("scheduler.leading")
         async with asyncio.TaskGroup() as group:
-            group.create_task(binder.run())
-            group.create_task(evictor.run())
-            group.create_task(writer.run())
-            group.create_task(loop.run())
-            group.create_task(verifier.run())
-            group.create_task(usage.run())
+            for work in (binder, evictor, writer, explainer, loop, verifier, usage):
+                group.create_task(work.run())
             if keeper is not None:
                 group.create_task(keeper.run())
 
-    service.spawn("leader", lead(client, settings, decide, recorder))
+    service.spawn("leader", lead(client, settings, decide, recorder, {SCHEDULER_NAMES: ",".join(settings.scheduler_name)}))
 
 
 def _beside(

@@ -161,6 +161,7 @@ class JobEventReason(StrEnum):
     FAILED_DELETE = "FailedDelete"
     QUEUE_NOT_TAKEN = "QueueNotTaken"
     VARIABLE_LEFT_OUT = "VariableLeftOut"
+    NO_SCHEDULER = "NoScheduler"
 
 
 class PodPhase(StrEnum):

@@ -112,6 +112,7 @@ __all__ = [
     "VGPU_TIME",
     "VGPU_TYPES",
     "VGPU_UUIDS",
+    "WAITING",
 ]
 
 # Pods: which Job, task and try they belong to
@@ -177,6 +178,7 @@ RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 RESERVATION_TARGET: Final = "scheduling.volcano.sh/reservation-target"
 RESERVATION: Final = "scheduling.volcano.sh/reservation"
 RUNNING_ESTIMATE: Final = "scheduling.volcano.sh/running-estimate"
+WAITING: Final = "scheduling.volcano.sh/waiting"  # why a PodGroup waits; nobody decides by it
 
 # Queues, and nodes in groups
 HIERARCHY: Final = "volcano.sh/hierarchy"

@@ -6,11 +6,12 @@ from typing import Final
 
 from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.errors import Forbidden, NotFound
+from pyroclast.views.explanation import explanation, explanation_lines
+from pyroclast.views.jobs import view_of
 from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.explanation import explanation, explanation_lines
 from pyroclast_cli.views.output import OUTPUT, write_document
-from pyroclast_cli.views.reading import group_of, read_groups, schedulers_at_work, view_of
+from pyroclast_cli.views.reading import group_of, read_groups, schedulers_at_work
 from pyroclast_cli.views.scope import NAMESPACE, named_job
 
 __all__ = ["EXPLAIN"]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from pyroclast.api.types import JOBS
+from pyroclast.views.amounts import as_text
+from pyroclast.views.documents import Row
+from pyroclast.views.human_durations import human_duration
+from pyroclast.views.jobs import JobView, seconds_since
+from pyroclast.views.waiting_causes import is_waiting
 from pyroclast_cli.context import Context
-from pyroclast_cli.human_durations import human_duration
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.amounts import as_text
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table
-from pyroclast_cli.views.reading import JobView, jobs_of, seconds_since
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
+from pyroclast_cli.views.reading import jobs_of
 from pyroclast_cli.views.scope import SCOPE_FLAGS, namespaces_of
-from pyroclast_cli.views.waiting_causes import is_waiting
 from pyroclast_cli.views.watching import WATCH, show
 
 __all__ = ["RUNNING", "WAITING", "running_rows", "waiting_rows"]

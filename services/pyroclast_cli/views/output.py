@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import orjson
 import yaml
 
+from pyroclast.views.documents import Row, document
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tables import fitted
 from pyroclast_cli.views.templates import TemplateError, lookup, parse_path, render
 
-__all__ = ["API_VERSION", "FORMATS", "OUTPUT", "TABLE_FLAGS", "Column", "Row", "Table", "document", "write", "write_document"]
+__all__ = ["FORMATS", "OUTPUT", "TABLE_FLAGS", "Column", "Table", "write", "write_document"]
 
-API_VERSION: Final = "view.pyroclast.dev/v1"
 FORMATS: Final = "table, wide, name, json, yaml, csv, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,…"
 OUTPUT: Final = Flag("output", "o", "table", FORMATS)
 TABLE_FLAGS: Final = (
@@ -28,8 +28,6 @@ TABLE_FLAGS: Final = (
     Flag("limit", "", 0, "rows to show at most, 0 for all", "int"),
 )
 GAP: Final = 3
-
-Row: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +79,6 @@ def write(context: Context, table: Table) -> None:
             _write_custom(context, argument, rows)
         case _:
             write_document(context, document(f"{table.kind}List", {"items": list(rows)}))
-
-
-def document(kind: str, fields: Row) -> dict[str, Any]:
-    """A document of the views' API."""
-    return {"apiVersion": API_VERSION, "kind": kind, **fields}
 
 
 def write_document(context: Context, whole: Row) -> None:

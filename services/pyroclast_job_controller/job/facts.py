@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pyroclast.api.enums import JobReason
 from pyroclast.api.records import Command, Job, PodGroup
+from pyroclast.api.schedulers import Schedulers
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.gang import members, ownership
 from pyroclast.lifecycle.job.facts import JobFacts, Order
@@ -16,8 +17,20 @@ from pyroclast_job_controller.plugins.registry import marks_of
 __all__ = ["facts_of"]
 
 
-def facts_of(caches: Caches, job: Job, memory: JobMemory, commands: Iterable[Command], now: float) -> JobFacts:
-    """The facts of `job`, for which there are `commands`, at `now`, in seconds since the epoch."""
+def facts_of(
+    caches: Caches,
+    job: Job,
+    memory: JobMemory,
+    commands: Iterable[Command],
+    now: float,
+    *,
+    schedulers: Schedulers | None = None,
+    own_schedulers: frozenset[str] = frozenset(),
+) -> JobFacts:
+    """The facts of `job`, for which there are `commands`, at `now`, in seconds since the epoch.
+
+    `schedulers`: those at work, where that is known; `own_schedulers`: the names of those that we work with.
+    """
     job, namespace = members.named(job), job.metadata.namespace
     claims = (volume.volume_claim_name for volume in job.spec.volumes if volume.volume_claim_name)
     return JobFacts(
@@ -31,6 +44,8 @@ def facts_of(caches: Caches, job: Job, memory: JobMemory, commands: Iterable[Com
         marks=marks_of(job),
         orders=(*map(_order_of, commands), *((memory.given_up,) if memory.given_up else ())),
         memory=memory.snapshot(now),
+        schedulers=schedulers,
+        own_schedulers=own_schedulers,
     )
 
 

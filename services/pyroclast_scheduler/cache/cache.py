@@ -6,7 +6,7 @@ Belongs to one thread; a session gets a snapshot. An object that makes no sense 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pyroclast.api import records
@@ -25,6 +25,7 @@ from pyroclast_scheduler.cache.wakes import Wakes
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
@@ -459,6 +460,10 @@ class Cache:
             refused=frozenset(self._holds.refused),
             objects=self.objects.view(),
         )
+
+    def facts(self) -> Mapping[str, JobFacts]:
+        """All jobs by key as sessions saw them last; it stays as it is."""
+        return self._jobs.all_facts()
 
     def read_anew(self) -> None:
         """A session failed: what sessions share of nodes may be half done, and is worked out anew."""

@@ -165,6 +165,11 @@ class Session(Rules):
         """Whether a pod keeps away from others by their names, so that not all jobs of a kind get the same."""
         return self.snapshot.is_coupled and self.term_counts.is_minded(NAMES)
 
+    @cached_property
+    def let_in_by_queue(self) -> dict[str, tuple[list[tuple[tuple[Rank, ...], Job]], Floats]]:
+        """By queue, gangs without a place that were let in, in order, and the sums promised to the first of them."""
+        return {}
+
     def _draw(self, line: Iterator[JobFacts]) -> Job | None:
         facts = next(line, None)
         if facts is None:

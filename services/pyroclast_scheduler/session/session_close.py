@@ -20,6 +20,7 @@ from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
 from pyroclast_scheduler.session.resting import WAITING, rest_of
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.waiting_causes import cause_of
+from pyroclast_scheduler.session.waiting_records import record_of
 
 __all__ = ["close", "left_out_status"]
 
@@ -190,11 +191,13 @@ def _differs(old: records.PodGroupStatus, new: records.PodGroupStatus) -> bool:
 
 
 def _explain(session: Session, job: Job, status: records.PodGroupStatus, cause: Cause | None, outcome: Outcome) -> None:
-    """The events on a waiting PodGroup, and the conditions of its pods."""
+    """Why a PodGroup waits, the events on it, and the conditions of its pods."""
+    if cause is not None and status.phase is not PodGroupPhase.UNKNOWN:
+        outcome.records[job.facts.key] = record_of(session, job, cause, status)
     text = ""
     said = next((each.message for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), "")
     summary = "" if cause is None else pending.parted(said)[1] or str(cause)
-    if job.cause is not None and cause is job.cause:
+    if job.cause is not None and cause is not None and job.is_pending:
         outcome.notes.append(Note(job.facts.key, "Normal", "Unschedulable", pending.joined(cause.sentence, summary)))
     is_being_bound = job.is_ready and not job.tally[TaskStatus.PENDING]
     if not is_being_bound and (job.facts.tasks or (summary and status.phase is not PodGroupPhase.INQUEUE)):

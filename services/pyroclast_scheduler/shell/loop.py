@@ -21,6 +21,7 @@ from pyroclast.kube.time_slices import Turn, in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
@@ -105,6 +106,7 @@ class Loop:
         self._reservations: Mapping[str, Reservation] | None = None
         self.scheduler = "volcano"
         self.warned: Callable[[Sequence[str]], None] = lambda _warnings: None
+        self.explained: Callable[[Outcome], None] = lambda _outcome: None
 
     def wake(self) -> None:
         """Something changed on which decisions may depend."""
@@ -227,6 +229,7 @@ class Loop:
         left_out = self._cache.left_out()
         for key, reason in left_out.items():
             message = f"{PendingReason.LEFT_OUT}: {reason}"
+            outcome.records[key] = WaitingRecord(PendingReason.LEFT_OUT, reason, "", ())
             outcome.notes.append(Note(key, "Warning", "Unschedulable", message))
             group = self._cache.group(key)
             said = None if group is None else left_out_status(group.status, message, format_time(self._now()))
@@ -236,6 +239,7 @@ class Loop:
         for waiting in outcome.waiting:
             if waiting.nominated:
                 self._cache.nominate(waiting.task.uid, waiting.nominated)
+        self.explained(outcome)
         await self._writer.take(outcome)
         async for key in in_turns(outcome.drawn):
             self._cache.draw(key)
@@ -262,6 +266,11 @@ class Loop:
             reservations=self._reservations,
             elsewhere=self.elsewhere(),
         )
+
+    @property
+    def reservations(self) -> Mapping[str, Reservation]:
+        """What nodes are kept for, by job."""
+        return self._reservations or {}
 
     def _periods(self) -> int:
         """Schedule periods since the first session."""

@@ -103,7 +103,9 @@ class Writer:
         self._work: asyncio.Queue[_Write] = asyncio.Queue()
         self._alarm = asyncio.Event()
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
+        self._annotations: Debounce[str, None] = Debounce()
         self.writes: Callable[[str], bool] = lambda _queue: True
+        self.waiting: Callable[[records.PodGroup], str] = lambda group: group.metadata.annotations.get(keys.WAITING, "")
 
     async def take(self, outcome: Outcome) -> None:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
@@ -133,6 +135,11 @@ class Writer:
         """Say on a pod that it could not be bound."""
         self._conditions.pop(task.uid, None)
         self._pods.wish(task.uid, Waiting(task, "SchedulerError", why), self._now(), mark="SchedulerError")
+        self._alarm.set()
+
+    def annotate(self, job: str) -> None:
+        """Let a PodGroup say why it waits as `waiting` says, though nothing else changed."""
+        self._annotations.wish(job, None, self._now())
         self._alarm.set()
 
     async def run(self) -> None:
@@ -234,13 +241,15 @@ class Writer:
                 self._send(_Write(PODS, about, patch, PatchKind.STRATEGIC, self._gates, task.uid, is_status=False))
             for key, text in self._reserved.due(now):
                 self._send_reservation(key, text)
+            for key, _ in self._annotations.due(now):
+                self._send_annotation(key)
             for name, amounts in self._queues.due(now):
                 self._send_queue(name, amounts)
             for _, waiting in self._pods.due(now):
                 self._send_waiting(waiting)
             for slot, note in self._notes.due(now):
                 self._record(slot, note)
-            lanes = (self._groups, self._queues, self._pods, self._notes, self._reserved, self._gates)
+            lanes = (self._groups, self._queues, self._pods, self._notes, self._reserved, self._gates, self._annotations)
             for lane in lanes:
                 lane.forget_quiet(now)
             times = [when for lane in lanes if (when := lane.next_due()) is not None]
@@ -271,7 +280,18 @@ class Writer:
         self._cache.believe(key, status)
         if status.phase is not group.status.phase:
             log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
+        text = self.waiting(group)
+        if text != group.metadata.annotations.get(keys.WAITING, ""):
+            patch["metadata"] = {"annotations": {keys.WAITING: text or None}}
         self._send(_Write(POD_GROUPS, Reference.of(group, POD_GROUPS), patch, PatchKind.MERGE, self._groups, key, key))
+
+    def _send_annotation(self, key: str) -> None:
+        group = self._cache.written(key)
+        text = None if group is None else self.waiting(group)
+        if group is not None and text != group.metadata.annotations.get(keys.WAITING, ""):
+            about = Reference.of(group, POD_GROUPS)
+            metadata = {"uid": about.uid, "annotations": {keys.WAITING: text or None}}
+            self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._annotations, key))
 
     def _send_reservation(self, key: str, text: str) -> None:
         group = self._cache.group(key)

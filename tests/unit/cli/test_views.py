@@ -6,16 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pyroclast.api.pending import PendingReason
-from pyroclast_cli.views.explanation import HELP, explanation, explanation_lines
-from pyroclast_cli.views.flow_tree import flow_rows, flow_tree_lines
+from pyroclast.views.drawings import draw_flow, draw_queues
+from pyroclast.views.explanation import explanation, explanation_lines
+from pyroclast.views.flows import flow_rows, flow_tree_lines
+from pyroclast.views.jobs import Reading, view_of
+from pyroclast.views.nodes import node_rows
+from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
+from pyroclast.views.queues import in_tree_order, queue_rows
+from pyroclast.views.waiting_causes import waiting_cause
 from pyroclast_cli.views.jobs import running_rows, waiting_rows
-from pyroclast_cli.views.nodes import node_rows
-from pyroclast_cli.views.queues import in_tree_order, queue_rows
-from pyroclast_cli.views.reading import Reading, view_of
-from pyroclast_cli.views.timeline import lanes, slowest_lines, timeline_rows, trace_events
+from pyroclast_cli.views.timeline import trace_events
 from pyroclast_cli.views.wait import is_out_of_reach
-from pyroclast_cli.views.waiting_causes import waiting_cause
 
 START = datetime(2026, 11, 24, 12, tzinfo=UTC)
 NOW = (START + timedelta(minutes=10)).timestamp()
@@ -53,29 +54,29 @@ FULL = "QueueFull: not now: it asks for 4 cpu; queue research may have at most 8
 
 
 @pytest.mark.parametrize(
-    ("waiting", "its_group", "is_served", "code", "is_final"),
+    ("waiting", "its_group", "absence", "code", "is_final"),
     [
-        (job(message=f"waits: {FULL}"), None, True, "QueueFull", False),
-        (job(message="waits: AboveCluster: never: it asks for 1k cpu"), None, True, "AboveCluster", True),
-        (job(message="waits: pods is forbidden"), None, True, "PodsRefused", False),
-        (job(reason="VolumeClaimNotFound", message="pvc data is not found"), None, True, "ClaimMissing", False),
-        (job(phase="Aborted"), None, True, "Suspended", False),
-        (job(), group(message=FULL), True, "QueueFull", False),
-        (job(), group(message=f"3/4 tasks in gang unschedulable {FULL}"), True, "QueueFull", False),
-        (job(), group(), True, "NotExamined", False),
-        (job(), None, True, "NotExamined", False),
-        (job(), group(phase="Running"), True, "Starting", False),
-        (job(), group(), False, "NoScheduler", False),
+        (job(message=f"waits: {FULL}"), None, "", "QueueFull", False),
+        (job(message="waits: AboveCluster: never: it asks for 1k cpu"), None, "", "AboveCluster", True),
+        (job(message="waits: pods is forbidden"), None, "", "PodsRefused", False),
+        (job(reason="VolumeClaimNotFound", message="pvc data is not found"), None, "", "ClaimMissing", False),
+        (job(phase="Aborted"), None, "", "Suspended", False),
+        (job(), group(message=FULL), "", "QueueFull", False),
+        (job(), group(message=f"3/4 tasks in gang unschedulable {FULL}"), "", "QueueFull", False),
+        (job(), group(), "", "NotExamined", False),
+        (job(), None, "", "NotExamined", False),
+        (job(), group(phase="Running"), "", "Starting", False),
+        (job(), group(), "nobody", "NoScheduler", False),
+        (job(message="waits: NoScheduler: nobody"), group(message=FULL), "", "NoScheduler", False),
+        (job(message=f"waits: {FULL}"), group(message=FULL), "nobody", "NoScheduler", False),
+        (job(message="waits: pods is forbidden"), None, "nobody", "PodsRefused", False),
+        (job(), group(phase="Running"), "nobody", "Starting", False),
     ],
 )
-def test_the_cause_is_read_from_the_job_or_its_pod_group(waiting, its_group, is_served, code, is_final):
-    cause = waiting_cause(waiting, its_group, is_served=is_served)
+def test_the_cause_is_read_from_the_job_or_its_pod_group(waiting, its_group, absence, code, is_final):
+    cause = waiting_cause(waiting, its_group, absence=absence)
     assert (cause.code, cause.is_final) == (code, is_final)
     assert cause.sentence
-
-
-def test_every_code_says_what_helps():
-    assert {*PendingReason} <= HELP.keys()
 
 
 def views(*pairs):
@@ -124,6 +125,23 @@ def test_an_explanation_counts_who_is_before_and_who_holds_what_is_short():
     assert "3 of 4 in its queue by priority and age; before it team/urgent (4 cpu), team/first (4 cpu)" in text
     assert "team/holder 6 cpu, team/small 1 cpu" in text
     assert "docs/codes.md#queuefull" in text
+
+
+def test_others_jobs_are_counted_and_never_named():
+    own = group(message=FULL, minutes=3)
+    secret = {"namespace": "secret"}
+    others = [group("first", minutes=1), group("hidden", minutes=2), group("holder", phase="Running", cpu="6")]
+    others[1]["metadata"] |= secret
+    others[2]["metadata"] |= secret
+    reading = Reading([own, *others], is_complete=True)
+    answer = explanation(view_of(job(minutes=3), own, None), None, reading, NOW, lambda namespace: namespace != "secret")
+    assert answer["position"] == {"position": 3, "total": 3}
+    assert answer["ahead"]["others"] == 1
+    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [(None, "6")]
+    assert answer["holders"][0]["others"] == 1
+    assert "secret" not in str(answer)
+    assert "hidden" not in str(answer)
+    assert "before it team/first (4 cpu), 1 more" in "\n".join(explanation_lines(answer))
 
 
 def test_an_explanation_without_rights_says_what_it_does_not_count():
@@ -229,6 +247,24 @@ def test_the_tree_of_a_flow_shows_a_word_for_each_state():
     assert lines[0] == "▶ team/etl Running"
     assert lines[1].split() == ["✔", "extract", "Completed", "3m"]
     assert "2 rounds, 1 running" in lines[3]
+
+
+def test_a_flow_may_be_very_deep():
+    entries = [{"name": f"e{i}", "dependsOn": {"targets": [f"e{i - 1}"]} if i else {}} for i in reversed(range(5000))]
+    rows = flow_rows({"metadata": {"name": "deep"}, "spec": {"flows": entries}}, NOW)
+    assert [row["name"] for row in rows[:2]] == ["e0", "e1"]
+    assert rows[-1]["depth"] == 4999
+
+
+def test_pictures_are_drawn_from_the_rows():
+    shown = draw_flow("nightly", flow_rows(FLOW, NOW)).document()
+    assert all(f">{each['name']}<" in shown for each in flow_rows(FLOW, NOW))
+    queues = [queue("root", ""), queue("research", deserved={"cpu": "4"}, capability={"cpu": "16"})]
+    queues[1]["status"]["allocated"] = {"cpu": "6"}
+    rows = queue_rows(queues, [], NOW, is_tree=True)
+    drawn = draw_queues("queues", rows).document()
+    assert "research cpu: borrowed 2" in drawn
+    assert ">6 of 16, 2 borrowed<" in drawn
 
 
 def test_entries_that_wait_for_each_other_are_shown_all_the_same():

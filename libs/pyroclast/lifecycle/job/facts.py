@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pyroclast.api.enums import JobEventReason, JobReason
 from pyroclast.api.records import Job, JobStatus, Pod, PodGroup, Queue
+from pyroclast.api.schedulers import Schedulers
 from pyroclast.lifecycle.effects import Effect
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
@@ -70,6 +71,10 @@ class JobFacts:
     orders: tuple[Order, ...] = ()
     """What is asked for, the oldest first."""
     memory: Remembered = Remembered()
+    schedulers: Schedulers | None = None
+    """The schedulers at work; None: it is not known who is."""
+    own_schedulers: frozenset[str] = frozenset()
+    """The names of the schedulers that this controller works with."""
 
 
 @dataclass(frozen=True, slots=True)
