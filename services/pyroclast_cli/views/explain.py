@@ -10,7 +10,7 @@ from pyroclast.views.explanation import explanation, explanation_lines
 from pyroclast.views.jobs import view_of
 from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import OUTPUT, write_document
+from pyroclast_cli.views.output import OUTPUT, write_one
 from pyroclast_cli.views.reading import group_of, read_groups, schedulers_at_work
 from pyroclast_cli.views.scope import NAMESPACE, named_job
 
@@ -28,11 +28,7 @@ async def _explain(context: Context) -> int:
         queue = None
     reading = await read_groups(context.client, key.namespace)
     answer = explanation(view, queue, reading, context.client.now())
-    if context.text("output") in {"table", ""}:
-        for line in explanation_lines(answer):
-            context.say(line)
-    else:
-        write_document(context, answer)
+    write_one(context, answer, explanation_lines(answer), reference=f"vcjob.batch.volcano.sh/{key.name}")
     return NEVER if answer["never"] else 0
 
 
