@@ -19,6 +19,7 @@ COMMAND_LINE = ROOT / "services" / "pyroclast_cli"
 PACKAGES = {
     "pyroclast",
     "pyroclast_admission",
+    "pyroclast_board",
     "pyroclast_job_controller",
     "pyroclast_jobflow_controller",
     "pyroclast_recorder",

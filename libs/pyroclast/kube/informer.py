@@ -102,6 +102,7 @@ class Informer(Generic[T]):
         self._faults: dict[Key, str] = {}
         self._refusal = ""
         self._overdue_at: float | None = None
+        self._unheard_since: float | None = None
 
     def __len__(self) -> int:
         return len(self._store)
@@ -149,6 +150,12 @@ class Informer(Generic[T]):
             return 0.0
         return max(0.0, asyncio.get_running_loop().time() - self._overdue_at)
 
+    def unheard_for(self) -> float:
+        """Seconds since the server stopped answering or began to refuse: how old the copy may be. 0 while it is followed."""
+        if self._unheard_since is None:
+            return 0.0
+        return asyncio.get_running_loop().time() - self._unheard_since
+
     async def run(self) -> None:
         """Keep the copy current, until cancelled."""
         backoff = Backoff(self._timing.first_pause, self._timing.longest_pause)
@@ -173,9 +180,11 @@ class Informer(Generic[T]):
             self._incident("relist")
             self._version = ""
         except ApiError as error:
+            self._unheard()
             self._refused(error)
             return max(backoff.next(), min(error.retry_after or 0.0, self._timing.longest_pause))
         except (ConnectionFailed, TimeoutError) as error:
+            self._unheard()
             self._incident("stall" if isinstance(error, TimeoutError) else "reconnect")
             self._doubtful = bool(self._version)
         return backoff.next()
@@ -337,7 +346,12 @@ class Informer(Generic[T]):
             self._refusal = str(error)
             log.warning("informer.refused", kind=self.kind.kind, error=self._refusal)
 
+    def _unheard(self) -> None:
+        if self._unheard_since is None:
+            self._unheard_since = asyncio.get_running_loop().time()
+
     def _accepted(self) -> None:
+        self._unheard_since = None
         if self._refusal:
             self._refusal = ""
             log.info("informer.resumed", kind=self.kind.kind)
