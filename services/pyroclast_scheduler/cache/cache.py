@@ -18,6 +18,7 @@ from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, Faults, reason_o
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
+from pyroclast_scheduler.cache.seat_tasks import SeatTasks, TaskPort
 from pyroclast_scheduler.cache.shifts import Shifts
 from pyroclast_scheduler.cache.tasks import TaskTable
 from pyroclast_scheduler.cache.wakes import Wakes
@@ -40,6 +41,7 @@ class Cache:
     """Keeps the picture. `now`: seconds, for the deadlines of assumptions.
 
     `is_shared`: other schedulers work with the same queues, and the PodGroups of their pods are theirs.
+    `places_seats`: gangs may be placed before their pods exist.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Cache:
         *,
         default_queue: str = "default",
         is_shared: bool = False,
+        places_seats: bool = False,
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.dimensions = Dimensions()
@@ -68,10 +71,10 @@ class Cache:
         self._refused: dict[str, str] = {}
         self.objects = ObjectTable(self._faults)
         self._shapes = ShapeBook()
-        self._features = NodeFeatures()
-        self._now = now
-        self._snapshots = 0
+        self._features, self._snapshots, self._now = NodeFeatures(), 0, now
         self._wake: Callable[[], None] = lambda: None
+        port = TaskPort(self.tasks, self.assumptions, self._set_pod, self._tasks.drop, self._changed, self.stale, now)
+        self.seats = SeatTasks(self._jobs, port, is_enabled=places_seats)
 
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake` after each change that may alter what a session decides."""
@@ -95,6 +98,8 @@ class Cache:
 
     def pod_changed(self, old: records.Pod | None, new: records.Pod | None) -> None:
         """A pod came (`old` None), changed, or went (`new` None)."""
+        if new is not None:
+            self.seats.pod(new, is_there=True)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             uid = old.metadata.uid
             self.assumptions.end(uid)
@@ -102,6 +107,8 @@ class Cache:
             self._refused.pop(uid, None)
             self._tasks.drop(uid)
             self._faults.clear(PODS, old)
+            if new is None:
+                self.seats.pod(old, is_there=False)
             self._changed()
         self._jobs.count_strangers(old, new)
         if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
@@ -137,6 +144,7 @@ class Cache:
             if key in self._jobs.entries:
                 self._jobs.show(key, None, None)
                 self._gone.add(key)
+                self.seats.follow(key)
         else:
             known = self._jobs.entries.get(key)
             before = None if known is None else known.group
@@ -146,6 +154,7 @@ class Cache:
             if before is not None and not same:
                 self._gone.add(key)
             self._jobs.show(key, new, known.believed if known is not None and same else None)
+            self.seats.follow(key)
             if before is not None and same and same_but_status(before, new):
                 return
         self._shifts.group(key)
@@ -176,18 +185,8 @@ class Cache:
         self._changed()
 
     def queue_freed_elsewhere(self, name: str) -> None:
-        """Another member of a ring of schedulers has less in a queue: jobs may fit that a capability kept out.
-
-        An empty name stands for a queue that is not known: any of them.
-        """
-        limited, seen = "", set[str]()
-        while name in self.queues and name not in seen:
-            seen.add(name)
-            limited = name if self.queues[name].capability else limited
-            name = self.queues[name].parent
-        for queue in [limited] if seen else [each for each, facts in self.queues.items() if facts.capability]:
-            if queue:
-                self._wakes.note_queue(queue)
+        """Another member of a ring has less in a queue, an empty name: in any: jobs may fit that a capability kept out."""
+        self._wakes.note_freed(name, self.queues)
 
     def priority_changed(self, old: records.PriorityClass | None, new: records.PriorityClass | None) -> None:
         """A PriorityClass came, changed, or went."""
@@ -325,6 +324,7 @@ class Cache:
         known = self._jobs.entries.get(job)
         if known is not None and known.believed != status:
             self._jobs.show(job, known.group, status)
+            self.seats.follow(job)
 
     def group(self, job: str) -> records.PodGroup | None:
         """The PodGroup of that key, with the status that is being written."""

@@ -51,6 +51,17 @@ class Wakes:
         self._queues.add(name)
         self._shifts.is_any = self._is_any = True
 
+    def note_freed(self, name: str, queues: Mapping[str, QueueFacts]) -> None:
+        """A queue has less than before: the highest above it with a capability may take more; any may, if it is not known."""
+        limited, seen = "", set[str]()
+        while name in queues and name not in seen:
+            seen.add(name)
+            limited = name if queues[name].capability else limited
+            name = queues[name].parent
+        for queue in [limited] if seen else [each for each, facts in queues.items() if facts.capability]:
+            if queue:
+                self.note_queue(queue)
+
     def note_all(self) -> None:
         """Something changed on which anything may depend."""
         self._is_all = self._is_any = True

@@ -29,6 +29,7 @@ __all__ = [
     "SeatsError",
     "TaskSeats",
     "encode",
+    "nodes_of",
     "parse_placement",
     "parse_seats",
     "placed",
@@ -120,6 +121,21 @@ class Placement(Wire, frozen=True, kw_only=True):
                     found.update((Seat(role, at), node) for at in range(index, index + count))
                 index += count
         return found
+
+
+def nodes_of(seats: Seats, placement: Placement) -> dict[Seat, str]:
+    """The node of each seat that has one; none where the placement is one of another generation.
+
+    Raises:
+        SeatsError: it has seats that there are not.
+    """
+    if placement.generation != seats.generation:
+        return {}
+    found = placement.seats()
+    counts = {task.role: task.count for task in seats.tasks}
+    for seat in found:
+        _require(seat.index < counts.get(seat.role, 0), f"nodes.{seat.role}: there is no seat {seat.index}")
+    return found
 
 
 def placed(generation: int, nodes: Mapping[Seat, str]) -> Placement:
