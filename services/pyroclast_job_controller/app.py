@@ -32,6 +32,7 @@ from pyroclast_job_controller.job.lost_nodes import LostNodes
 from pyroclast_job_controller.job.memory import Memories
 from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
+from pyroclast_job_controller.job.seats import SeatPublisher
 from pyroclast_job_controller.job.watch import JobWatch
 from pyroclast_job_controller.metrics import ControllerMetrics
 from pyroclast_job_controller.orders import Orders, Targets, target_of
@@ -126,7 +127,8 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
         shared.recorder.event(Reference.of(job, JOBS), notice.type, notice.reason.value, notice.message)
 
     pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created, queue.gets_on)
-    actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, record))
+    seats = SeatPublisher(shared.client, settings.scheduler_name, shared.clock, is_enabled=settings.place_before_pods)
+    actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, record), seats)
     targets = Targets(JOBS, shared.caches.jobs, Job, lambda job: job.status.last_command, queue.add)
     orders = Orders(shared, targets, commands)
     patience = settings.give_up_lost_pods_after.total_seconds()

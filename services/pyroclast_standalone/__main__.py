@@ -201,7 +201,14 @@ def _plane_options(options: argparse.Namespace) -> control_plane.Options:
     if nodes is None:
         nodes = 0 if options.kubeconfig is not None else 4
     return control_plane.Options(
-        _directory(options), options.kubeconfig, options.port, nodes, options.node_mode, options.node_prefix, options.audit_log
+        _directory(options),
+        options.kubeconfig,
+        options.port,
+        nodes,
+        options.node_mode,
+        options.node_prefix,
+        options.audit_log,
+        options.place_before_pods,
     )
 
 
@@ -236,6 +243,9 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--node-prefix", default="node-", metavar="TEXT", help="nodes are named this and a number from 0")
     up.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write each request to the embedded API server there, as JSON lines"
+    )
+    up.add_argument(
+        "--place-before-pods", action="store_true", help="place simple gangs before their pods exist: one write for each pod"
     )
     up.add_argument("--detach", action="store_true", help="return when ready, and keep running in the background")
     up.add_argument("--purge", action="store_true", help="at the end, take everything away again that was installed")

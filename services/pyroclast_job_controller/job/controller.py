@@ -266,6 +266,8 @@ class JobController:
             await self._write_status(facts, memory, decision.status)
         except Conflict:
             log.debug("job.conflict", job=str(key))  # it is looked at again in any case
+        if memory.seats_refused:
+            self._queue.add(key)  # what was placed for it is given up at once, not when it tries again
         if counts and 0 <= self._most_requeues < memory.faults:
             self._give_up(key, facts.job, memory, refusal)
             return

@@ -19,6 +19,7 @@ from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, Faults, reason_o
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
+from pyroclast_scheduler.cache.seat_tasks import SeatTasks, TaskPort
 from pyroclast_scheduler.cache.shifts import Shifts
 from pyroclast_scheduler.cache.tasks import TaskTable
 from pyroclast_scheduler.cache.wakes import Wakes
@@ -42,6 +43,7 @@ class Cache:
     """Keeps the picture. `now`: seconds, for the deadlines of assumptions.
 
     `is_shared`: other schedulers work with the same queues, and the PodGroups of their pods are theirs.
+    `places_seats`: gangs may be placed before their pods exist.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Cache:
         *,
         default_queue: str = "default",
         is_shared: bool = False,
+        places_seats: bool = False,
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.dimensions = Dimensions()
@@ -69,10 +72,10 @@ class Cache:
         self._gone: set[str] = set()
         self._holds = Holds()
         self._shapes = ShapeBook()
-        self._features = NodeFeatures()
-        self._now = now
-        self._snapshots = 0
+        self._features, self._snapshots, self._now = NodeFeatures(), 0, now
         self._wake: Callable[[], None] = lambda: None
+        port = TaskPort(self.tasks, self.assumptions, self._set_pod, self._tasks.drop, self._changed, self.stale, now)
+        self.seats = SeatTasks(self._jobs, port, is_enabled=places_seats)
 
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake` after each change that may alter what a session decides."""
@@ -96,12 +99,16 @@ class Cache:
 
     def pod_changed(self, old: records.Pod | None, new: records.Pod | None) -> None:
         """A pod came (`old` None), changed, or went (`new` None)."""
+        if new is not None:
+            self.seats.pod(new, is_there=True)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             uid = old.metadata.uid
             self.assumptions.end(uid)
             self._holds.drop(uid)
             self._tasks.drop(uid)
             self._faults.clear(PODS, old)
+            if new is None:
+                self.seats.pod(old, is_there=False)
             self._changed()
         self._jobs.count_strangers(old, new)
         if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
@@ -137,6 +144,7 @@ class Cache:
                 self._jobs.show(key, None, None)
                 self._gone.add(key)
                 self._holds.resume(key)
+                self.seats.follow(key)
         else:
             known = self._jobs.entries.get(key)
             before = None if known is None else known.group
@@ -147,6 +155,7 @@ class Cache:
                 self._gone.add(key)
                 self._holds.resume(key)
             self._jobs.show(key, new, known.believed if known is not None and same else None)
+            self.seats.follow(key)
             if before is not None and same and same_but_status(before, new):
                 return
         self._shifts.group(key)
@@ -328,6 +337,7 @@ class Cache:
         known = self._jobs.entries.get(job)
         if known is not None and known.believed != status:
             self._jobs.show(job, known.group, status)
+            self.seats.follow(job)
 
     def group(self, job: str) -> records.PodGroup | None:
         """The PodGroup of that key, with the status that is being written."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from pyroclast.api import pending, records
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
+from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.node_columns import Floats
@@ -237,7 +238,7 @@ def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *
         return
     members = tally.valid if session.job_invalid(job) is not None else None
     for task in job.tasks:
-        if task.status not in WAITING or task.facts.gates:
+        if task.status not in WAITING or task.facts.gates or is_seat(task.uid):
             continue
         reason, message = job.scheduling_reason(task, session.names)
         if not message:

@@ -38,6 +38,7 @@ from pyroclast_scheduler.shell.patches import (
     waiting_patch,
     without_queue_gate,
 )
+from pyroclast_scheduler.shell.placements import Placements
 from pyroclast_scheduler.shell.pruning import Pruner
 
 __all__ = ["Writer"]
@@ -88,6 +89,7 @@ class Writer:
         self._recorder = recorder
         self._now = now
         self._groups: Debounce[str, _Status] = Debounce()
+        self._placements = Placements(client, cache)
         self._queues: Debounce[str, Amounts] = Debounce(shortest=0.5)
         self._pods: Debounce[str, Waiting] = Debounce()
         self._notes: Debounce[tuple[str, str], Note] = Debounce()
@@ -129,7 +131,12 @@ class Writer:
             self._take_reservations(outcome.reservations, outcome.released, now)
         for task in outcome.let_in:
             self._gates.wish(task.uid, task, now, mark=task.uid)
+        self.sweep()
         self._alarm.set()
+
+    def sweep(self) -> None:
+        """Take back placements of gangs without pods that nothing is going to write: the session that made them failed."""
+        self._placements.sweep(self._groups.__contains__)
 
     def bind_refused(self, task: TaskFacts, why: str) -> None:
         """Say on a pod that it could not be bound."""
@@ -144,6 +151,7 @@ class Writer:
 
     async def run(self) -> None:
         """Write, until cancelled."""
+        self._placements.restart()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._release_due())
             for _ in range(WORKERS):
@@ -270,7 +278,7 @@ class Writer:
         group = self._cache.written(key)
         if group is None:
             return
-        patch = group_patch(group.status, status)
+        patch = self._placements.joined(group, status, group_patch(group.status, status))
         if patch is None and status == _Status() and self._bare.get(key) != group.metadata.uid:
             self._bare[key] = group.metadata.uid  # an absent phase and Pending look alike here: say it once
             patch = {"status": {"phase": str(status.phase)}}
@@ -324,11 +332,15 @@ class Writer:
             write = await self._work.get()
             try:
                 body = await self._write(write)
+                if write.lane is self._groups:
+                    body = await self._placements.settled(write.slot, body)
             finally:
                 write.lane.end(write.slot)
                 self._alarm.set()
             if write.kind is POD_GROUPS:
                 self._group_written(write.slot, body)
+            if write.lane is self._groups:
+                self._placements.conclude(write.slot)
 
     async def _write(self, write: _Write) -> dict[str, Any] | None:
         """The object as it is now; None when it was not written."""

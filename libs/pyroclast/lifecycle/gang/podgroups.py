@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
@@ -17,10 +17,13 @@ from pyroclast.lifecycle.ownership import controller_reference
 
 __all__ = ["is_admitted", "is_stale", "manifest", "patch"]
 
+_OWN: Final = frozenset({keys.SEATS, keys.PLACEMENT})
+"""What the controller and the scheduler say to each other on a PodGroup: no Job says it for them."""
+
 
 def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
     """The PodGroup to create. One made after a restart carries the Job's version, so that it is not taken for that of before."""
-    annotations = dict(job.metadata.annotations)
+    annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _OWN}
     if job.status.version:
         annotations[keys.JOB_VERSION] = str(job.status.version)
     if job.spec.running_estimate:
