@@ -14,6 +14,7 @@ from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
 from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
+from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, Faults, reason_of, uncounted
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
@@ -24,6 +25,7 @@ from pyroclast_scheduler.cache.wakes import Wakes
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
@@ -129,10 +131,13 @@ class Cache:
 
     def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
         """A PodGroup came, changed, or went."""
+        self._group_changed(*(None if record is None else volcano.group_of(record) for record in (old, new)))
+
+    def _group_changed(self, old: Group | None, new: Group | None) -> None:
         group = new or old
         if group is None:
             return
-        key = str(group.key)
+        key = group.key
         if new is None:
             if key in self._jobs.entries:
                 self._jobs.show(key, None, None)
@@ -320,18 +325,18 @@ class Cache:
             self._set_pod(pod)
             self._changed()
 
-    def believe(self, job: str, status: records.PodGroupStatus | None) -> None:
+    def believe(self, job: str, status: GroupStatus | None) -> None:
         """Take `status` as that of PodGroup `job` while it is being written; None: as the API server says again."""
         known = self._jobs.entries.get(job)
         if known is not None and known.believed != status:
             self._jobs.show(job, known.group, status)
 
-    def group(self, job: str) -> records.PodGroup | None:
+    def group(self, job: str) -> Group | None:
         """The PodGroup of that key, with the status that is being written."""
         entry = self._jobs.entries.get(job)
         return None if entry is None else entry.current
 
-    def written(self, job: str) -> records.PodGroup | None:
+    def written(self, job: str) -> Group | None:
         """The PodGroup of that key as the API server last showed it."""
         entry = self._jobs.entries.get(job)
         return None if entry is None else entry.group

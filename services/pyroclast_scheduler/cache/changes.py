@@ -8,6 +8,7 @@ import msgspec
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import ObjectRecord, Record
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -42,7 +43,7 @@ def _looked_at(task: TaskFacts) -> tuple[object, ...]:
     )
 
 
-def same_but_status(old: records.PodGroup, new: records.PodGroup) -> bool:
+def same_but_status(old: Group, new: Group) -> bool:
     """Whether two PodGroups differ in nothing but counts and conditions of their status."""
     a, b = old.metadata, new.metadata
     return (
@@ -50,7 +51,7 @@ def same_but_status(old: records.PodGroup, new: records.PodGroup) -> bool:
     )
 
 
-def same_but_version(old: ObjectRecord, new: Record) -> bool:
+def same_but_version(old: Group | ObjectRecord, new: Group | Record) -> bool:
     """Whether two objects, as far as they are read, differ in nothing but the version that the API server gave them."""
     metadata = msgspec.structs.replace(old.metadata, resource_version=new.metadata.resource_version)
     return metadata == new.metadata and msgspec.structs.replace(old, metadata=metadata) == new

@@ -9,13 +9,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from pyroclast.api import pending, records
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.types import POD_GROUPS
 from pyroclast_scheduler.cache.changes import same_but_version
 from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, reason_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.faults import Fault
+from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
@@ -42,8 +44,8 @@ class Entry:
     `is_shared`: sessions see `sums`, which then must stay as they are.
     """
 
-    group: records.PodGroup | None = None
-    believed: records.PodGroupStatus | None = None
+    group: Group | None = None
+    believed: GroupStatus | None = None
     tasks: dict[str, TaskFacts] = field(default_factory=dict)
     sums: TaskSums = field(default_factory=TaskSums)
     counted: Contribution | None = None
@@ -57,11 +59,11 @@ class Entry:
         return self.sums
 
     @property
-    def current(self) -> records.PodGroup | None:
+    def current(self) -> Group | None:
         """The PodGroup with the status that is being written."""
         if self.group is None or self.believed is None:
             return self.group
-        return records.PodGroup(metadata=self.group.metadata, spec=self.group.spec, status=self.believed)
+        return msgspec.structs.replace(self.group, status=self.believed)
 
 
 class JobTable:
@@ -96,7 +98,7 @@ class JobTable:
             entry = self.entries[key] = Entry()
         return entry
 
-    def show(self, key: str, group: records.PodGroup | None, believed: records.PodGroupStatus | None) -> None:
+    def show(self, key: str, group: Group | None, believed: GroupStatus | None) -> None:
         """The PodGroup of that key came, changed or went (None); `believed`: the status of it that is being written.
 
         That what was written is there now is no change.
@@ -266,7 +268,7 @@ class JobTable:
         """What is wrong with jobs in no snapshot that are not over."""
         groups = ((self.entries[key].current, why) for key, why in self.problems.items() if key in self.entries)
         return frozenset(
-            Fault.of(POD_GROUPS, group, f"{LEFT_OUT}{why}")
+            Fault.of_group(group, f"{LEFT_OUT}{why}")
             for group, why in groups
             if group is not None and group.status.phase is not PodGroupPhase.COMPLETED
         )
@@ -305,7 +307,7 @@ class JobTable:
             return True
         return any(task.pod.spec.scheduler_name in self._names for task in entry.tasks.values())
 
-    def _queue_of(self, group: records.PodGroup) -> str:
+    def _queue_of(self, group: Group) -> str:
         return group.spec.queue or self._default_queue
 
     def _made(self, entry: Entry, queues: Mapping[str, object], priority: Callable[[str], int]) -> JobFacts | None:
