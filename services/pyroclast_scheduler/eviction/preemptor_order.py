@@ -17,6 +17,8 @@ def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True
     """The queues, in their order, with jobs that may take places from others, of those that pass `passes`; and these jobs."""
     found: dict[str, list[Job]] = {}
     for job in session.jobs.values():
+        if job.facts.group.spec.never_preempts:
+            continue
         if not job.is_pending and passes(job) and session.job_invalid(job) is None and session.job_starving(job):
             found.setdefault(job.facts.queue, []).append(job)
     return [(queue, found[queue.name]) for queue in sorted((session.queues[name] for name in found), key=session.queue_key)]

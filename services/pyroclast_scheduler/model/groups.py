@@ -64,10 +64,17 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """One group. `kind`: what its object is served as, for events and writes; `key`: by which tasks and jobs name it."""
+    """One group.
+
+    `kind`: what its object is served as, for events and writes; `key`: by which tasks and jobs name it. `keeps_phase`: its object
+    has a phase and counts, and may be annotated; of others the status is in memory alone, and `said` are the conditions that
+    the object has.
+    """
 
     kind: ResourceType
     key: str
     metadata: records.Meta
     spec: GroupSpec = GroupSpec()
     status: GroupStatus = GroupStatus()
+    keeps_phase: bool = True
+    said: tuple[records.NativeCondition, ...] = ()

@@ -26,8 +26,10 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: Ours) 
     """The state of `cache`, to be decided by `configuration` with `ports`."""
     cache.placed()  # brings the table of jobs up to date, what is wrong with them too
     jobs, held, refused = cache.parts
+    of_jobs, of_namespaces = cache.natives.queues.known
     table, entries = cache.nodes, jobs.entries
-    groups = [group for key, entry in entries.items() if (group := entry.current) is not None and key not in jobs.problems]
+    stated = {key: entry for key, entry in entries.items() if entry.source is None and key not in jobs.problems}
+    groups = [group for entry in stated.values() if (group := entry.current) is not None]
     view = cache.objects.view()
     kept = (name for name in table.names if name and table.rows.get(name) is not None)
     return State(
@@ -47,7 +49,11 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: Ours) 
         assumed={uid: (each.kind.value, each.node) for uid, each in cache.assumptions.all() if uid in cache.tasks},
         held=dict(held),
         refused=dict(refused),
-        strangers={key: tuple(sorted(entry.strangers)) for key, entry in entries.items() if entry.strangers},
+        strangers={key: dict(entry.strangers) for key, entry in entries.items() if entry.strangers},
+        native_groups=tuple(cache.natives.records()),
+        statuses={key: each.believed for key, each in entries.items() if each.source is not None and each.believed is not None},
+        queues_of_jobs=dict(of_jobs),
+        queues_of_namespaces=dict(of_namespaces),
         problems=cache.problems,
     )
 

@@ -166,7 +166,7 @@ class JobSeries(Collector):
 
     def _job(self, group: Group) -> _Job:
         key = group.key
-        labels = (group.metadata.name, group.spec.queue, group.metadata.namespace)
+        labels = (key.rpartition("/")[2], group.spec.queue, group.metadata.namespace)
         job = self._jobs.get(key)
         if job is None or job.labels != labels:
             self.gone((key,))
