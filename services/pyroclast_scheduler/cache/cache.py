@@ -9,14 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
 from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
+from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.holds import Holds
 from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, Faults, reason_of, uncounted
 from pyroclast_scheduler.cache.jobs import JobTable
+from pyroclast_scheduler.cache.native_groups import NativeGroups
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
 from pyroclast_scheduler.cache.seat_tasks import SeatTasks, TaskPort
@@ -26,6 +30,7 @@ from pyroclast_scheduler.cache.wakes import Wakes
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
@@ -63,7 +68,9 @@ class Cache:
         self.assumptions = Assumptions()
         self._faults = Faults()
         self._names = frozenset(scheduler_names)
-        self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=self._names if is_shared else ())
+        others = self._names if is_shared else ()
+        self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=others, ours=self._names, now=now)
+        self.natives = NativeGroups(self._jobs, self._names, now, self._described)
         self._shifts = Shifts()
         self._tasks = TaskTable(self.nodes, self._jobs, self._shifts)
         self.tasks = self._tasks.by_uid
@@ -135,10 +142,13 @@ class Cache:
 
     def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
         """A PodGroup came, changed, or went."""
+        self._group_changed(*(None if record is None else volcano.group_of(record) for record in (old, new)))
+
+    def _group_changed(self, old: Group | None, new: Group | None) -> None:
         group = new or old
         if group is None:
             return
-        key = str(group.key)
+        key = group.key
         if new is None:
             if key in self._jobs.entries:
                 self._jobs.show(key, None, None)
@@ -332,19 +342,20 @@ class Cache:
             self._set_pod(pod)
             self._changed()
 
-    def believe(self, job: str, status: records.PodGroupStatus | None) -> None:
-        """Take `status` as that of PodGroup `job` while it is being written; None: as the API server says again."""
-        known = self._jobs.entries.get(job)
-        if known is not None and known.believed != status:
-            self._jobs.show(job, known.group, status)
-            self.seats.follow(job)
+    def believe(self, job: str, status: GroupStatus | None) -> None:
+        """Take `status` as that of group `job` while it is being written; None: as the API server says again.
 
-    def group(self, job: str) -> records.PodGroup | None:
+        Where the object has no phase it stays until another one comes.
+        """
+        self._jobs.believe(job, status)
+        self.seats.follow(job)
+
+    def group(self, job: str) -> Group | None:
         """The PodGroup of that key, with the status that is being written."""
         entry = self._jobs.entries.get(job)
         return None if entry is None else entry.current
 
-    def written(self, job: str) -> records.PodGroup | None:
+    def written(self, job: str) -> Group | None:
         """The PodGroup of that key as the API server last showed it."""
         entry = self._jobs.entries.get(job)
         return None if entry is None else entry.group
@@ -488,6 +499,13 @@ class Cache:
         self._wakes.note()
         self._wake()
 
+    def _described(self, key: str, *, has_gone: bool) -> None:
+        """What describes group `key` is another object, or says something else."""
+        if has_gone:
+            self._gone.add(key)
+        self._shifts.group(key)
+        self._changed()
+
     def _lose_node(self, name: str) -> None:
         """Take a node out; gangs of which it did not take up a member may be incomplete now."""
         self._jobs.wake({task.job for task in self.nodes.remove_node(name) if task.status is TaskStatus.BOUND})
@@ -503,6 +521,8 @@ class Cache:
             self._faults.leave_out(PODS, pod, reason_of(error))
             return True
         self._faults.clear(PODS, pod)
+        if task.is_preemptable and pod.spec.scheduling_group is not None and pod.spec.scheduler_name not in self._names:
+            task = msgspec.structs.replace(task, is_preemptable=False)  # whom another scheduler placed it alone may evict
         task = self.assumptions.applied(task)
         self._holds.seen(task)
         self._tasks.set(before, task)

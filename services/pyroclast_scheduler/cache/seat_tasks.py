@@ -51,7 +51,7 @@ class SeatTasks:
 
     def pod(self, pod: records.Pod, *, is_there: bool) -> None:
         """A pod came or went: a seat whose pod is there is none."""
-        key = group_of(pod.metadata)
+        key = group_of(pod)
         if key in self.table:
             self._carry_out(self.table.pod(key, pod.metadata.name, self._port.now(), is_there=is_there))
 

@@ -15,6 +15,7 @@ from pyroclast.api import keys, records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.lifecycle.seats.contract import Seat, Seats, SeatsError, encode, nodes_of, parse_placement, parse_seats, placed
 from pyroclast.lifecycle.seats.pods import pod_of, uid_of
+from pyroclast_scheduler.model.groups import Group
 
 __all__ = ["LINGER_SECONDS", "Change", "Outstanding", "SeatTable"]
 
@@ -38,7 +39,7 @@ class Outstanding(NamedTuple):
     `withdrawn`: why no pod may be made on them any more; empty while they stand.
     """
 
-    group: records.PodGroup
+    group: Group
     nodes: Mapping[str, records.Pod]
     since: float
     withdrawn: str
@@ -53,7 +54,7 @@ class _Shown(NamedTuple):
 class _Gang:
     """The seats of one PodGroup. `shown`: those that are tasks, by the name of the pod; `present`: the pods that exist."""
 
-    group: records.PodGroup
+    group: Group
     present: set[str]
     since: float
     seats: Seats = _NOTHING
@@ -88,7 +89,7 @@ class SeatTable:
     def __contains__(self, key: object) -> bool:
         return key in self._gangs
 
-    def follow(self, key: str, group: records.PodGroup | None, present: Iterable[str], now: float) -> list[Change]:
+    def follow(self, key: str, group: Group | None, present: Iterable[str], now: float) -> list[Change]:
         """PodGroup `key` is this now, with the status that is being written; `present`: the names of its pods."""
         gang = self._gangs.get(key)
         if gang is not None and (group is None or group.metadata.uid != gang.group.metadata.uid):
@@ -157,7 +158,11 @@ class SeatTable:
         for key, gang in self._gangs.items():
             tasks = {task.role: task for task in gang.seats.tasks}
             seats = (gang.names[name] for name, shown in gang.shown.items() if shown.node and name not in gang.claimed)
-            nodes = {gang.placed[seat]: pod_of(gang.group, tasks[seat.role], seat.index) for seat in seats if seat in gang.placed}
+            nodes = {
+                gang.placed[seat]: pod_of(gang.group.metadata, tasks[seat.role], seat.index)
+                for seat in seats
+                if seat in gang.placed
+            }
             if nodes:
                 yield key, Outstanding(gang.group, nodes, gang.since, gang.withdrawn)
 
@@ -180,7 +185,7 @@ class SeatTable:
                 changes.append(Change(shown.uid, None, ""))
         return changes
 
-    def _read(self, key: str, gang: _Gang, group: records.PodGroup, now: float) -> None:
+    def _read(self, key: str, gang: _Gang, group: Group, now: float) -> None:
         """Take up what the annotations say."""
         annotations = group.metadata.annotations
         gang.group = group
@@ -220,13 +225,13 @@ class SeatTable:
                     del gang.shown[name]
                     changes.append(Change(shown.uid, None, ""))
                 continue
-            uid = uid_of(gang.group, seat)
+            uid = uid_of(gang.group.metadata, seat)
             if shown != (uid, node):
                 self._lingering.pop(uid, None)
                 gang.shown[name] = _Shown(uid, node)
-                changes.append(Change(uid, pod_of(gang.group, tasks[seat.role], seat.index), node))
+                changes.append(Change(uid, pod_of(gang.group.metadata, tasks[seat.role], seat.index), node))
         return changes
 
 
-def _says_anything(group: records.PodGroup) -> bool:
+def _says_anything(group: Group) -> bool:
     return keys.SEATS in group.metadata.annotations

@@ -21,7 +21,9 @@ def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True
     """
     found: dict[str, list[Job]] = {}
     for job in session.jobs.values():
-        if job.is_pending or not passes(job) or session.job_invalid(job) is not None or not session.job_starving(job):
+        if job.is_pending or job.facts.group.spec.never_preempts or not passes(job):
+            continue
+        if session.job_invalid(job) is not None or not session.job_starving(job):
             continue
         if not any(is_seat(task.uid) for task in job.tasks):
             found.setdefault(job.facts.queue, []).append(job)

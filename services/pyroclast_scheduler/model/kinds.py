@@ -15,6 +15,7 @@ import msgspec
 
 from pyroclast.api import keys, records
 from pyroclast.resources.selectors import selected_labels
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -45,7 +46,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 _BYTES: Final = 16
 
 
-def kind_of(group: records.PodGroup, tasks: Sequence[TaskFacts], *, priority: int, queue: str) -> bytes | None:
+def kind_of(group: Group, tasks: Sequence[TaskFacts], *, priority: int, queue: str) -> bytes | None:
     """What tells the kind of a job of `queue` from others; None if it is the only one of its kind.
 
     It is if a pod has a place or is promised one, waits behind a gate, or has reasons of its own to be here or there: claims, or

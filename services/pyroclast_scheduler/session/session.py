@@ -20,6 +20,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.kinds import NAMES
 from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats, Rows
 from pyroclast_scheduler.model.queues import queues_of
+from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Shape
@@ -29,6 +30,7 @@ from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.terms import TermCounts
 from pyroclast_scheduler.model.waits import Evicts
 from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session import label_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
@@ -246,6 +248,10 @@ class Session(Rules):
         if job.is_changed or self._is_restless or self._are_names_minded:
             return None
         return None if held and any(task.uid in held for task in job.facts.tasks) else job.facts.kind
+
+    def job_refusals(self, job: Job) -> list[Refusal]:
+        """As the plugins say, and by the label that all of its nodes must share."""
+        return [*super().job_refusals(job), *label_refusals.refusals_of(self, job)]
 
     def follower(self, job: Job) -> Job | None:
         """The next one at rest of the kind of `job`, which got something just now: it may too. None if there is none.

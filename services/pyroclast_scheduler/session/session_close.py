@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from pyroclast.api import pending, records
+from pyroclast.api import pending
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
 from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.groups import GroupCondition, GroupStatus
 from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
@@ -29,7 +30,7 @@ _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGr
 _ROOT = "root"
 _OURS = frozenset(pending.PendingReason)
 _RENEWED = 60.0  # seconds that numbers stand at least before they alone are brought up to date
-_BARE = records.PodGroupStatus()
+_BARE = GroupStatus()
 
 
 def close(session: Session, *, timestamp: str) -> Outcome:
@@ -104,7 +105,7 @@ def _report_reservations(session: Session) -> None:
             job.conditions[said.type] = said._replace(message=f"{said.message}; {reservation}")
 
 
-def left_out_status(old: records.PodGroupStatus, message: str, timestamp: str) -> records.PodGroupStatus | None:
+def left_out_status(old: GroupStatus, message: str, timestamp: str) -> GroupStatus | None:
     """The status of a PodGroup that no session can look at, which says why; None if it says so already."""
     condition = Condition(PodGroupConditionType.UNSCHEDULABLE, pending.PendingReason.LEFT_OUT, message)
     new = msgspec.structs.replace(old, conditions=_conditions(old.conditions, [condition], "", timestamp))
@@ -115,7 +116,7 @@ def _may_wait(job: Job) -> bool:
     return job.is_pending or any(job.tally[status] for status in WAITING)
 
 
-def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> records.PodGroupStatus:
+def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> GroupStatus:
     old, tally = job.facts.group.status, job.tally
     phase = _phase(job)
     stated = list(job.conditions.values())
@@ -123,7 +124,7 @@ def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> 
     if cause is not None and phase in _WAITING_PHASES and PodGroupConditionType.UNSCHEDULABLE not in job.conditions:
         stated.append(Condition(PodGroupConditionType.UNSCHEDULABLE, cause.reason))
     said = [_worded(old.conditions, each, cause, now=session.ports.now) for each in stated]
-    return records.PodGroupStatus(
+    return GroupStatus(
         phase=phase,
         conditions=_conditions(old.conditions, said, session.uid, timestamp),
         running=tally[TaskStatus.RUNNING],
@@ -142,7 +143,7 @@ def _phase(job: Job) -> PodGroupPhase:
     return PodGroupPhase.INQUEUE if job.phase is PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
 
 
-def _worded(old: Sequence[records.PodGroupCondition], new: Condition, cause: Cause | None, *, now: float) -> Condition:
+def _worded(old: Sequence[GroupCondition], new: Condition, cause: Cause | None, *, now: float) -> Condition:
     """`new` with the cause behind its sentence; the numbers of before stay for a while, as long as sentence and reason do."""
     if cause is None or new.type != PodGroupConditionType.UNSCHEDULABLE:
         return new
@@ -154,9 +155,7 @@ def _worded(old: Sequence[records.PodGroupCondition], new: Condition, cause: Cau
     return new._replace(message=pending.joined(new.message, str(cause)))
 
 
-def _conditions(
-    old: Sequence[records.PodGroupCondition], new: Sequence[Condition], uid: str, timestamp: str
-) -> tuple[records.PodGroupCondition, ...]:
+def _conditions(old: Sequence[GroupCondition], new: Sequence[Condition], uid: str, timestamp: str) -> tuple[GroupCondition, ...]:
     """The old conditions with those of the same type replaced in place, and others added; an equal one is kept as it is.
 
     What was said of a gang before it was let in goes when it is.
@@ -167,7 +166,7 @@ def _conditions(
         at = next((i for i, each in enumerate(result) if each.type == condition.type), None)
         if at is not None and _says(result[at]) == (condition.type, "True", condition.reason, condition.message):
             continue
-        made = records.PodGroupCondition(
+        made = GroupCondition(
             type=condition.type,
             status="True",
             reason=condition.reason,
@@ -182,16 +181,16 @@ def _conditions(
     return tuple(result)
 
 
-def _says(condition: records.PodGroupCondition) -> tuple[str, str, str, str]:
+def _says(condition: GroupCondition) -> tuple[str, str, str, str]:
     return condition.type, condition.status, condition.reason, condition.message
 
 
-def _differs(old: records.PodGroupStatus, new: records.PodGroupStatus) -> bool:
+def _differs(old: GroupStatus, new: GroupStatus) -> bool:
     counts = (old.phase, old.running, old.succeeded, old.failed) != (new.phase, new.running, new.succeeded, new.failed)
     return counts or list(map(_says, old.conditions)) != list(map(_says, new.conditions))
 
 
-def _explain(session: Session, job: Job, status: records.PodGroupStatus, cause: Cause | None, outcome: Outcome) -> None:
+def _explain(session: Session, job: Job, status: GroupStatus, cause: Cause | None, outcome: Outcome) -> None:
     """Why a PodGroup waits, the events on it, and the conditions of its pods."""
     if cause is not None and status.phase is not PodGroupPhase.UNKNOWN:
         outcome.records[job.facts.key] = record_of(session, job, cause, status)

@@ -16,6 +16,7 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.errors import KubeError
 from pyroclast.lifecycle.seats.contract import SeatsError
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.groups import Group
 
 __all__ = ["Placements", "read_group"]
 
@@ -41,9 +42,7 @@ class Placements:
             if key not in self._writing and not is_wished(key):
                 self._cache.seats.unclaim(key)
 
-    def joined(
-        self, group: records.PodGroup, status: records.PodGroupStatus, patch: dict[str, Any] | None
-    ) -> dict[str, Any] | None:
+    def joined(self, group: Group, status: records.PodGroupStatus, patch: dict[str, Any] | None) -> dict[str, Any] | None:
         """`patch`, which makes the status of `group` this one, with what is to be said of its seats; None if there is nothing."""
         key, meta, table = str(group.key), group.metadata, self._cache.seats.table
         if key not in table:

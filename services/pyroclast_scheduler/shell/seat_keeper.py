@@ -23,6 +23,7 @@ from pyroclast.lifecycle.seats.ways import Way
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.seats import Outstanding
 from pyroclast_scheduler.model.features import tolerates
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.shapes import Toleration
 
 __all__ = ["ABANDONED_SECONDS", "PATIENCE_SECONDS", "SeatKeeper", "closes_to"]
@@ -88,7 +89,7 @@ class SeatKeeper:
             log.warning("seats.withdrawn", podgroup=key, reason=why.value)
             self._recorder.event(Reference.of(seats.group, POD_GROUPS), "Warning", _EVENT, f"{why}: {_SAID[why]}")
 
-    async def _write(self, key: str, group: records.PodGroup, text: str | None) -> bool:
+    async def _write(self, key: str, group: Group, text: str | None) -> bool:
         meta = group.metadata
         guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         patch: dict[str, Any] = {"metadata": {**guard, "annotations": {keys.PLACEMENT: text}}}

@@ -26,6 +26,7 @@ from pyroclast.kube.time_slices import in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
@@ -51,8 +52,6 @@ _EARLY_SECONDS: Final = 2.5  # since the last member of a gang was made: as long
 _MADE_SECONDS: Final = 30.0  # the same where a Job makes them, which says itself what keeps it from it
 _COUNT_SECONDS: Final = 0.3  # members of a gang start one after another
 _WRITE_SECONDS: Final = 30.0
-
-_Status = records.PodGroupStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class Writer:
         self._cache = cache
         self._recorder = recorder
         self._now = now
-        self._groups: Debounce[str, _Status] = Debounce()
+        self._groups: Debounce[str, GroupStatus] = Debounce()
         self._placements = Placements(client, cache)
         self._queues: Debounce[str, Amounts] = Debounce(shortest=0.5)
         self._pods: Debounce[str, Waiting] = Debounce()
@@ -107,7 +106,7 @@ class Writer:
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
         self._annotations: Debounce[str, None] = Debounce()
         self.writes: Callable[[str], bool] = lambda _queue: True
-        self.waiting: Callable[[records.PodGroup], str] = lambda group: group.metadata.annotations.get(keys.WAITING, "")
+        self.waiting: Callable[[Group], str] = lambda group: group.metadata.annotations.get(keys.WAITING, "")
 
     async def take(self, outcome: Outcome) -> None:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
@@ -190,7 +189,7 @@ class Writer:
                 self._groups.wish(key, status, now, hold=hold, mark="counts" if is_count else says)
         bare = {key for key in outcome.bare if (group := self._cache.group(key)) and self._bare.get(key) != group.metadata.uid}
         for key in bare:
-            self._groups.wish(key, _Status(), now, hold=_HOLD_SECONDS, mark="bare")
+            self._groups.wish(key, GroupStatus(), now, hold=_HOLD_SECONDS, mark="bare")
         async for key in in_turns(outcome.seen):
             if key not in outcome.statuses and key not in bare and not self._cache.is_believed(key):
                 self._groups.drop(key)
@@ -272,14 +271,14 @@ class Writer:
         group = self._cache.group(note.job)
         if group is not None:
             self._noted[slot] = reason_class(note.reason, note.message)
-            self._recorder.event(Reference.of(group, POD_GROUPS), note.kind, note.reason, note.message)
+            self._recorder.event(Reference.of(group, group.kind), note.kind, note.reason, note.message)
 
-    def _send_group(self, key: str, status: _Status) -> None:
+    def _send_group(self, key: str, status: GroupStatus) -> None:
         group = self._cache.written(key)
         if group is None:
             return
         patch = self._placements.joined(group, status, group_patch(group.status, status))
-        if patch is None and status == _Status() and self._bare.get(key) != group.metadata.uid:
+        if patch is None and status == GroupStatus() and self._bare.get(key) != group.metadata.uid:
             self._bare[key] = group.metadata.uid  # an absent phase and Pending look alike here: say it once
             patch = {"status": {"phase": str(status.phase)}}
         if patch is None:
@@ -290,8 +289,8 @@ class Writer:
             log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
         text = self.waiting(group)
         if text != group.metadata.annotations.get(keys.WAITING, ""):
-            patch["metadata"] = {"annotations": {keys.WAITING: text or None}}
-        self._send(_Write(POD_GROUPS, Reference.of(group, POD_GROUPS), patch, PatchKind.MERGE, self._groups, key, key))
+            patch.setdefault("metadata", {}).setdefault("annotations", {})[keys.WAITING] = text or None
+        self._send(_Write(POD_GROUPS, Reference.of(group, group.kind), patch, PatchKind.MERGE, self._groups, key, key))
 
     def _send_annotation(self, key: str) -> None:
         group = self._cache.written(key)
@@ -304,7 +303,7 @@ class Writer:
     def _send_reservation(self, key: str, text: str) -> None:
         group = self._cache.group(key)
         if group is not None:
-            about = Reference.of(group, POD_GROUPS)
+            about = Reference.of(group, group.kind)
             metadata = {"uid": about.uid, "annotations": {keys.RESERVATION: text or None}}
             self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._reserved, key))
 
@@ -385,7 +384,7 @@ def _says(waiting: Waiting) -> str | None:
     return None
 
 
-def _hold(waiting: Waiting, group: records.PodGroup | None) -> float:
+def _hold(waiting: Waiting, group: Group | None) -> float:
     """For how many seconds the reason of a pod has to stand before it is written."""
     if waiting.nominated:
         return 0.0

@@ -32,9 +32,9 @@ def name_of(task: TaskSeats, index: int) -> str:
     return f"{task.prefix}{index}"
 
 
-def uid_of(group: records.PodGroup, seat: Seat) -> str:
-    """What stands for the uid of the pod of a seat: none that an API server gives."""
-    return f"{_UID}{group.metadata.uid}:{seat.role}/{seat.index}"
+def uid_of(group: records.Meta, seat: Seat) -> str:
+    """What stands for the uid of the pod of a seat of a PodGroup with this metadata: none that an API server gives."""
+    return f"{_UID}{group.uid}:{seat.role}/{seat.index}"
 
 
 def is_seat(uid: str) -> bool:
@@ -42,15 +42,15 @@ def is_seat(uid: str) -> bool:
     return uid.startswith(_UID)
 
 
-def pod_of(group: records.PodGroup, task: TaskSeats, index: int) -> records.Pod:
-    """The pod of a seat of `group` as it will be; it waits for a node, since the gang was made."""
-    meta, own = group.metadata, {keys.TASK_INDEX: str(index)}
+def pod_of(group: records.Meta, task: TaskSeats, index: int) -> records.Pod:
+    """The pod of a seat of the PodGroup with this metadata as it will be; it waits for a node, since the gang was made."""
+    own = {keys.TASK_INDEX: str(index)}
     return records.Pod(
         metadata=records.Meta(
             name=name_of(task, index),
-            namespace=meta.namespace,
+            namespace=group.namespace,
             uid=uid_of(group, Seat(task.role, index)),
-            creation_timestamp=meta.creation_timestamp,
+            creation_timestamp=group.creation_timestamp,
             labels={**task.pod.labels, **own},
             annotations=_annotations(task.pod.annotations, group) | own,
         ),
@@ -58,6 +58,6 @@ def pod_of(group: records.PodGroup, task: TaskSeats, index: int) -> records.Pod:
     )
 
 
-def _annotations(given: Mapping[str, str], group: records.PodGroup) -> dict[str, str]:
+def _annotations(given: Mapping[str, str], group: records.Meta) -> dict[str, str]:
     """Those of the pod: the group is the one that publishes the seat, whatever the template says."""
-    return {**given, keys.GROUP_NAME: group.metadata.name}
+    return {**given, keys.GROUP_NAME: group.name}
