@@ -176,8 +176,6 @@ def test_a_block_ends_the_job_where_that_was_asked_for(client: pc.Client) -> Non
 
 
 def test_many_handles_share_one_watch(cluster: Cluster, namespace: str) -> None:
-    before = time.time()
-
     async def ten() -> list[str]:
         async with pc.AsyncClient(namespace=namespace, kubeconfig=str(cluster.kubeconfig)) as client:
             handles = await asyncio.gather(*(client.submit(job()) for _ in range(10)))
