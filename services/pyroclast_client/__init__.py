@@ -11,21 +11,35 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyroclast_client import errors
     from pyroclast_client.asynchronous import AsyncClient
+    from pyroclast_client.functions import task
+    from pyroclast_client.planes import local
+    from pyroclast_client.ranks import rank, world
+    from pyroclast_client.sweeps import Sweep
     from pyroclast_client.synchronous import Client, Job, job
 
 __all__ = [
     "AsyncClient",
     "Client",
     "Job",
+    "Sweep",
     "errors",
     "job",
+    "local",
+    "rank",
+    "task",
+    "world",
 ]
 
 _HOMES: Final = {
     "AsyncClient": "asynchronous",
     "Client": "synchronous",
     "Job": "synchronous",
+    "Sweep": "sweeps",
     "job": "synchronous",
+    "local": "planes",
+    "rank": "ranks",
+    "task": "functions",
+    "world": "ranks",
 }
 
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar, overload
 
 from pyroclast.api.types import JOBS, QUEUES, Key
 from pyroclast.kube.config import ClusterConfig, find_config
-from pyroclast.kube.errors import AlreadyExists
 from pyroclast_client import errors
 from pyroclast_client.checking import checked_job
-from pyroclast_client.documents import Document, documents_of, fresh_name, label_of
+from pyroclast_client.compilation import Compiled, Surroundings, compiled
+from pyroclast_client.documents import Document, Submittable, documents_of, fresh_name
+from pyroclast_client.functions import Call, SweepCall
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.marks import SUBMISSION
 from pyroclast_client.sessions import Session, here
+from pyroclast_client.submission import create_job, give_to, key_of_secret, make_secret, withdraw
+from pyroclast_client.sweeps import AsyncSweep
 from pyroclast_client.translation import translating
 
 __all__ = ["AsyncClient"]
+
+R = TypeVar("R")
 
 STEM: Final = "job"
 
@@ -48,6 +54,8 @@ class AsyncClient:
     ) -> None:
         self._context, self._namespace = context or "", namespace or ""
         self.queue, self.image, self.store, self._kubeconfig = queue, image, store, kubeconfig or ""
+        self.python = "python3"
+        self.env: dict[str, str] = {}
         self._session: Session | None = None
         self._config: ClusterConfig | None = None
 
@@ -78,6 +86,11 @@ class AsyncClient:
         return self._config
 
     @property
+    def kubeconfig(self) -> str:
+        """The path of the kubeconfig, where one was given."""
+        return self._kubeconfig
+
+    @property
     def namespace(self) -> str:
         """The namespace of what is submitted."""
         return self._namespace or self.config.namespace
@@ -94,8 +107,16 @@ class AsyncClient:
         if session is not None and session.owner == here():
             await session.close()
 
-    async def submit(self, anything: object, *, name: str | None = None, dry_run: bool = False) -> AsyncJob[Any]:
-        """Submit a Job: a model, a dict, the path of a manifest or its text.
+    @overload
+    async def submit(self, anything: Call[R], *, name: str | None = None, dry_run: bool = False) -> AsyncJob[R]: ...
+    @overload
+    async def submit(self, anything: SweepCall[R], *, name: str | None = None, dry_run: bool = False) -> AsyncSweep[R]: ...
+    @overload
+    async def submit(self, anything: Submittable, *, name: str | None = None, dry_run: bool = False) -> AsyncJob[Any]: ...
+    async def submit(
+        self, anything: object, *, name: str | None = None, dry_run: bool = False
+    ) -> AsyncJob[Any] | AsyncSweep[Any]:
+        """Submit a Job: the call of a task, a model, a dict, the path of a manifest or its text.
 
         It is checked by the rules of the server before any request. Submitting the same under the same name again finds
         what is there.
@@ -108,14 +129,54 @@ class AsyncClient:
         Raises:
             Rejected: what is wrong with it, with the path of each field.
         """
+        if isinstance(anything, Call):
+            return await self._submit_call(anything, name or fresh_name(anything.name), dry_run=dry_run)
+        if isinstance(anything, SweepCall):
+            return await self._submit_sweep(anything, name or fresh_name(anything.name), dry_run=dry_run)
         documents = documents_of(anything)
         if len(documents) != 1 or documents[0]["kind"] != JOBS.kind:
             kinds = ", ".join(document["kind"] for document in documents)
             raise errors.Usage(f"submit: one Job can be submitted at a time; this is {kinds}")
         document = self.prepared(documents[0], name)
-        created = await self.create_job(document, dry_run=dry_run)
+        created = await create_job((await self.session()).kube, document, dry_run=dry_run)
         metadata = created["metadata"]
         return AsyncJob(self, metadata["namespace"], metadata["name"], metadata.get("uid", ""))
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What this client adds to the calls of functions."""
+        return Surroundings(self.namespace, self.queue, self.image, self.store, self.python, self.env)
+
+    async def _submit_call(self, call: Call[R], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
+        made = compiled(call.function, [call.arguments], call.options, self.surroundings, name=name)
+        return await self._submit_compiled(made, dry_run=dry_run)
+
+    async def _submit_sweep(self, call: SweepCall[R], name: str, *, dry_run: bool = False) -> AsyncSweep[R]:
+        """Jobs of at most a thousand pods each."""
+        sweep = AsyncSweep(self, call)
+        await sweep.start(range(len(call.arguments)), name, dry_run=dry_run)
+        return sweep
+
+    async def submit_part(self, call: SweepCall[R], indices: Sequence[int], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
+        """One Job of a sweep, for some of its indices."""
+        arguments = [call.arguments[index] for index in indices]
+        made = compiled(call.function, arguments, call.options, self.surroundings, name=name, is_sweep=True)
+        return await self._submit_compiled(made, dry_run=dry_run)
+
+    async def _submit_compiled(self, made: Compiled, *, dry_run: bool) -> AsyncJob[Any]:
+        document = self.prepared(made.job)
+        metadata, kube = document["metadata"], (await self.session()).kube
+        if dry_run:
+            await create_job(kube, document, dry_run=True)
+            return AsyncJob(self, metadata["namespace"], metadata["name"], "")
+        secret = await make_secret(kube, made.secret)
+        try:
+            created = await create_job(kube, document)
+        except errors.Rejected:
+            await withdraw(kube, secret)
+            raise
+        await give_to(kube, secret, created)
+        return AsyncJob(self, metadata["namespace"], metadata["name"], created["metadata"]["uid"], key=key_of_secret(secret))
 
     def prepared(self, document: Document, name: str | None = None) -> Document:
         """The Job with its namespace, name and queue, once it breaks no rule.
@@ -135,21 +196,6 @@ class AsyncClient:
         annotations = metadata["annotations"] = dict(metadata.get("annotations") or {})
         annotations.setdefault(SUBMISSION, sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:16])
         return document
-
-    async def create_job(self, document: Document, *, dry_run: bool = False) -> Document:
-        """Create a prepared Job, or find that this submission has made it already."""
-        what, metadata = label_of(document), document["metadata"]
-        kube = (await self.session()).kube
-        with translating(what):
-            try:
-                return await kube.create(JOBS, document, dry_run=dry_run, strict=True)
-            except AlreadyExists:
-                there = await kube.get(JOBS, Key(metadata["namespace"], metadata["name"]))
-        annotations = there["metadata"].get("annotations") or {}
-        if annotations.get(SUBMISSION) == metadata["annotations"][SUBMISSION]:
-            return there
-        text = f"{what} is there already, and differs from this one; choose another name, or delete it"
-        raise errors.Rejected(text, [errors.Cause("metadata.name", text)])
 
     async def job(self, name: str) -> AsyncJob[Any]:
         """The Job of that name, `NAME` or `NAMESPACE/NAME`.

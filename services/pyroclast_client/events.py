@@ -8,19 +8,15 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
 from pyroclast.api import keys
 from pyroclast.api.types import EVENTS, PODS, Key, ResourceType
 from pyroclast.kube.client import Client, selectors
-from pyroclast.kube.errors import ApiError, ConnectionFailed, Expired
+from pyroclast_client.selections import SelectionWatch
 from pyroclast_client.states import status_of
 from pyroclast_client.watching import Watcher
 
 __all__ = ["JobEvent", "job_events"]
 
-PAUSE: Final = 0.5
-SILENCE_SECONDS: Final = 330.0
 GRACE_SECONDS: Final = 0.5  # Events about the end come after the end
 PHASE, EVENT, POD, DELETED = "phase", "event", "pod", "deleted"
 
@@ -53,7 +49,7 @@ async def job_events(client: Client, watcher: Watcher, key: Key, uid: str) -> As
             told.put_nowait(found)
 
     readers = [
-        loop.create_task(_reported(told, _Reader(client, kind, key.namespace, query).run(_then(event_of, put))))
+        loop.create_task(_reported(told, SelectionWatch(client, kind, key.namespace, query).run(_then(event_of, put))))
         for kind, query, event_of in selections
     ]
     phases = loop.create_task(_reported(told, _phases(watcher, key, uid, told)))
@@ -97,52 +93,6 @@ async def _phases(watcher: Watcher, key: Key, uid: str, told: asyncio.Queue[JobE
                 told.put_nowait(JobEvent(PHASE, key.name, status.phase, status.message))
             if status.is_finished:
                 return
-
-
-class _Reader:
-    """Lists a selection once and watches it for ever, each version of an object once; a broken watch goes on where it was."""
-
-    def __init__(self, client: Client, kind: ResourceType, namespace: str, query: Mapping[str, str]) -> None:
-        self._client, self._kind, self._namespace, self._query = client, kind, namespace, query
-        self._version = ""
-        self._seen: set[tuple[str, str]] = set()
-
-    async def run(self, take: Callable[[Mapping[str, Any]], None]) -> None:
-        """Hand over each object that came or changed."""
-        while True:
-            try:
-                if not self._version:
-                    await self._list(take)
-                await self._watch(take)
-            except Expired:
-                self._version = ""
-            except ConnectionFailed:
-                await asyncio.sleep(PAUSE)
-
-    async def _list(self, take: Callable[[Mapping[str, Any]], None]) -> None:
-        body = orjson.loads(await self._client.list_page(self._kind, self._namespace, self._query))
-        self._version = body["metadata"]["resourceVersion"]
-        for item in body.get("items") or ():
-            self._once(item, take)
-
-    async def _watch(self, take: Callable[[Mapping[str, Any]], None]) -> None:
-        where = {**self._query, "resourceVersion": self._version, "allowWatchBookmarks": "true"}
-        async with aclosing(self._client.watch(self._kind, self._namespace, where, silence=SILENCE_SECONDS)) as batches:
-            async for lines in batches:
-                for line in lines:
-                    event = orjson.loads(line)
-                    body = event["object"]
-                    if event["type"] == "ERROR":
-                        raise ApiError.from_status(int(body.get("code") or 0), body)
-                    self._version = body["metadata"]["resourceVersion"]
-                    if event["type"] in {"ADDED", "MODIFIED"}:
-                        self._once(body, take)
-
-    def _once(self, item: Mapping[str, Any], take: Callable[[Mapping[str, Any]], None]) -> None:
-        mark = (item["metadata"]["uid"], item["metadata"]["resourceVersion"])
-        if mark not in self._seen:
-            self._seen.add(mark)
-            take(item)
 
 
 def _event(item: Mapping[str, Any]) -> JobEvent:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, cast
 
-from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, Key
+from pyroclast.api import keys
+from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.errors import NotFound as KubeNotFound
 from pyroclast_client import errors
+from pyroclast_client.collecting import Collector
 from pyroclast_client.events import JobEvent, job_events
 from pyroclast_client.failures import failure
-from pyroclast_client.podreading import LogLine, followed, log_of, pods_of, text_of
+from pyroclast_client.marks import PAYLOAD
+from pyroclast_client.podreading import LogLine, Pod, followed, log_of, pod_of, pods_of, text_of
+from pyroclast_client.results import Outcome
+from pyroclast_client.selections import SelectionWatch
 from pyroclast_client.states import Explanation, JobStatus, explanation_of, status_of
+from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
 
 if TYPE_CHECKING:
@@ -28,6 +34,7 @@ R = TypeVar("R")
 Until = Literal["finished", "running", "placed"]
 
 NEVER_SECONDS: Final = 10.0  # a Job may be "never" for a moment while nodes come
+END_SECONDS: Final = 0.5
 COMPLETED: Final = "Completed"
 
 
@@ -37,11 +44,13 @@ class AsyncJob(Generic[R]):
     A Job of the same name with another uid is never taken for it: `JobReplaced` is raised.
     """
 
-    def __init__(self, client: AsyncClient, namespace: str, name: str, uid: str) -> None:
+    def __init__(self, client: AsyncClient, namespace: str, name: str, uid: str, *, key: bytes | None = None) -> None:
         self.client = client
         self.namespace = namespace
         self.name = name
         self.uid = uid
+        self._key = key
+        self._outcomes: list[Outcome] | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.namespace}/{self.name}>"
@@ -155,6 +164,64 @@ class AsyncJob(Generic[R]):
             except KubeNotFound:
                 group = None
         return explanation_of(job, group)
+
+    async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as in `wait`
+        """What the function returned, of a gang its first pod. Waits for the end of the Job.
+
+        Raises:
+            TaskError: the function raised, in any pod.
+            JobFailed: a pod ended without a word, or the Job did not complete.
+            ResultTooLarge: the result needs a store.
+            ResultGone: the pod or its log is not there any more.
+        """
+        outcomes = await self.outcomes(timeout)
+        wrong = [outcome.error for outcome in outcomes if outcome.error is not None]
+        for error in sorted(wrong, key=lambda each: not isinstance(each, errors.TaskError)):
+            raise error
+        return cast("R", outcomes[0].value)
+
+    async def results(self, timeout: float | None = None) -> list[R | errors.PyroclastError]:  # noqa: ASYNC109 - as in `wait`
+        """What each pod returned, by index, with errors in place of values. Waits for the end of the Job."""
+        outcomes = await self.outcomes(timeout)
+        return [outcome.value if outcome.error is None else outcome.error for outcome in outcomes]
+
+    async def outcomes(self, timeout: float | None = None) -> list[Outcome]:  # noqa: ASYNC109 - as in `wait`
+        """What became of each index. It is read once and kept."""
+        if self._outcomes is None:
+            await self.wait(timeout, check=False)
+            job = await self.object()
+            collector = await self._collector(job)
+            with translating(f"the results of Job {self.key}"):
+                pods = await pods_of(collector.kube, self.namespace, self.name, self.uid)
+                self._outcomes = await collector.all(pods, _size(job))
+        return self._outcomes
+
+    async def as_completed(self) -> AsyncGenerator[Outcome]:
+        """What became of each index, as soon as it is known."""
+        job = await self.object()
+        collector, told = await self._collector(job), set[int]()
+        session, ended = await self.client.session(), asyncio.Queue[Pod | None]()
+        watch = SelectionWatch(session.kube, PODS, self.namespace, {"labelSelector": f"{keys.JOB_NAME}={self.name}"})
+        loop = asyncio.get_running_loop()
+        tasks = [
+            loop.create_task(watch.run(lambda item: _put_ended(item, self.uid, ended))),
+            loop.create_task(self._finish(ended)),
+        ]
+        try:
+            with translating(f"the results of Job {self.key}"):
+                while len(told) < _size(job):
+                    pod = await ended.get()
+                    if pod is None:
+                        break
+                    if pod.index not in told:
+                        told.add(pod.index)
+                        yield await collector.one(pod)
+            for outcome in await self.outcomes() if len(told) < _size(job) else ():
+                if outcome.index not in told:
+                    yield outcome
+        finally:
+            for task in tasks:
+                task.cancel()
 
     async def cancel(self) -> None:
         """End the Job for good: its pods go, it stays to be looked at."""
@@ -280,6 +347,30 @@ class AsyncJob(Generic[R]):
             raise errors.NeverFits(f"{explanation}. `explain()` tells more, `cancel()` ends the Job", explanation)
         warnings.warn(f"{explanation}", errors.PyroclastWarning, stacklevel=2)
 
+    async def _finish(self, ended: asyncio.Queue[Pod | None]) -> None:
+        """Put None behind the last pod, also when the Job is gone."""
+        try:
+            await self._until("finished")
+        finally:
+            await asyncio.sleep(END_SECONDS)  # the watch of pods may be behind that of Jobs
+            ended.put_nowait(None)
+
+    async def _collector(self, job: dict[str, Any]) -> Collector:
+        """Whoever reads the results.
+
+        Raises:
+            Usage: the Job runs no function of this client.
+        """
+        kube = (await self.client.session()).kube
+        secret = (job["metadata"].get("annotations") or {}).get(PAYLOAD)
+        if not secret:
+            raise errors.Usage(
+                f"Job {self.key} runs no function of this client, so it has no result; `logs()` has what it printed"
+            )
+        if self._key is None:
+            self._key = await key_of(kube, Key(self.namespace, secret))
+        return Collector.of(kube, job, self._key)
+
     async def _ended(self, is_over: asyncio.Event) -> None:
         try:
             await self._until("finished")
@@ -302,6 +393,16 @@ class AsyncJob(Generic[R]):
         await self.object()
         with translating(f"Job {self.key}"):
             await (await self.client.session()).kube.create(COMMANDS, body)
+
+
+def _size(job: dict[str, Any]) -> int:
+    return sum(int(task.get("replicas") or 0) for task in job["spec"]["tasks"])
+
+
+def _put_ended(item: Mapping[str, Any], uid: str, ended: asyncio.Queue[Pod | None]) -> None:
+    """Pass a pod of the Job on that has said how it ended."""
+    if (pod := pod_of(item, uid)) is not None and pod.is_finished and pod.message:
+        ended.put_nowait(pod)
 
 
 def _phase(group: dict[str, Any]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["background_loop", "run"]
+__all__ = ["background_loop", "iterated", "run"]
 
 T = TypeVar("T")
 
@@ -38,6 +38,22 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     except BaseException:
         future.cancel()
         raise
+
+
+def iterated(stream: AsyncGenerator[T]) -> Iterator[T]:
+    """The items of an asynchronous stream."""
+    try:
+        while True:
+            try:
+                yield run(_next(stream))
+            except StopAsyncIteration:
+                return
+    finally:
+        run(stream.aclose())
+
+
+async def _next(stream: AsyncGenerator[T]) -> T:
+    return await anext(stream)
 
 
 def _renew_lock() -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["PAYLOAD", "SUBMISSION", "secret_name"]
+__all__ = ["PAYLOAD", "STORE", "SUBMISSION", "secret_name"]
 
 SUBMISSION: Final = "client.pyroclast.dev/submission"
 """Annotation: which submission made the object. The same submission, sent again, finds its own."""
 
 PAYLOAD: Final = "client.pyroclast.dev/payload"
 """Label of the Secrets that carry functions and arguments; annotation of Jobs: the name of theirs."""
+
+STORE: Final = "client.pyroclast.dev/store"
+"""Annotation of Jobs: where their large results are."""
 
 
 def secret_name(job: str) -> str:

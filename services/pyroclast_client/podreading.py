@@ -12,12 +12,11 @@ from pyroclast.api import keys
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.errors import ApiError, NotFound
+from pyroclast_client.runner.sealing import FRAME
 
-__all__ = ["LogLine", "Pod", "followed", "log_of", "pods_of", "text_of"]
+__all__ = ["LogLine", "Pod", "followed", "log_of", "pod_of", "pods_of", "text_of"]
 
 PAUSE: Final = 0.5  # seconds between looks for new pods while logs are followed
-FRAME: Final = "\x1epyroclast "
-"""Begins the lines in which the runner prints a result, which are none of the function's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,8 @@ class Pod:
 async def pods_of(client: Client, namespace: str, job: str, uid: str) -> list[Pod]:
     """The pods of the Job of that uid, by task and index, of one seat the latest last."""
     items, _ = await client.list(PODS, namespace, label_selector=f"{keys.JOB_NAME}={job}")
-    owned = [item for item in items if _is_owned(item, uid)]
-    return sorted(map(_pod, owned), key=lambda pod: (pod.task, pod.index, pod.created))
+    owned = [pod for item in items if (pod := pod_of(item, uid)) is not None]
+    return sorted(owned, key=lambda pod: (pod.task, pod.index, pod.created))
 
 
 async def log_of(client: Client, namespace: str, pod: Pod, *, tail: int | None = None, timestamps: bool = False) -> list[str]:
@@ -76,13 +75,19 @@ async def log_of(client: Client, namespace: str, pod: Pod, *, tail: int | None =
         if error.status == 400:  # its container is still being created
             return []
         raise
-    return body.decode(errors="replace").splitlines()
+    return body.decode(errors="replace").removesuffix("\n").split("\n") if body else []
 
 
 def text_of(lines: Sequence[str], tail: int | None = None) -> list[str]:
     """The lines without frames of results; the last `tail` of them."""
-    kept = [line for line in lines if FRAME not in line]
+    kept = [before for before in map(without_frame, lines) if before is not None]
     return kept if tail is None else kept[-tail:] if tail else []
+
+
+def without_frame(line: str) -> str | None:
+    """What the function printed of a line; None when all of it is a frame of the result."""
+    before, frame, _ = line.partition(FRAME)
+    return line if not frame else before or None
 
 
 async def followed(
@@ -121,18 +126,17 @@ async def _read(client: Client, namespace: str, pod: Pod, lines: asyncio.Queue[L
     try:
         async with aclosing(client.stream(PODS.path(namespace, pod.name, "log"), query)) as stream:
             async for raw in stream:
-                line = raw.decode(errors="replace")
-                if FRAME not in line:
+                line = without_frame(raw.decode(errors="replace"))
+                if line is not None:
                     lines.put_nowait(LogLine(pod.task, pod.index, line))
     except NotFound:
         return  # it was taken away: its next try is another pod
 
 
-def _is_owned(item: Mapping[str, Any], uid: str) -> bool:
-    return any(owner.get("uid") == uid for owner in item["metadata"].get("ownerReferences") or ())
-
-
-def _pod(item: Mapping[str, Any]) -> Pod:
+def pod_of(item: Mapping[str, Any], job_uid: str) -> Pod | None:
+    """The pod in an object of the API; None when it belongs to another Job."""
+    if not any(owner.get("uid") == job_uid for owner in item["metadata"].get("ownerReferences") or ()):
+        return None
     metadata, status = item["metadata"], item.get("status") or {}
     labels = metadata.get("labels") or {}
     containers = tuple(str(each.get("name")) for each in (item.get("spec") or {}).get("containers") or ())

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Iterator
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Iterator
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from pyroclast_client import defaults
 from pyroclast_client.asynchronous import AsyncClient
+from pyroclast_client.documents import Submittable
+from pyroclast_client.errors import PyroclastError
 from pyroclast_client.events import JobEvent
+from pyroclast_client.functions import Call, SweepCall
 from pyroclast_client.handles import AsyncJob, Until
-from pyroclast_client.loops import run
+from pyroclast_client.loops import iterated, run
 from pyroclast_client.podreading import LogLine
 from pyroclast_client.states import Explanation, JobStatus
+from pyroclast_client.sweeps import AsyncSweep, Sweep
 
 __all__ = ["Client", "Job", "job"]
 
 R = TypeVar("R")
-T = TypeVar("T")
 
 
 class Job(Generic[R]):
@@ -94,7 +97,7 @@ class Job(Generic[R]):
 
     def events(self) -> Iterator[JobEvent]:
         """Phases, Events and pods: those until now and those to come, until the Job ends."""
-        return _iterated(self.handle.events())
+        return iterated(self.handle.events())
 
     def logs(
         self, *, index: int | None = None, task: str | None = None, tail: int | None = None, timestamps: bool = False
@@ -104,7 +107,15 @@ class Job(Generic[R]):
 
     def follow_logs(self, *, index: int | None = None, task: str | None = None, timestamps: bool = False) -> Iterator[LogLine]:
         """The lines of all pods as they come, until the Job ends."""
-        return _iterated(self.handle.follow_logs(index=index, task=task, timestamps=timestamps))
+        return iterated(self.handle.follow_logs(index=index, task=task, timestamps=timestamps))
+
+    def result(self, timeout: float | None = None) -> R:
+        """What the function returned, of a gang its first pod. Waits for the end of the Job; see `AsyncJob.result`."""
+        return run(self.handle.result(timeout))
+
+    def results(self, timeout: float | None = None) -> list[R | PyroclastError]:
+        """What each pod returned, by index, with errors in place of values. Waits for the end of the Job."""
+        return run(self.handle.results(timeout))
 
     def explain(self) -> Explanation:
         """Why the Job waits; `str()` of it is a sentence."""
@@ -170,11 +181,22 @@ class Client:
         """End the connection. Jobs go on."""
         run(self.asynchronous.close())
 
+    @overload
     def submit(
-        self, anything: object, *, name: str | None = None, dry_run: bool = False, cancel_on_exit: bool = False
-    ) -> Job[Any]:
-        """Submit a Job: a model, a dict, the path of a manifest or its text; see `AsyncClient.submit`."""
-        return Job(run(self.asynchronous.submit(anything, name=name, dry_run=dry_run)), cancel_on_exit=cancel_on_exit)
+        self, anything: Call[R], *, name: str | None = None, dry_run: bool = False, cancel_on_exit: bool = False
+    ) -> Job[R]: ...
+    @overload
+    def submit(self, anything: SweepCall[R], *, name: str | None = None, dry_run: bool = False) -> Sweep[R]: ...
+    @overload
+    def submit(
+        self, anything: Submittable, *, name: str | None = None, dry_run: bool = False, cancel_on_exit: bool = False
+    ) -> Job[Any]: ...
+    def submit(
+        self, anything: Any, *, name: str | None = None, dry_run: bool = False, cancel_on_exit: bool = False
+    ) -> Job[Any] | Sweep[Any]:
+        """Submit a call of a task, a model, a dict, the path of a manifest or its text; see `AsyncClient.submit`."""
+        made = cast("AsyncJob[Any] | AsyncSweep[Any]", run(self.asynchronous.submit(anything, name=name, dry_run=dry_run)))
+        return Sweep(made) if isinstance(made, AsyncSweep) else Job(made, cancel_on_exit=cancel_on_exit)
 
     def job(self, name: str) -> Job[Any]:
         """The Job of that name, `NAME` or `NAMESPACE/NAME`."""
@@ -192,19 +214,3 @@ class Client:
 def job(name: str) -> Job[Any]:
     """The Job of that name, `NAME` or `NAMESPACE/NAME`, by the client in use."""
     return defaults.client().job(name)
-
-
-def _iterated(stream: AsyncGenerator[T]) -> Iterator[T]:
-    """The items of an asynchronous stream."""
-    try:
-        while True:
-            try:
-                yield run(_next(stream))
-            except StopAsyncIteration:
-                return
-    finally:
-        run(stream.aclose())
-
-
-async def _next(stream: AsyncGenerator[T]) -> T:
-    return await anext(stream)

@@ -46,6 +46,7 @@ class Options:
     node_mode: str = "simulated"
     node_prefix: str = "node-"
     audit_log: Path | None = None
+    node_resources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,7 @@ def _services(options: Options, webhook_port: int, history_port: int) -> list[_S
         options.node_prefix,
         "--data-dir",
         str(root / "nodes"),
+        *(word for pair in options.node_resources for word in ("--resource", pair)),
     )
     webhooks = (
         *("--listen-address", "127.0.0.1", "--port", str(webhook_port)),
