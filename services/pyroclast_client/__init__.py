@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyroclast_client import errors
     from pyroclast_client.asynchronous import AsyncClient
+    from pyroclast_client.executors import Executor
     from pyroclast_client.functions import task
     from pyroclast_client.planes import local
     from pyroclast_client.ranks import rank, world
     from pyroclast_client.sweeps import Sweep
     from pyroclast_client.synchronous import Client, Job, job
+    from pyroclast_client.torch import torchrun
 
 __all__ = [
     "AsyncClient",
     "Client",
+    "Executor",
     "Job",
     "Sweep",
     "errors",
@@ -27,18 +30,21 @@ __all__ = [
     "local",
     "rank",
     "task",
+    "torchrun",
     "world",
 ]
 
 _HOMES: Final = {
     "AsyncClient": "asynchronous",
     "Client": "synchronous",
+    "Executor": "executors",
     "Job": "synchronous",
     "Sweep": "sweeps",
     "job": "synchronous",
     "local": "planes",
     "rank": "ranks",
     "task": "functions",
+    "torchrun": "torch",
     "world": "ranks",
 }
 

@@ -19,7 +19,7 @@ from pyroclast_client.events import JobEvent, job_events
 from pyroclast_client.failures import failure
 from pyroclast_client.marks import PAYLOAD
 from pyroclast_client.podreading import LogLine, Pod, followed, log_of, pod_of, pods_of, text_of
-from pyroclast_client.results import Outcome
+from pyroclast_client.results import Outcome, Started
 from pyroclast_client.selections import SelectionWatch
 from pyroclast_client.states import Explanation, JobStatus, explanation_of, status_of
 from pyroclast_client.submission import key_of
@@ -198,22 +198,31 @@ class AsyncJob(Generic[R]):
 
     async def as_completed(self) -> AsyncGenerator[Outcome]:
         """What became of each index, as soon as it is known."""
+        async with aclosing(self.progress()) as steps:
+            async for step in steps:
+                if isinstance(step, Outcome):
+                    yield step
+
+    async def progress(self) -> AsyncGenerator[Started | Outcome]:
+        """The start of each index and what became of it, as soon as it is known."""
         job = await self.object()
         collector, told = await self._collector(job), set[int]()
-        session, ended = await self.client.session(), asyncio.Queue[Pod | None]()
+        session, seen = await self.client.session(), asyncio.Queue[Pod | None]()
         watch = SelectionWatch(session.kube, PODS, self.namespace, {"labelSelector": f"{keys.JOB_NAME}={self.name}"})
         loop = asyncio.get_running_loop()
         tasks = [
-            loop.create_task(watch.run(lambda item: _put_ended(item, self.uid, ended))),
-            loop.create_task(self._finish(ended)),
+            loop.create_task(watch.run(lambda item: _put(item, self.uid, seen))),
+            loop.create_task(self._finish(seen)),
         ]
         try:
             with translating(f"the results of Job {self.key}"):
                 while len(told) < _size(job):
-                    pod = await ended.get()
+                    pod = await seen.get()
                     if pod is None:
                         break
-                    if pod.index not in told:
+                    if not pod.is_finished:
+                        yield Started(pod.index)
+                    elif pod.index not in told:
                         told.add(pod.index)
                         yield await collector.one(pod)
             for outcome in await self.outcomes() if len(told) < _size(job) else ():
@@ -399,10 +408,11 @@ def _size(job: dict[str, Any]) -> int:
     return sum(int(task.get("replicas") or 0) for task in job["spec"]["tasks"])
 
 
-def _put_ended(item: Mapping[str, Any], uid: str, ended: asyncio.Queue[Pod | None]) -> None:
-    """Pass a pod of the Job on that has said how it ended."""
-    if (pod := pod_of(item, uid)) is not None and pod.is_finished and pod.message:
-        ended.put_nowait(pod)
+def _put(item: Mapping[str, Any], uid: str, seen: asyncio.Queue[Pod | None]) -> None:
+    """Pass a pod of the Job on that runs, or has said how it ended."""
+    pod = pod_of(item, uid)
+    if pod is not None and (pod.phase == "Running" or (pod.is_finished and pod.message)):
+        seen.put_nowait(pod)
 
 
 def _phase(group: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pyroclast_client import errors
 from pyroclast_client.runner import sealing
 
-__all__ = ["Envelope", "Outcome", "decoded", "envelope"]
+__all__ = ["Envelope", "Outcome", "Started", "decoded", "envelope"]
 
 UNSEALED: Final = "it was not unpickled"
 
@@ -31,6 +31,13 @@ class Envelope:
     def frames(self) -> int:
         """How many lines of the log carry the content."""
         return sealing.number_of_frames(self.message["size"])
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The pod of a call runs."""
+
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
