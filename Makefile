@@ -26,11 +26,11 @@ test-embedded: setup  # every end-to-end test on the embedded API server, also w
 
 setup: $(STAMP)
 
-$(STAMP): requirements.lock requirements-dev.lock pyproject.toml services/pyroclast_cli/pyproject.toml services/pyroclast_standalone/pyproject.toml
+$(STAMP): requirements.lock requirements-dev.lock pyproject.toml services/pyroclast_cli/pyproject.toml services/pyroclast_client/pyproject.toml services/pyroclast_standalone/pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet "uv==$$(sed -n 's/^uv==\([^ ]*\).*/\1/p' requirements-dev.lock)"
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock -r requirements-dev.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable services/pyroclast_cli --editable services/pyroclast_standalone
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable services/pyroclast_cli --editable services/pyroclast_client --editable services/pyroclast_standalone
 	@# compiles what the programs load, at once and when they begin to work, also where Python is told to write no bytecode
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q -j 0 libs services
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import $(subst $() $(),$(COMMA),$(PROGRAMS) $(AT_WORK))"

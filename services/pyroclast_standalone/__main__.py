@@ -209,6 +209,7 @@ def _plane_options(options: argparse.Namespace) -> control_plane.Options:
         options.node_prefix,
         options.audit_log,
         options.place_before_pods,
+        tuple(options.node_resource),
     )
 
 
@@ -241,6 +242,14 @@ def _parser() -> argparse.ArgumentParser:
         help="simulate pods, or run their commands as local processes",
     )
     up.add_argument("--node-prefix", default="node-", metavar="TEXT", help="nodes are named this and a number from 0")
+    up.add_argument(
+        "--node-resource",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=N",
+        help="what each node offers besides cpu and memory, as nvidia.com/gpu=8; may be repeated",
+    )
     up.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write each request to the embedded API server there, as JSON lines"
     )
@@ -290,6 +299,13 @@ def _count(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no number of nodes; give 0 or more")
     return int(text)
+
+
+def _pair(text: str) -> str:
+    name, _, amount = text.partition("=")
+    if not name or not amount:
+        raise argparse.ArgumentTypeError(f"{text!r} is no resource; give NAME=N, as nvidia.com/gpu=8")
+    return text
 
 
 def _file(text: str) -> Path:

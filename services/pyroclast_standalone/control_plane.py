@@ -50,6 +50,7 @@ class Options:
     node_prefix: str = "node-"
     audit_log: Path | None = None
     place_before_pods: bool = False
+    node_resources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,7 @@ def _services(options: Options, webhook_port: int, history_port: int) -> list[_S
         options.node_prefix,
         "--data-dir",
         str(root / "nodes"),
+        *(word for pair in options.node_resources for word in ("--resource", pair)),
     )
     webhooks = (
         *("--listen-address", "127.0.0.1", "--port", str(webhook_port)),
