@@ -214,14 +214,31 @@ def _services(options: Options, webhook_port: int, history_port: int) -> list[_S
     seats = ("--place-before-pods",) if options.place_before_pods else ()
     services = [
         _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks, "--metrics-address"),
-        _Service("job-controller", "pyroclast_job_controller", f"{release}-controllers", (*discovery, *seats, *lease)),
-        _Service("jobflow-controller", "pyroclast_jobflow_controller", f"{release}-jobflow", (*probes, *lease)),
+        _Service(
+            "job-controller",
+            "pyroclast_job_controller",
+            f"{release}-controllers",
+            (*discovery, *seats, *lease, *_wait_for("vc-controller-manager")),
+        ),
+        _Service(
+            "jobflow-controller",
+            "pyroclast_jobflow_controller",
+            f"{release}-jobflow",
+            (*probes, *lease, *_wait_for("vc-controller-manager")),
+        ),
         _Service("recorder", "pyroclast_recorder", f"{release}-recorder", (*history, *lease)),
-        _Service("scheduler", "pyroclast_scheduler", f"{release}-scheduler", (*configuration, *seats, *lease)),
+        _Service(
+            "scheduler", "pyroclast_scheduler", f"{release}-scheduler", (*configuration, *seats, *lease, *_wait_for("volcano"))
+        ),
     ]
     if options.nodes:
         services.insert(0, _Service("nodes", "pyroclast_standalone.nodes", f"{release}-nodes", nodes))
     return services
+
+
+def _wait_for(lease: str) -> tuple[str, str]:
+    """The flag by which a service waits while Volcano, where it is installed, does the same work under this Lease."""
+    return "--leader-elect-wait-for", f"volcano-system/{lease}"
 
 
 async def _tell_history(client: Client, url: str) -> None:

@@ -27,11 +27,11 @@ ALL_FLAGS = [
 UNREACHED = {
     "controllers": {"controller-configmap", "lock-object-namespace"},
     "jobflow": {"lock-object-namespace"},
-    "recorder": {"leader-elect-shards", "lock-object-namespace"},
+    "recorder": {"leader-elect-shards", "leader-elect-wait-for", "lock-object-namespace"},
     "scheduler": {"leader-elect-shards", "lock-object-namespace"},
 }
 """The ConfigMap has the release's name, the namespace of Leases its newer flag; schedulers divide work as members, and one
-recorder does it all."""
+recorder does it all, in which Volcano has no part."""
 OF_A_POD = {
     "log_format", "enable_healthz", "enable_metrics", "admission_conf", "webhook_namespace", "webhook_service_name",
     "webhook_url", "leader_elect_resource_namespace", "scheduler_conf", "database_url",
