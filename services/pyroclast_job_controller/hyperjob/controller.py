@@ -175,7 +175,7 @@ class HyperJobController:
     async def _patch(
         self,
         hyper_job: HyperJob,
-        patch: dict[str, Any] | list[dict[str, Any]],
+        patch: _Patch,
         *,
         subresource: str = "",
         how: PatchKind = PatchKind.MERGE,
