@@ -158,6 +158,12 @@ def _takeover(options: argparse.Namespace) -> int:
     return asyncio.run(work(options.kubeconfig or _directory(options).kubeconfig, _say))
 
 
+def _release(options: argparse.Namespace) -> int:
+    from .release import release  # noqa: PLC0415 - few uninstall
+
+    return asyncio.run(release(options.kubeconfig or _directory(options).kubeconfig, _say))
+
+
 def _run_until_stopped(work: Coroutine[object, object, int], *, stopped: int = 0) -> int:
     """Run `work`; SIGTERM and SIGINT cancel it, so that everything it started is stopped, and the status is `stopped`."""
 
@@ -274,6 +280,10 @@ def _parser() -> argparse.ArgumentParser:
     only = takeover.add_mutually_exclusive_group()
     only.add_argument("--check", action="store_true", help="only tell what becomes of each part; 1 if something would be lost")
     only.add_argument("--back", action="store_true", help="start Volcano again, as it was")
+
+    release = verbs.add_parser("release", help="after helm uninstall: take our finalizers off flows and HyperJobs")
+    release.set_defaults(command=_release)
+    _where(release)
 
     crds = verbs.add_parser("crds", help="print the CustomResourceDefinitions")
     crds.set_defaults(command=_crds)

@@ -28,7 +28,7 @@ from pyroclast.lifecycle.effects import (
     PreparePlugins,
     RemovePlugins,
 )
-from pyroclast.lifecycle.gang import volumes
+from pyroclast.lifecycle.gang import podgroups, volumes
 from pyroclast.lifecycle.gang.ownership import is_ours
 from pyroclast.lifecycle.job import preparation
 from pyroclast.lifecycle.job.facts import JobFacts
@@ -72,8 +72,10 @@ class JobActions:
             case CreateGroup(manifest):
                 published = await self._seats.published(job, dict(manifest), forwarding=preparation.forwards(facts))
                 await self._create_group(job, published)
+                memory.carried = podgroups.inherited(job)
             case PatchGroup(name, patch):
                 await self._patch_group(Key(job.metadata.namespace, name), dict(patch))
+                memory.carried = podgroups.inherited(job)
             case DeleteGroup(name, uid):
                 await self._delete_group(Key(job.metadata.namespace, name), uid)
             case AnnotateJob(annotations):

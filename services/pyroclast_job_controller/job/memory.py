@@ -12,6 +12,7 @@ from pyroclast.api.records import Job
 from pyroclast.api.types import Key
 from pyroclast.kube.pacing import Pace
 from pyroclast.lifecycle.effects import Slot
+from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.facts import Decision, Order, Remembered
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
@@ -52,6 +53,8 @@ class JobMemory:
     occurrences: list[Occurrence] = field(default_factory=list)
     prepared: int = 0
     removed: bool = False
+    carried: Inherited | None = None
+    """What was written of the Job into its PodGroup last."""
     objects: dict[str, str] = field(default_factory=dict)
     """Plugin objects that we made, with their uids."""
     recorded: dict[str, str] = field(default_factory=dict)
@@ -110,6 +113,7 @@ class JobMemory:
             self.removed,
             self.armed,
             self.refused,
+            carried=self.carried,
             held=self.cause in _HELD and now < self.next_try,
             gives_back=self.short_since is not None and now >= self.short_since + HALF_GANG,
             seated=frozenset(self.seated),

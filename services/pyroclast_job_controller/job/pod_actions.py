@@ -173,7 +173,7 @@ class PodActions:
 
     async def _delete_all(self, job: Job, effect: DeletePods, memory: JobMemory) -> None:
         errors: list[KubeError] = []
-        memory.deleted.update(victim.uid for victim in effect.victims)  # before the watch can tell of it
+        memory.deleted.update(victim.uid for victim in effect.victims if self._is_there(job, victim))  # before the watch tells
         if effect.in_order:
             for victim in effect.victims:
                 errors += await at_once([victim], lambda one: self._delete(job, one))
@@ -181,6 +181,11 @@ class PodActions:
             errors = await at_once(effect.victims, lambda one: self._delete(job, one))
         self._raise(errors, JobEventReason.FAILED_DELETE, "Error deleting pods")
         log.info("pods.deleted", job=str(job.key), version=job.status.version, pods=len(effect.victims))
+
+    def _is_there(self, job: Job, victim: Victim) -> bool:
+        """Whether the watch will still tell that `victim` has gone."""
+        pod = self._recent.get(Key(job.metadata.namespace, victim.name))
+        return pod is not None and pod.metadata.uid == victim.uid
 
     async def _create(self, job: Job, manifest: dict[str, Any]) -> Pod | None:
         """The pod as it was made; None where it was there before."""

@@ -112,10 +112,28 @@ class FlowActions:
         self._caches.flows.put(flow)
         return flow
 
-    async def exit_code(self, flow: JobFlow, job: Job) -> int | None:
+    async def exit_codes(self, flow: JobFlow, jobs: Sequence[Job]) -> dict[str, int | None]:
+        """The exit code of each of `jobs`, by name; None where no pod tells.
+
+        Raises:
+            KubeError: the pods of some could not be read.
+        """
+        found: dict[str, int | None] = {}
+
+        async def ask(job: Job) -> None:
+            found[job.metadata.name] = await self._exit_code(flow, job)
+            self._gets_on(flow.key)
+
+        errors = await at_once(jobs, ask)
+        if errors:
+            raise errors[0]
+        return found
+
+    async def _exit_code(self, flow: JobFlow, job: Job) -> int | None:
         """The exit code of the first pod of `job` that failed; None when no pod tells."""
         selector = f"{keys.JOB_NAME}={job.metadata.name}"
-        items, _ = await self._client.list(PODS, flow.metadata.namespace, label_selector=selector)
+        ended = f"status.phase={PodPhase.FAILED}"
+        items, _ = await self._client.list(PODS, flow.metadata.namespace, label_selector=selector, field_selector=ended)
         pods = [msgspec.convert(item, Pod) for item in items]
         failed = [pod for pod in pods if _owner_uid(pod) == job.metadata.uid and pod.status.phase is PodPhase.FAILED]
         failed.sort(key=lambda pod: (_finished_at(pod), pod.metadata.name))

@@ -96,10 +96,10 @@ class FlowController:
         """Carry out one decision; whether to decide again at once."""
         flow = facts.flow
         if decision.exit_codes:
-            for name in decision.exit_codes:
-                job = facts.jobs.get(name)
-                code = await self._actions.exit_code(flow, job) if job is not None else None
-                memory.exit_codes[name] = (job.metadata.uid if job is not None else "", code)
+            there = [facts.jobs[name] for name in decision.exit_codes if name in facts.jobs]
+            codes = await self._actions.exit_codes(flow, there)
+            memory.exit_codes |= dict.fromkeys(decision.exit_codes, ("", None))
+            memory.exit_codes |= {job.metadata.name: (job.metadata.uid, codes[job.metadata.name]) for job in there}
             return True
         if flow.metadata.is_terminating and decision.status is not None:
             flow = await self._record(flow, memory, decision.status)  # before it goes
