@@ -122,13 +122,18 @@ def waiting(
     minimum: int | None = None,
     millis: int = 1000,
     spec: dict[str, object] | None = None,
+    labels: dict[str, str] | None = None,
     priority: str = "",
 ) -> None:
     body = msgspec.to_builtins(group(name, size if minimum is None else minimum))
     body["spec"]["priorityClassName"] = priority
     cache.group_changed(None, msgspec.convert(body, records.PodGroup))
     for i in range(size):
-        cache.pod_changed(None, pod(name, i, millis=millis, spec=spec))
+        made = pod(name, i, millis=millis, spec=spec)
+        if labels:
+            metadata = msgspec.structs.replace(made.metadata, labels={**made.metadata.labels, **labels})
+            made = msgspec.structs.replace(made, metadata=metadata)
+        cache.pod_changed(None, made)
 
 
 def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = False) -> tuple[Outcome, list[Commit]]:
@@ -423,6 +428,26 @@ SPREAD = {"topologySpreadConstraints": [{"topologyKey": ZONE, "maxSkew": 1, "whe
 
 SIZES = (1250, 2500, 5000)
 
+
+def terms(jobs: int) -> tuple[Callable[[], object], int]:
+    """Jobs that keep their own pods apart by a label of their own, beside 16,000 pods; one node changes."""
+    cache = cluster(1000)
+    for j in range(1000):
+        running(cache, f"run{j}", 16, 1000, at=16 * j, millis=1000)
+    for j in range(jobs):
+        anti = {"labelSelector": {"matchLabels": {"run": f"job{j}"}}, "topologyKey": "kubernetes.io/hostname"}
+        spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}}}
+        waiting(cache, f"job{j}", 1, millis=40_000, spec=spec, labels={"run": f"job{j}"})
+    steady(cache)
+    turns = iter(range(1, 10**6))
+
+    def run() -> None:
+        cache.node_changed(None, node(7, cpu=16 + next(turns) % 8))
+        cycle(cache, keep=True)
+
+    return run, 0
+
+
 TABLE = {
     "idle": Work("nothing to do: N running Jobs of 10 pods on N/2 nodes", 10, (2500, 5000, 10000), idle),
     "hopeless": Work("N Jobs that do not fit, nothing changed", 10, SIZES, hopeless),
@@ -452,6 +477,7 @@ TABLE = {
     "domain": Work("gang of N GPUs in one part of the network", 100, (128, 256, 512), lambda n: domain(n, fits=True)),
     "never": Work("the verdict that a gang of N fits in no part", 50, (128, 256, 512), lambda n: domain(n, fits=False)),
     "reclaim": Work("reclaim of N one-GPU Jobs for another queue", 5000, (1000, 2000, 4000), reclaiming),
+    "terms": Work("N Jobs with an anti-affinity label each, a node changes", 50, (250, 500, 1000), terms),
     "vgpu": Work("N pods with a part of a GPU on 500 nodes", 200, (50, 100, 200), vgpus),
     "singles": Work("N one-GPU Jobs on 500 nodes of 8", 2000, (1000, 2000, 4000), singles),
 }

@@ -145,6 +145,8 @@ class Wakes:
         waiting, nodes = self._waiting, self._nodes
         nodes.fit()
         roomier, nodes.roomier = nodes.roomier, set()
+        are_all_minding = nodes.is_other or self._shifts.are_keepers
+        labels, nodes.is_other = frozenset(self._shifts.labels), False
         branches = _branches(self._queues, queues)
         is_all = self._is_all
         victims = self._victims(roomier) if waiting.has_evicting and not is_all else None
@@ -159,6 +161,7 @@ class Wakes:
         if branches:
             yield waiting.of_queues(branches)
         yield from waiting.woken(roomier, nodes)
+        yield from [waiting.minding] if are_all_minding else waiting.minding_labels(labels)
         if victims is not None:
             yield from waiting.helped(victims)
 
