@@ -66,6 +66,7 @@ class WaitingBook:
         self._entries: dict[str, WaitingEntry] = {}
         self._queues: dict[str, list[_Place]] = {}
         self._by_code: dict[tuple[str, PendingReason], int] = {}
+        self.ranked_by: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -94,6 +95,11 @@ class WaitingBook:
     def between(self, queue: str, start: int, stop: int) -> list[WaitingEntry]:
         """The entries of a part of the order."""
         return [self._entries[key] for _, key in self._queues.get(queue, ())[start:stop]]
+
+    def ranks(self, entry: WaitingEntry) -> dict[str, float]:
+        """Its rank by plugin, the smaller first; only numbers."""
+        pairs = zip(self.ranked_by, entry.record.rank, strict=False)
+        return {name: float(rank) for name, rank in pairs if isinstance(rank, int | float)}
 
     def length(self, queue: str) -> int:
         """How many wait in a queue."""
