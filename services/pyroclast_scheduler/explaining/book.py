@@ -110,6 +110,14 @@ class WaitingBook:
         record = entry.record
         return bisect_left(self._queues.get(record.queue, []), (record.rank, entry.key))
 
+    def place_of(self, key: str, record: WaitingRecord) -> int:
+        """How many others would wait before the job if its record were this one."""
+        line = self._queues.get(record.queue, [])
+        at = bisect_left(line, (record.rank, key))
+        known = self._entries.get(key)
+        is_before = known is not None and known.record.queue == record.queue and known.record.rank < record.rank
+        return at - is_before
+
     def take(self, records: Mapping[str, WaitingRecord], seen: Collection[str], now: float, *, since: Mapping[str, Past]) -> None:
         """Take up what a session found out; jobs that it has `seen` and says nothing of wait no more.
 
