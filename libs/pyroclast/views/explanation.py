@@ -12,6 +12,7 @@ from pyroclast.views.amounts import added, amount, as_text, main_resources, read
 from pyroclast.views.documents import document
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import WAITING_PHASES, Group, JobView, Reading, seconds_since
+from pyroclast.views.starts import clock_text
 from pyroclast.views.waiting_causes import is_waiting
 
 __all__ = ["explanation", "explanation_lines"]
@@ -164,16 +165,36 @@ def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
     before = [f"{each['namespace']}/{each['name']} ({as_text(each['asks'])})" for each in answer["ahead"]["jobs"]]
     before += [f"{answer['ahead']['others']} more"] if answer["ahead"]["others"] else []
     behind = f"; before it {', '.join(before)}" if before else ""
-    lines.append(f"before   {place['position']} of {place['total']} in its queue by priority and age{behind}")
+    order = "by the scheduler's order" if answer["complete"] else "by priority and age"
+    lines.append(f"before   {place['position']} of {place['total']} in its queue {order}{behind}")
     if answer["holders"]:
         lines.append(f"holds    {', '.join(_holder(each) for each in answer['holders'])}")
-    lines.append(f"start    {'never' if answer['never'] else 'not known'}: {answer['startReason']}")
+    lines.append(f"start    {_start(answer)}")
+    if changes := answer.get("change"):
+        lines.append(f"change   any one of: {' · '.join(map(_change, changes))}")
+    if len(trail := answer.get("trail") or []) > 1:
+        lines.append(f"trail    {' → '.join(each['code'] for each in trail)} since {clock_text(trail[-1]['since'])}")
     lines.append(f"help     {answer['help']}; see {answer['doc']}")
     seen = "" if answer["seesWholeCluster"] else "; Jobs of other namespaces are not counted: you may not list PodGroups there"
-    lines.append(f"as of    {answer['asOf']}, from the objects in the API server{seen}")
+    source = "from the scheduler" if answer["complete"] else "from the objects in the API server"
+    lines.append(f"as of    {answer['asOf']}, {source}{seen}")
     return lines
+
+
+def _start(answer: Mapping[str, Any]) -> str:
+    start = answer["start"]
+    if not start:
+        return f"{'never' if answer['never'] else 'not known'}: {answer['startReason']}"
+    earliest, likely, latest = (clock_text(start[name]) for name in ("earliest", "likely", "latest"))
+    basis = f"; by: {start['basis']}" if start.get("basis") else ""
+    return f"between {earliest} and {latest}, most likely {likely}{basis}"
+
+
+def _change(change: Mapping[str, Any] | str) -> str:
+    return change if isinstance(change, str) else str(change.get("text") or change)
 
 
 def _holder(holder: Mapping[str, Any]) -> str:
     who = f"{holder['others']} more" if holder["name"] is None else f"{holder['namespace']}/{holder['name']}"
-    return f"{who} {holder['amount']} {holder['resource']}"
+    until = f" until ~{clock_text(holder['until'])}" if holder.get("until") else ""
+    return f"{who} {holder['amount']} {holder['resource']}{until}"

@@ -1,0 +1,23 @@
+"""The list of codes is whole, and the page is made from it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_codes import CODES, Stage, codes_page
+
+PAGE = Path(__file__).parents[3] / "docs" / "codes.md"
+
+
+def test_every_code_stands_in_the_list_in_the_order_of_the_stages():
+    assert list(CODES) == list(PendingReason)
+    stages = [facts.stage for facts in CODES.values()]
+    assert stages == sorted(stages, key=list(Stage).index)
+
+
+def test_the_page_is_made_from_the_list():
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == codes_page()
+    assert re.findall(r"^### (\w+)$", text, re.MULTILINE) == list(PendingReason)
