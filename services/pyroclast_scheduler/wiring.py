@@ -95,7 +95,7 @@ async def main(service: Service) -> None:
     explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
     explainer.reservations = lambda: loop.reservations
     trials = ChangeTrials(client, cache, loop, explainer, lambda: file.current, actions=actions, plugins=plugins)
-    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials)
+    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
     loop.warned, loop.explained = complaints.passed_over, explainer.take
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)

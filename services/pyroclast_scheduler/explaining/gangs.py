@@ -11,11 +11,14 @@ import orjson
 from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.lifecycle.gang import members, podgroups, pods
+from pyroclast.lifecycle.times import format_time
+from pyroclast.rules.jobs import defaults
+from pyroclast.rules.patches import applied
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import TaskFacts, task_of
 
-__all__ = ["MOST_PODS", "TooManyPods", "gang_of", "job_of"]
+__all__ = ["MOST_PODS", "TooManyPods", "as_created", "gang_of", "job_of"]
 
 MOST_PODS: Final = 20_000
 """Pods of a gang that is tried out; a larger one takes too long between two sessions."""
@@ -32,6 +35,17 @@ def job_of(body: Mapping[str, Any]) -> records.Job:
         ValueError: it does not read as one.
     """
     return members.named(msgspec.json.decode(orjson.dumps(body), type=records.Job, strict=False))
+
+
+def as_created(body: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """A Job from a manifest as it would be once it is created: with the defaults of admission, and as old as `now`."""
+    whole = applied(dict(body), defaults.default(body))
+    meta = dict(whole.get("metadata") or {})
+    name = meta.get("name") or f"{meta.get('generateName') or 'job-'}tried"
+    namespace, created = meta.get("namespace") or "default", format_time(now)
+    whole["metadata"] = {**meta, "name": name, "namespace": namespace, "uid": "tried", "creationTimestamp": created}
+    whole.pop("status", None)
+    return whole
 
 
 def gang_of(

@@ -100,7 +100,8 @@ class Prover:
     def _told(self, change: Change, verdict: Verdict) -> dict[str, Any] | None:
         fields = {"change": change.text, "kind": change.kind, "value": change.value, "evictions": verdict.evictions}
         if verdict.starts:
-            return {**fields, "when": "now", "position": None, "code": None}
+            price = f", and {verdict.evictions} pods are evicted for it" if verdict.evictions else ""
+            return {**fields, "text": f"{change.text}: now{price}", "when": "now", "position": None, "code": None}
         record = verdict.record
         if record is None:
             return None
@@ -108,9 +109,9 @@ class Prover:
         place = self.position(record) + 1
         told = {**fields, "position": place, "code": str(record.code)}
         if self.case.is_never and not now_never:
-            return {**told, "when": f"waits: {record.code}"}
+            return {**told, "text": f"{change.text}: it waits then ({record.code})", "when": f"waits: {record.code}"}
         if change.kind == _PRIORITY and not now_never and place < self.case.place:
-            return {**told, "when": f"position {place}"}
+            return {**told, "text": f"{change.text}: position {place}", "when": f"position {place}"}
         return None
 
 

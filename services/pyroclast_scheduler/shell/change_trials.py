@@ -7,24 +7,30 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from pyroclast.api import records
+from pyroclast.api import pending, records
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.errors import KubeError
+from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.explaining.book import Past, WaitingEntry
 from pyroclast_scheduler.explaining.changes import Priorities, Situation
-from pyroclast_scheduler.explaining.gangs import TooManyPods, gang_of
+from pyroclast_scheduler.explaining.gangs import TooManyPods, as_created, gang_of
 from pyroclast_scheduler.explaining.proofs import Prover, proved
-from pyroclast_scheduler.explaining.trials import Engine
+from pyroclast_scheduler.explaining.trials import Engine, Verdict, tried
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.loop import Loop
 
 __all__ = ["ChangeTrials", "priorities_of"]
+
+T = TypeVar("T")
 
 _PATIENCE_SECONDS: Final = 1.0  # for which a trial waits for a session to end
 
@@ -80,10 +86,49 @@ class ChangeTrials:
             place=book.ahead(entry) + 1,
             is_never=entry.is_never,
         )
-        engine = Engine(self._configuration(), self._actions, self._plugins, ports, self._features)
         position = partial(book.place_of, key)
-        prover = Prover(case, key, engine, position, time.perf_counter, pause=self._between_sessions)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, proved, prover)
+        prover = Prover(case, key, self._engine(), position, time.perf_counter, pause=self._between_sessions)
+        return await self._in_thread(partial(proved, prover))
+
+    async def fits(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], WaitingEntry | None]:
+        """What would become of a Job that does not exist: fields of the answer, and why it would wait, None if it started.
+
+        Raises:
+            ValueError: it makes no sense, or is too large to be tried.
+        """
+        now = self._loop.circumstances().now
+        priorities = priorities_of(self._cache.priorities)
+        whole = as_created(body, now)
+        gang = gang_of(whole, priorities.values, priorities.default)
+        engine = self._engine()
+        view = self._cache.view()
+        if gang.queue not in view.queues:
+            raise ValueError(pending.missing_queue(gang.queue))
+        verdict = await self._in_thread(partial(self._tried, view, gang, engine))
+        meta = whole["metadata"]
+        fields = {"metadata": {"namespace": meta["namespace"], "name": meta["name"]}, "queue": gang.queue}
+        if verdict.record is None:
+            sentence = "it would start at once" if verdict.starts else "it would be let in; nobody says why it would wait"
+            price = f", and {verdict.evictions} pods would be evicted for it" if verdict.evictions else ""
+            answer = {"code": None, "never": False, "sentence": sentence + price, "phase": "", "evictions": verdict.evictions}
+            return fields | answer | {"asOf": format_time(now), "complete": True, "seesWholeCluster": True}, None
+        entry = WaitingEntry(gang.key, verdict.record, now)
+        entry.past.append(Past(entry.code, now))
+        place = self._explainer.book.ahead(entry) + 1
+        case = Situation(whole, gang, entry.code, entry.short, view, priorities, None, now, place=place, is_never=entry.is_never)
+        book = self._explainer.book
+        prover = Prover(case, gang.key, engine, partial(book.place_of, gang.key), time.perf_counter, pause=self._between_sessions)
+        return fields | await self._in_thread(partial(proved, prover)), entry
+
+    def _tried(self, view: Snapshot, gang: JobFacts, engine: Engine) -> Verdict:
+        self._between_sessions()
+        return tried(view, gang, engine)
+
+    def _engine(self) -> Engine:
+        return Engine(self._configuration(), self._actions, self._plugins, self._loop.circumstances(), self._features)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
         """End the thread."""
