@@ -29,6 +29,7 @@ from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell import debug
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.bootstrap import ensure_queues
+from pyroclast_scheduler.shell.change_trials import ChangeTrials
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
 from pyroclast_scheduler.shell.evictor import Evictor
@@ -95,7 +96,8 @@ async def main(service: Service) -> None:
     )
     explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
     explainer.reservations = lambda: loop.reservations
-    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client))
+    trials = ChangeTrials(client, cache, loop, explainer, lambda: file.current, actions=actions, plugins=plugins)
+    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
     loop.warned, loop.explained = complaints.passed_over, explainer.take
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)

@@ -152,12 +152,13 @@ async def _start_services(
     webhook = f"https://127.0.0.1:{webhook_port}"
     wanted = installation.objects(webhook, is_embedded=is_embedded, place_before_pods=options.place_before_pods)
     await installation.apply(client, wanted)
-    await _tell_history(client, f"http://127.0.0.1:{history_port}")
+    await _tell(client, "recorder", f"http://127.0.0.1:{history_port}")
     accounts = Accounts(client, cluster, options.directory.accounts, supervisor.say)
     services = _services(options, webhook_port, history_port)
 
     addresses = {service.name: f"127.0.0.1:{free_port()}" for service in services}
     options.directory.addresses.write_text(json.dumps(addresses, indent=2) + "\n")
+    await _tell(client, "scheduler", f"http://{addresses['scheduler']}")
 
     async def start(service: _Service) -> None:
         credentials = await accounts.issue(service.account)
@@ -241,9 +242,9 @@ def _wait_for(lease: str) -> tuple[str, str]:
     return "--leader-elect-wait-for", f"volcano-system/{lease}"
 
 
-async def _tell_history(client: Client, url: str) -> None:
-    """Write down where history can be asked for, for the command line."""
-    name = f"{installation.RELEASE}-recorder"
+async def _tell(client: Client, service: str, url: str) -> None:
+    """Write down where a service can be asked, for the command line."""
+    name = f"{installation.RELEASE}-{service}"
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

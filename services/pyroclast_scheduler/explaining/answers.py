@@ -117,6 +117,7 @@ def queue_rows(source: Answerer, queue: str, names: Names, offset: int, limit: i
             "never": entry.is_never,
             "since": format_time(entry.since),
             "priority": None if facts is None else facts.priority,
+            "ranks": source.book.ranks(entry),
             "asks": {} if facts is None else _asks(facts),
             "start": None if isinstance(start, str) else _start(start),
         })  # fmt: skip

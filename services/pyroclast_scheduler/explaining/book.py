@@ -66,6 +66,7 @@ class WaitingBook:
         self._entries: dict[str, WaitingEntry] = {}
         self._queues: dict[str, list[_Place]] = {}
         self._by_code: dict[tuple[str, PendingReason], int] = {}
+        self.ranked_by: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -95,6 +96,11 @@ class WaitingBook:
         """The entries of a part of the order."""
         return [self._entries[key] for _, key in self._queues.get(queue, ())[start:stop]]
 
+    def ranks(self, entry: WaitingEntry) -> dict[str, float]:
+        """Its rank by plugin, the smaller first; only numbers."""
+        pairs = zip(self.ranked_by, entry.record.rank, strict=False)
+        return {name: float(rank) for name, rank in pairs if isinstance(rank, int | float)}
+
     def length(self, queue: str) -> int:
         """How many wait in a queue."""
         return len(self._queues.get(queue, ()))
@@ -103,6 +109,14 @@ class WaitingBook:
         """How many wait before it in its queue."""
         record = entry.record
         return bisect_left(self._queues.get(record.queue, []), (record.rank, entry.key))
+
+    def place_of(self, key: str, record: WaitingRecord) -> int:
+        """How many others would wait before the job if its record were this one."""
+        line = self._queues.get(record.queue, [])
+        at = bisect_left(line, (record.rank, key))
+        known = self._entries.get(key)
+        is_before = known is not None and known.record.queue == record.queue and known.record.rank < record.rank
+        return at - is_before
 
     def take(self, records: Mapping[str, WaitingRecord], seen: Collection[str], now: float, *, since: Mapping[str, Past]) -> None:
         """Take up what a session found out; jobs that it has `seen` and says nothing of wait no more.

@@ -146,10 +146,12 @@ class Session(Rules):
         self._closers = [(name, each.close) for name, each in offered.items() if each.close is not None]
         self._is_timed = any(getattr(plugins[name], "is_timed", False) for name in offered)
         self._is_restless = any(getattr(plugins[name], "is_restless", False) for name in offered)
-        return [
-            [offered[entry.name].only(entry.enabled) for entry in tier if entry.name in offered]
+        named = [
+            [(entry.name, offered[entry.name].only(entry.enabled)) for entry in tier if entry.name in offered]
             for tier in self.configuration.tiers
         ]
+        self.ranked_by = tuple(name for tier in named for name, each in tier if each.job_order is not None)
+        return [[each for _, each in tier] for tier in named]
 
     def _draw_first(self) -> None:
         """Take up the first of each line; all of it where their names decide who keeps away from them."""

@@ -53,6 +53,7 @@ class Explainer:
     def take(self, outcome: Outcome) -> None:
         """Take up what a session found out; before its statuses are written."""
         new = {key: past for key in outcome.records if self.book.get(key) is None and (past := self._known(key)) is not None}
+        self.book.ranked_by = outcome.ranked_by
         self.book.take(outcome.records, outcome.seen, self._now(), since=new)
         for key in outcome.seen:
             group = None if key in outcome.records else self._cache.group(key)

@@ -6,6 +6,7 @@ A cycle decides in a thread of its own on its own copy, so that watches, Lease a
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -53,7 +54,7 @@ _LONGEST_REST_SECONDS: Final = 0.2  # … more where cycles are long, as nothing
 
 
 class Loop:
-    """Runs cycles. `wake` may be called from the event loop's thread at any time."""
+    """Runs cycles. `wake` may be called from the event loop's thread at any time. `quiet` is set while no session decides."""
 
     def __init__(
         self,
@@ -93,6 +94,8 @@ class Loop:
         self.shard: Callable[[], Shard | None] = lambda: None
         self.shard_seen: Callable[[], Shard | None] = lambda: None
         self.elsewhere: Callable[[], Mapping[str, Amounts]] = dict
+        self.quiet = threading.Event()
+        self.quiet.set()
         self._placements: asyncio.Queue[Commit] = asyncio.Queue()
         self._unready: set[str] = set()
         self._reports = FaultReports(recorder, metrics)
@@ -209,6 +212,7 @@ class Loop:
         self._binder.session = ports.now
         before = ports.rehearsing()
         try:
+            self.quiet.clear()
             outcome = await loop.run_in_executor(thread, self._run, snapshot, configuration, ports)
         except Exception as error:
             await self._placements.join()
@@ -217,6 +221,8 @@ class Loop:
             if not await self._isolation.isolate(thread, configuration, before, error):
                 raise
             return
+        finally:
+            self.quiet.set()
         outcome.warnings += self._isolation.skipped.warnings
         self._metrics.opened(snapshot_milliseconds)
         await self._placements.join()
