@@ -94,13 +94,10 @@ def _say_unmeasured(measured: object) -> None:
 
 
 async def _jobs(context: Context) -> None:
-    await _of_pods(
-        context,
-        "JobUsage",
-        (NAMESPACE, *AMOUNTS),
-        lambda pods, _, usage: job_usage(pods, usage),
-        reference="vcjob.batch.volcano.sh",
-    )
+    def rows_of(pods: Sequence[Mapping[str, Any]], _: object, usage: Usage) -> list[Row]:
+        return job_usage(pods, usage)
+
+    await _of_pods(context, "JobUsage", (NAMESPACE, *AMOUNTS), rows_of, reference="vcjob.batch.volcano.sh")
 
 
 async def _tasks(context: Context) -> None:
