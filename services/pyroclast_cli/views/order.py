@@ -42,7 +42,8 @@ def order_rows(groups: Sequence[Group], queue: str, now: float) -> list[Row]:
     """Those that wait in a queue by priority and age; where the scheduler wrote their positions, by these."""
     waiting = [group for group in groups if _queue(group) == queue and _phase(group) in WAITING_PHASES]
     places = {group["metadata"]["uid"]: position_of(group) for group in waiting}
-    waiting.sort(key=lambda group: (places[group["metadata"]["uid"]] or 0, *_rank(group)))
+    is_told = None not in places.values()
+    waiting.sort(key=lambda group: (places[group["metadata"]["uid"]] if is_told else 0, *_rank(group)))
     rows: list[Row] = []
     for at, group in enumerate(waiting, 1):
         owner: dict[str, Any] = next(iter(group["metadata"].get("ownerReferences") or ()), {})
