@@ -50,12 +50,16 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """A control plane that serves: its administrator's kubeconfig, and `watch`, which keeps it alive until cancelled."""
+    """A control plane that serves: its administrator's kubeconfig, the URL of its web page, and `watch`.
+
+    `watch` keeps it alive until cancelled.
+    """
 
     kubeconfig: Path
     supervisor: Supervisor
     accounts: Accounts
     services: tuple[str, ...]
+    board: str
 
     async def watch(self) -> None:
         """Start again what dies and keep credentials fresh, until cancelled."""
@@ -142,12 +146,13 @@ async def _start_api_server(supervisor: Supervisor, options: Options, port: int)
 async def _start_services(
     supervisor: Supervisor, options: Options, client: Client, cluster: ClusterConfig, kubeconfig: Path
 ) -> Plane:
-    webhook_port, history_port = free_port(), free_port()
+    webhook_port, history_port, board_port = free_port(), free_port(), free_port()
     is_embedded = options.kubeconfig is None
     await installation.apply(client, installation.objects(f"https://127.0.0.1:{webhook_port}", is_embedded=is_embedded))
-    await _tell_history(client, f"http://127.0.0.1:{history_port}")
+    await _write_down(client, "recorder", f"http://127.0.0.1:{history_port}")
+    await _write_down(client, "board", f"http://127.0.0.1:{board_port}")
     accounts = Accounts(client, cluster, options.directory.accounts, supervisor.say)
-    services = _services(options, webhook_port, history_port)
+    services = _services(options, webhook_port, history_port, board_port)
 
     addresses = {service.name: f"127.0.0.1:{free_port()}" for service in services}
     options.directory.addresses.write_text(json.dumps(addresses, indent=2) + "\n")
@@ -159,7 +164,8 @@ async def _start_services(
     async with asyncio.TaskGroup() as group:
         for service in services:
             group.create_task(start(service))
-    return Plane(kubeconfig, supervisor, accounts, tuple(service.account for service in services))
+    board = f"http://127.0.0.1:{board_port}"
+    return Plane(kubeconfig, supervisor, accounts, tuple(service.account for service in services), board)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +177,7 @@ class _Service:
     metrics_flag: str = "--listen-address"
 
 
-def _services(options: Options, webhook_port: int, history_port: int) -> list[_Service]:
+def _services(options: Options, webhook_port: int, history_port: int, board_port: int) -> list[_Service]:
     root = options.directory.root
     scheduler_configuration = root / "scheduler.conf"
     if not scheduler_configuration.exists():  # a user may have changed it
@@ -199,11 +205,16 @@ def _services(options: Options, webhook_port: int, history_port: int) -> list[_S
     )
     release = installation.RELEASE
     history = ("--database-url", f"sqlite:///{root.resolve()}/history.db", "--api-address", f"127.0.0.1:{history_port}")
+    pages = (
+        *("--login", "local", "--page-address", f"127.0.0.1:{board_port}"),
+        *("--recorder-url", f"http://127.0.0.1:{history_port}", "--lease-namespace", installation.NAMESPACE),
+    )
     # processes have loopback addresses for pods, which probes of flows are to reach then
     probes = ("--probe-local-addresses",) if options.nodes and options.node_mode == "process" else ()
     discovery = ("--controller-configmap", f"{release}-controller-configmap")
     services = [
         _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks, "--metrics-address"),
+        _Service("board", "pyroclast_board", f"{release}-board", pages),
         _Service("job-controller", "pyroclast_job_controller", f"{release}-controllers", (*discovery, *lease)),
         _Service("jobflow-controller", "pyroclast_jobflow_controller", f"{release}-jobflow", (*probes, *lease)),
         _Service("recorder", "pyroclast_recorder", f"{release}-recorder", (*history, *lease)),
@@ -216,9 +227,9 @@ def _services(options: Options, webhook_port: int, history_port: int) -> list[_S
     return services
 
 
-async def _tell_history(client: Client, url: str) -> None:
-    """Write down where history can be asked for, for the command line."""
-    name = f"{installation.RELEASE}-recorder"
+async def _write_down(client: Client, service: str, url: str) -> None:
+    """Write down where a service answers, for people and the command line."""
+    name = f"{installation.RELEASE}-{service}"
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
