@@ -34,20 +34,19 @@ async def run(service: Service, settings: BoardSettings) -> None:
     for informer in cluster.informers:
         service.watch(informer)
     templates, metrics = Templates(), BoardMetrics(service.metrics)
-    recorder = Recorder(settings.recorder_url, settings.recorder_token_file)
-    pages = Pages(cluster, Details(client), recorder, templates)
-    streams = Streams(pages.page, lambda: cluster.generation, metrics, settings.most_streams)
     viewers = Viewers(Access(client), Sessions(key, settings.session_time.total_seconds()), is_open=settings.login == "local")
-    server = BoardServer(pages, streams, viewers, templates, metrics=metrics, most_streams=settings.most_streams)
-    await service.synced()
-    service.spawn("leases", cluster.follow_leases())
-    service.spawn("streams", streams.run())
-    await server.start(settings.page_address)
-    try:
-        await service.forever()
-    finally:
-        await server.stop()
-        await recorder.close()
+    async with Recorder(settings.recorder_url, settings.recorder_token_file) as recorder:
+        pages = Pages(cluster, Details(client), recorder, templates)
+        streams = Streams(pages.page, lambda: cluster.generation, metrics, settings.most_streams)
+        server = BoardServer(pages, streams, viewers, templates, metrics=metrics, most_streams=settings.most_streams)
+        await service.synced()
+        service.spawn("leases", cluster.follow_leases())
+        service.spawn("streams", streams.run())
+        await server.start(settings.page_address)
+        try:
+            await service.forever()
+        finally:
+            await server.stop()
 
 
 def _session_key(path: str) -> bytes:

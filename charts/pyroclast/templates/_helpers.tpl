@@ -26,7 +26,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $basic := $root.Values.basic }}
 {{- $name := get $basic (printf "%s_image_name" (index . 1)) }}
 {{- if hasPrefix "volcanosh/vc-" $name }}
-{{- $name = get (dict "admission" "pyroclast/admission" "controller" "pyroclast/job-controller" "jobflow" "pyroclast/jobflow-controller" "recorder" "pyroclast/recorder" "scheduler" "pyroclast/scheduler") (index . 1) }}
+{{- $name = get (dict "admission" "pyroclast/admission" "board" "pyroclast/board" "controller" "pyroclast/job-controller" "jobflow" "pyroclast/jobflow-controller" "recorder" "pyroclast/recorder" "scheduler" "pyroclast/scheduler") (index . 1) }}
 {{- end }}
 {{- $tag := coalesce (get $basic (printf "%s_image_tag_version" (index . 1))) $basic.image_tag_version $root.Chart.AppVersion }}
 {{- with $basic.image_registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $name }}:{{ $tag }}

@@ -14,7 +14,7 @@ from pyroclast.pictures.svg import Picture
 from pyroclast.views.amounts import as_text, readable
 from pyroclast.views.human_durations import human_duration
 
-__all__ = ["BadRequest", "Page", "Scope", "Section", "Templates", "checked", "url"]
+__all__ = ["BadRequest", "NoPage", "Page", "Scope", "Section", "Templates", "checked", "url"]
 
 EMPTY: Final = Markup()
 LONGEST: Final = 317
@@ -29,6 +29,10 @@ ICONS: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(("OutOfMemory", "NodeFailed", "TimedOut", "Unknown", "Warning"), ("✘", "bad")),
 }
 """An icon and a kind for each word of a state; the word itself always stands beside the icon."""
+
+
+class NoPage(Exception):
+    """There is no such page, or none that the viewer may see."""
 
 
 class BadRequest(Exception):

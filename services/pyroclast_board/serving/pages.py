@@ -46,6 +46,7 @@ class Pages:
 
         Raises:
             BadRequest: a parameter cannot be understood.
+            RecorderAway: it is a page of the past.
         """
         cluster, templates, scope, query = self.cluster, self._templates, followed.scope, dict(followed.query)
         match followed.path.removeprefix("/").split("/"):
@@ -82,10 +83,7 @@ class Pages:
         return job(self.cluster, self._templates, scope, row, details=details, runs=runs)
 
     async def _past_job(self, scope: Scope, uid: str) -> Page | None:
-        try:
-            found = await self._recorder.job(scope, uid)
-        except RecorderAway:
-            return None
+        found = await self._recorder.job(scope, uid)
         if found is None:
             return None
         return past_job(self._templates, found, await self._runs(found["namespace"], found["name"]))

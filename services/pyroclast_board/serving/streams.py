@@ -14,7 +14,7 @@ from aiohttp import web
 
 from pyroclast.runtime.access import Denied
 from pyroclast_board.metrics import BoardMetrics
-from pyroclast_board.pages.base import Page, Scope
+from pyroclast_board.pages.base import NoPage, Page, Scope
 from pyroclast_board.serving.changes import Live
 
 __all__ = ["Followed", "Streams", "TooMany"]
@@ -125,7 +125,7 @@ class Streams:
 
         Raises:
             TooMany: see there.
-            LookupError: there is no such page.
+            NoPage: there is no such page.
         """
         if self._viewers >= self._most or self._is_closed:
             raise TooMany
@@ -171,7 +171,7 @@ class Streams:
             if group is None:
                 page = await self._render(followed)
                 if page is None:
-                    raise LookupError(followed.path)
+                    raise NoPage
                 group = self._groups.setdefault(followed, _Group(page))
             group.viewers += 1
             self._metrics.stream(group.place, 1)

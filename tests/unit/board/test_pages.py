@@ -59,7 +59,7 @@ WRONG = [
     ("/jobs?text=" + "x" * 400, 400, "at most 317 characters"),
     ("/nodes?resource=gold", 400, "no node has"),
     ("/queues?x=1", 400, "there is no parameter"),
-    ("/jobs/none", 404, "or you may not see it"),
+    ("/jobs/none", 503, "the board was not told where the recorder is"),
     ("/queues/none", 404, "or you may not see it"),
     ("/flows/none", 404, "or you may not see it"),
     ("/elsewhere", 404, "there is no /elsewhere"),

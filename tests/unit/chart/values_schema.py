@@ -13,6 +13,7 @@ import yaml
 
 from pyroclast.runtime.settings import ServiceSettings
 from pyroclast_admission.settings import AdmissionSettings
+from pyroclast_board.settings import BoardSettings
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_jobflow_controller.settings import JobFlowSettings
 from pyroclast_recorder.settings import RecorderSettings
@@ -25,6 +26,7 @@ IGNORED = render.CHART / "files" / "ignored-values.yaml"
 
 SETTINGS: dict[str, type[ServiceSettings]] = {
     "admission": AdmissionSettings,
+    "board": BoardSettings,
     "controller": ControllerSettings,
     "jobflow": JobFlowSettings,
     "recorder": RecorderSettings,
@@ -41,6 +43,7 @@ RESERVED = {
         tls-cert-file tls-private-key-file ca-cert-file certificate-validity ca-validity certificate-overlap metrics-address
         max-queue-depth enable-root-queue-protection enable-queue-allocated-pods-check enable-flow-protection job-plugins
         scheduler-name feature-gates""",
+    "board": "page-address login session-key-file recorder-url recorder-token-file lease-namespace",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
         sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods""",
     "jobflow": f"{_ELECTION} controllers",
