@@ -33,6 +33,7 @@ from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.native_watch import NativeWatch
 from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
 from pyroclast_scheduler.shell.verifier import Verifier
@@ -69,7 +70,7 @@ async def main(service: Service) -> None:
     evictor = Evictor(client, cache, recorder, metrics)
     verifier = Verifier(client, cache, now=time.monotonic)
     writer = Writer(client, cache, recorder)
-    binder.refused = writer.bind_refused
+    binder.refused, evictor.told = writer.bind_refused, writer.evicted
     usage = Collector(client, lambda: file.current)
     loop = Loop(
         cache,
@@ -105,7 +106,7 @@ async def main(service: Service) -> None:
         loop.wake()
 
     file.changed = reconfigured
-    await service.synced()
+    await _synced(service, client, cache, taker, settings)
 
     async def decide(_shard: int) -> None:
         log.info("scheduler.leading")
@@ -120,6 +121,15 @@ async def main(service: Service) -> None:
                 group.create_task(keeper.run())
 
     service.spawn("leader", lead(client, settings, decide, recorder))
+
+
+async def _synced(service: Service, client: Client, cache: Cache, taker: Cache | RingMember, settings: SchedulerSettings) -> None:
+    """Wait for all that is watched; the PodGroups of Kubernetes itself too, which are followed once the API server has them."""
+    if settings.native_workloads:
+        natives = NativeWatch(client, cache, taker, partial(service.watch, is_needed=False))
+        await natives.start()
+        service.spawn("native-groups", natives.run())
+    await service.synced()
 
 
 def _beside(

@@ -11,6 +11,7 @@ ALL_FLAGS = [
     "webhook.url=https://a.example.org",
     "custom.bind_address=$(POD_IP)",
     "custom.scheduler_name=a",
+    "nativeWorkloads.enabled=false",
     "custom.job_plugins=a",
     "custom.otel_endpoint=http://b",
     "custom.admission_feature_gates=A=true",
