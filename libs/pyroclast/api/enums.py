@@ -161,6 +161,7 @@ class JobEventReason(StrEnum):
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
     QUEUE_NOT_TAKEN = "QueueNotTaken"
+    SCHEDULING_TAKEN_OVER = "SchedulingTakenOver"
 
 
 class PodPhase(StrEnum):
