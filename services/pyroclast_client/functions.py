@@ -91,20 +91,27 @@ class Task(Generic[P, R]):
         port = next((each.port for each in nodes if isinstance(each, Listening)), None)
         return Task(self.function, self.options, Order(cast("tuple[Node, ...]", waited), any, port))
 
-    def each(self, items: Iterable[Any] | Items | Node, *, parallel: int = 1, until: str = "") -> list[R]:
+    def each(self, items: object, *, count: int | None = None, parallel: int = 1, until: str = "") -> list[R]:
         """In a flow: the function for each item of a list, or of a node's value. Here: the list of its values.
 
         Args:
-            items: a list, or `node.items(COUNT)`.
+            items: a list, or a node whose value will be a sequence.
+            count: the length of that sequence; for a node it must be known when the flow is made.
             parallel: how many rounds run at the same time.
             until: a CEL expression over the `rounds` that have ended and the `last` of them, which ends the loop early.
         """
         builder = current_builder()
         if builder is None:
             return [self.function(*args) for args in ((item,) for item in cast("Iterable[Any]", items))]  # type: ignore[call-arg]
+        if isinstance(items, Node) and count is not None:
+            items = items.items(count)
         if isinstance(items, Node):
-            refuse(f"a loop over {items.name}, of whose value the length is not known", f"each({items.name}.items(COUNT))")
-        values = [Item(items.node, number) for number in range(items.count)] if isinstance(items, Items) else list(items)
+            refuse(f"a loop over {items.name}, of whose value the length is not known", f"each({items.name}, count=COUNT)")
+        values = (
+            [Item(items.node, number) for number in range(items.count)]
+            if isinstance(items, Items)
+            else list(cast("Iterable[Any]", items))
+        )
         arguments = tuple(Arguments((value,)) for value in values)
         return cast("list[R]", builder.add(self, arguments, self.order, Loop(parallel, until)))
 

@@ -198,9 +198,18 @@ class Condition:
 
 
 @contextmanager
-def when(condition: Condition) -> Iterator[None]:
-    """Tasks that are called in the block run only if the condition holds: `with pc.when(parts.succeeded):`."""
+def when(condition: object, *, failed: bool = False, exit_code: int | None = None) -> Iterator[None]:
+    """Tasks that are called in the block run only if the condition holds.
+
+    Args:
+        condition: a node, which must complete, or a condition such as `a.failed & (b.exit_code == 3)`.
+        failed: the node must fail instead, after its retries.
+        exit_code: the node must end with this exit code.
+    """
     builder = _asked("when")
+    if isinstance(condition, Node):
+        node = condition
+        condition = node.exit_code == exit_code if exit_code is not None else node.failed if failed else node.succeeded
     if not isinstance(condition, Condition):
         refuse(f"when({condition!r}), which is no condition", "when(node.succeeded), node.failed or node.exit_code == 3")
     with builder.when(condition):

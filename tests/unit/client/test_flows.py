@@ -40,8 +40,8 @@ def report() -> str:
 @pc.flow(keep=False)
 def nightly(day: str):
     raw = extract(day)
-    parts = clean.each(raw.items(3), parallel=2)
-    with pc.when(parts.succeeded):
+    parts = clean.each(raw, count=3, parallel=2)
+    with pc.when(parts):
         fit = train(parts)
     with pc.otherwise():
         bell = alarm()
@@ -155,7 +155,7 @@ def no_task():
         (a_truth, "with pc.when(node.succeeded):"),
         (a_length, "node.items(COUNT)"),
         (a_loop, "task.each(node.items(COUNT))"),
-        (an_unknown_length, "each(extract.items(COUNT))"),
+        (an_unknown_length, "each(extract, count=COUNT)"),
         (an_item, "a task that takes it out of its argument"),
         (a_lonely_otherwise, "with pc.when"),
         (a_value_of_no_node, "return what a task gave"),
