@@ -53,7 +53,6 @@ def client() -> Client:
             return _usual[0]
     from pyroclast_client.planes import local  # noqa: PLC0415 - few programs run without a cluster
 
-    plane = local()
-    plane.__enter__()
-    atexit.register(plane.__exit__, None, None, None)
+    plane = local().start()
+    atexit.register(plane.stop)
     return plane

@@ -13,7 +13,7 @@ import pytest
 
 import pyroclast_client as pc
 from tests.e2e.test_client_executor import STAND_IN
-from tests.unit.docs.pages import ROOT
+from tests.unit.docs.pages import PAGES, ROOT, blocks
 
 EXAMPLES = ROOT / "examples" / "python"
 
@@ -59,3 +59,14 @@ def test_without_a_cluster_by_the_environment() -> None:
         [sys.executable, str(EXAMPLES / "gang.py")], env=environment, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.returncode) == ("[0, 1, 2, 3]\n", 0), done.stderr
+
+
+def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
+    program = "\n".join(blocks(PAGES["docs/tutorials/python.md"], "python"))
+    assert program.count("assert") > 8
+    (tmp_path / "tutorial.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "tutorial.py")], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ZeroDivisionError" in done.stdout
