@@ -9,7 +9,8 @@ E2E = $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 WHOLE_E2E = PYROCLAST_WHOLE_E2E=1 $(E2E) tests/e2e
 # what the embedded API server is for; all the rest runs on a real one where Go can build it
 EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributions rights webhooks rejection nodes faults outage helm tutorials client_functions client_executor client_flows client_examples
-PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(wildcard services/*/__main__.py services/*/*/__main__.py)))
+# the runner of the client runs in the pods of users alone
+PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.certificates cryptography.hazmat.backends.openssl.backend uvloop
 
 .PHONY: run test test-embedded setup check lint types walls prose control-plane test-real up-real soak generate lock clean
@@ -66,6 +67,7 @@ soak: control-plane  # the full counts: hours
 generate: setup control-plane  # the checked-in files that are made from code
 	@$(BIN)/python -m pyroclast.api.builtin
 	@$(BIN)/python -m pyroclast.api.crd_files charts/pyroclast/crd/bases
+	@$(BIN)/python -m pyroclast.api.waiting_codes docs/codes.md
 	@$(BIN)/python -m pyroclast_admission.policies
 	@$(BIN)/python -m tests.unit.chart.values_schema
 	@$(BIN)/python -m tests.unit.chart.render

@@ -20,6 +20,7 @@ CLIENT = ROOT / "services" / "pyroclast_client"
 PACKAGES = {
     "pyroclast",
     "pyroclast_admission",
+    "pyroclast_board",
     "pyroclast_job_controller",
     "pyroclast_jobflow_controller",
     "pyroclast_recorder",
@@ -76,5 +77,5 @@ async def test_every_service_serves_from_the_wheel_alone(bare, environment, tmp_
     said: list[str] = []
     options = Options(DataDirectory(tmp_path / "data"), kubeconfig=bare, nodes=0)
     async with running(options, said.append) as plane:
-        assert len(plane.services) == 5
+        assert len(plane.services) == 6
     assert not [line for line in said if " ended (" in line]
