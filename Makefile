@@ -9,7 +9,7 @@ WORKERS ?= 2
 E2E = $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 WHOLE_E2E = PYROCLAST_WHOLE_E2E=1 $(E2E) tests/e2e
 # what the embedded API server is for; all the rest runs on a real one where Go can build it
-EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributions rights webhooks rejection nodes faults outage helm tutorials
+EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributions rights webhooks rejection nodes faults outage helm tutorials client_functions client_executor client_flows client_examples
 # the runner of the client runs in the pods of users alone
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.certificates cryptography.hazmat.backends.openssl.backend uvloop
