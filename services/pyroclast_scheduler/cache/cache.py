@@ -59,7 +59,9 @@ class Cache:
         self.assumptions = Assumptions()
         self._faults = Faults()
         self._names = frozenset(scheduler_names)
-        self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=self._names if is_shared else ())
+        self._shapes = ShapeBook()
+        names = self._names if is_shared else ()
+        self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=names, minded=self._shapes.minded)
         self._shifts = Shifts()
         self._tasks = TaskTable(self.nodes, self._jobs, self._shifts)
         self.tasks = self._tasks.by_uid
@@ -67,7 +69,6 @@ class Cache:
         self._wakes = Wakes(self._jobs, self.nodes, self._shifts, self.objects.read)
         self._gone: set[str] = set()
         self._holds = Holds()
-        self._shapes = ShapeBook()
         self._features = NodeFeatures()
         self._now = now
         self._snapshots = 0
@@ -401,6 +402,7 @@ class Cache:
     def try_left_out_again(self) -> None:
         """What jobs were left out for may be over: the configuration, or a plugin, is another one."""
         self._jobs.try_left_out_again()
+        self._wakes.regroup()
         self._changed()
 
     def wake(self, job: str) -> None:
@@ -480,13 +482,15 @@ class Cache:
     def _set_pod(self, pod: records.Pod) -> bool:
         """Take up a pod; whether anything changed that a session looks at."""
         uid = pod.metadata.uid
-        before = self.tasks.get(uid)
+        before, version = self.tasks.get(uid), self._shapes.minded.version
         try:
             task = task_of(pod, self._shapes)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one pod, it must not stop the others
             self._tasks.drop(uid)
             self._faults.leave_out(PODS, pod, reason_of(error))
             return True
+        if version != self._shapes.minded.version:
+            self._wakes.regroup()
         self._faults.clear(PODS, pod)
         task = self.assumptions.applied(task)
         self._holds.seen(task)

@@ -17,6 +17,7 @@ from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, reason_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
@@ -67,10 +68,13 @@ class Entry:
 class JobTable:
     """Keeps entries by key. `problems` are told by key of the PodGroup; they stand until the job changes.
 
-    `names`: those of our scheduler where others work beside it, whose jobs count and are not looked at; empty where it is alone.
+    `minded`: the labels that decide where pods go. `names`: those of our scheduler where others work beside it, whose jobs count
+    and are not looked at; empty where it is alone.
     """
 
-    def __init__(self, dimensions: Dimensions, *, default_queue: str, names: Collection[str] = ()) -> None:
+    def __init__(
+        self, dimensions: Dimensions, *, default_queue: str, names: Collection[str] = (), minded: MindedLabels | None = None
+    ) -> None:
         self.entries: dict[str, Entry] = {}
         self.problems: dict[str, str] = {}
         self._retries: dict[str, _Retry] = {}
@@ -78,6 +82,7 @@ class JobTable:
         self._dimensions = dimensions
         self._default_queue = default_queue
         self._names = names
+        self._minded = MindedLabels() if minded is None else minded
         self._facts: dict[str, JobFacts] = {}
         self._awake: dict[str, JobFacts] = {}
         self._let_in: dict[str, JobFacts] = {}
@@ -316,7 +321,8 @@ class JobTable:
         if queue not in queues:
             raise ValueError(pending.missing_queue(queue))
         rank = priority(group.spec.priority_class_name)
-        facts = JobFacts(group, tuple(entry.tasks.values()), entry.sums, priority=rank, queue=queue)
+        tasks = tuple(entry.tasks.values())
+        facts = JobFacts(group, tasks, entry.sums, priority=rank, queue=queue, minded=self._minded)
         entry.is_shared = True
         return facts
 
