@@ -32,6 +32,7 @@ from pyroclast_scheduler.shell.bootstrap import ensure_queues
 from pyroclast_scheduler.shell.change_trials import ChangeTrials
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
+from pyroclast_scheduler.shell.estimates import Estimates
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.explain_server import PATH, ExplainServer, finder
 from pyroclast_scheduler.shell.explainer import Explainer
@@ -97,6 +98,7 @@ async def main(service: Service) -> None:
     )
     explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
     explainer.reservations = lambda: loop.reservations
+    explainer.estimates = Estimates(cache, loop, now=client.now) if settings.estimate_starts else None
     trials = ChangeTrials(client, cache, loop, explainer, lambda: file.current, actions=actions, plugins=plugins)
     service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
     loop.warned, loop.explained = complaints.passed_over, explainer.take
