@@ -10,14 +10,13 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig, load_config
+from pyroclast.kube.config import ClusterConfig, find_config
 from pyroclast.runtime import logs
 
-__all__ = ["configuration", "configuration_files", "connected"]
+__all__ = ["configuration", "connected"]
 
 DEFAULT_SERVER: Final = "http://localhost:8080"
 MAX_ATTEMPTS: Final = 3  # a person waits
@@ -29,24 +28,7 @@ def configuration(kubeconfig: str, master: str, context: str = "", environ: Mapp
     Raises:
         ConfigError: a kubeconfig that cannot be used.
     """
-    if kubeconfig:
-        return load_config(kubeconfig, master=master, context=context)
-    listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
-    if found := [path for path in configuration_files("", environ) if path.is_file()]:
-        return load_config(found, master=master, context=context)
-    if listed:
-        return load_config(str(listed[0]), master=master)  # says that there is no such file
-    if master or not environ.get("KUBERNETES_SERVICE_HOST"):
-        return load_config("", master=master or environ.get("KUBERNETES_MASTER") or DEFAULT_SERVER)
-    return load_config()
-
-
-def configuration_files(kubeconfig: str, environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The files that a configuration is read from; they may not exist."""
-    if kubeconfig:
-        return [Path(kubeconfig).expanduser()]
-    listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
-    return listed or [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
+    return find_config(kubeconfig, master=master, context=context, environ=environ, default_server=DEFAULT_SERVER)
 
 
 @asynccontextmanager

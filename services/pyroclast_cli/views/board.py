@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import orjson
 
-from pyroclast.api.types import Key
+from pyroclast.api.types import CONFIG_MAPS, Key
 from pyroclast.kube.errors import KubeError, NotFound
 from pyroclast_cli.context import Context
+from pyroclast_cli.views.hidden_names import without_hidden_names
 from pyroclast_cli.views.servers import Server, path_of
 
 __all__ = ["BOARD", "explained"]
@@ -22,6 +23,7 @@ _BOARD: Final = Server(
     "kubectl --namespace pyroclast-system port-forward service/pyroclast-board-service 8091:80, "
     "and then --board http://127.0.0.1:8091",
 )
+_SCHEDULER: Final = Key("pyroclast-system", "pyroclast-scheduler")
 PREFIX: Final = "/explain/"
 BOARD: Final = _BOARD.flag
 
@@ -34,13 +36,23 @@ async def explained(context: Context, *parts: str, query: Mapping[str, str] | No
     Raises:
         Failure: what was given as its URL is none.
     """
-    server = await _BOARD.find(context)
+    server = await _BOARD.find(context) or await _scheduler(context)
     if not server:
         return None
     try:
-        return await _BOARD.request(context, server, path_of(PREFIX, *parts), query or {})
+        answer = await _BOARD.request(context, server, path_of(PREFIX, *parts), query or {})
+        return await without_hidden_names(context.client, answer)
     except NotFound:
         return None
     except (KubeError, orjson.JSONDecodeError) as error:
-        sys.stderr.write(f"the board at {server} gives no answer, so this is from objects alone: {error}\n")
+        sys.stderr.write(f"{server} gives no answer, so this is from objects alone: {error}\n")
         return None
+
+
+async def _scheduler(context: Context) -> str:
+    """Where the scheduler of `pyroclast up` is, which answers as the board does; empty where nobody says."""
+    try:
+        written = await context.client.get(CONFIG_MAPS, _SCHEDULER)
+    except KubeError:  # it is not there, or may not be read: the same to whoever asks
+        return ""
+    return str((written.get("data") or {}).get("url") or "")

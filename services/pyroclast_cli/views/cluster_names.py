@@ -8,9 +8,9 @@ from pathlib import Path
 import yaml
 
 from pyroclast.api.types import NODES
-from pyroclast.kube.config import ConfigError
+from pyroclast.kube.config import ConfigError, configuration_files
 from pyroclast.kube.errors import KubeError
-from pyroclast_cli.cluster import configuration_files, connected
+from pyroclast_cli.cluster import connected
 from pyroclast_cli.views.completing import Place
 
 __all__ = ["names_for"]

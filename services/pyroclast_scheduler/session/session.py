@@ -12,7 +12,7 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import HYPER_NODES, ResourceType
-from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.causes import Cause, Withheld
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -20,6 +20,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.kinds import NAMES
 from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats, Rows
 from pyroclast_scheduler.model.queues import queues_of
+from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Shape
@@ -29,6 +30,7 @@ from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.terms import TermCounts
 from pyroclast_scheduler.model.waits import Evicts
 from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session import label_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
@@ -144,10 +146,12 @@ class Session(Rules):
         self._closers = [(name, each.close) for name, each in offered.items() if each.close is not None]
         self._is_timed = any(getattr(plugins[name], "is_timed", False) for name in offered)
         self._is_restless = any(getattr(plugins[name], "is_restless", False) for name in offered)
-        return [
-            [offered[entry.name].only(entry.enabled) for entry in tier if entry.name in offered]
+        named = [
+            [(entry.name, offered[entry.name].only(entry.enabled)) for entry in tier if entry.name in offered]
             for tier in self.configuration.tiers
         ]
+        self.ranked_by = tuple(name for tier in named for name, each in tier if each.job_order is not None)
+        return [[each for _, each in tier] for tier in named]
 
     def _draw_first(self) -> None:
         """Take up the first of each line; all of it where their names decide who keeps away from them."""
@@ -181,6 +185,11 @@ class Session(Rules):
         if behind is not None:
             self._lines[facts.key] = chain([behind], line)
         return job
+
+    @cached_property
+    def withheld(self) -> dict[str, Withheld]:
+        """By job, the pods that have not run for long enough to be evicted for it."""
+        return {}
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -242,6 +251,10 @@ class Session(Rules):
             return None
         return None if held and any(task.uid in held for task in job.facts.tasks) else job.facts.kind
 
+    def job_refusals(self, job: Job) -> list[Refusal]:
+        """As the plugins say, and by the label that all of its nodes must share."""
+        return [*super().job_refusals(job), *label_refusals.refusals_of(self, job)]
+
     def follower(self, job: Job) -> Job | None:
         """The next one at rest of the kind of `job`, which got something just now: it may too. None if there is none.
 
@@ -257,6 +270,10 @@ class Session(Rules):
     def objects(self, record: type[T]) -> Mapping[str, T]:
         """All objects of a kind that a plugin watches, by namespace/name. Not to be changed."""
         return self.snapshot.objects.of(record)
+
+    def objects_in(self, record: type[T], namespace: str) -> list[T]:
+        """The objects of a kind that a plugin watches in a namespace. Not to be changed."""
+        return self.snapshot.objects.in_namespace(record, namespace)
 
     @property
     def queue_sums(self) -> Mapping[str, QueueSums]:
