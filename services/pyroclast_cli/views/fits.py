@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from pyroclast.api.types import JOBS, NODES, PODS, QUEUES
@@ -12,7 +11,8 @@ from pyroclast.views.jobs import absence_of
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.fitting import Cluster, fits, fits_document, fits_lines
+from pyroclast_cli.views.board import BOARD, explained
+from pyroclast_cli.views.fitting import Cluster, explained_lines, fits, fits_document, fits_lines
 from pyroclast_cli.views.lint import documents_in
 from pyroclast_cli.views.output import OUTPUT, write_one
 from pyroclast_cli.views.reading import read_groups, schedulers_at_work
@@ -26,21 +26,27 @@ NEVER: Final = 3
 async def _fits(context: Context) -> int:
     job = _job(context)
     client = context.client
-    queues, nodes, pods, reading, schedulers = await asyncio.gather(
-        client.list(QUEUES),
+    (queues, _), schedulers = await asyncio.gather(client.list(QUEUES), schedulers_at_work(client))
+    job = _checked(job, queues)
+    absence = absence_of({**job, "metadata": {**job["metadata"], "creationTimestamp": format_time(client.now())}}, schedulers)
+    answer = None if absence else await explained(context, "fits", body=job)
+    if answer is None:
+        answer = await _from_objects(context, job, queues, absence)
+    lines = fits_lines(answer) if not answer["complete"] else explained_lines(answer)
+    write_one(context, answer, lines, reference=f"vcjob.batch.volcano.sh/{job['metadata']['name']}")
+    return NEVER if answer["never"] else 0
+
+
+async def _from_objects(context: Context, job: dict[str, Any], queues: list[dict[str, Any]], absence: str) -> dict[str, Any]:
+    """What objects tell, where no scheduler can be asked."""
+    client = context.client
+    (nodes, _), (pods, _), reading = await asyncio.gather(
         client.list(NODES),
         client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed"),
         read_groups(client, client.config.namespace),
-        schedulers_at_work(client),
     )
-    job = _checked(job, queues[0])
-    cluster = Cluster({each["metadata"]["name"]: each for each in queues[0]}, nodes[0], pods[0], reading.groups)
-    now = client.now()
-    job["metadata"]["creationTimestamp"] = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    finding = fits(job, cluster, absence_of(job, schedulers))
-    answer = fits_document(job, finding, format_time(now))
-    write_one(context, answer, fits_lines(answer), reference=f"vcjob.batch.volcano.sh/{job['metadata']['name']}")
-    return NEVER if finding.is_final else 0
+    cluster = Cluster({each["metadata"]["name"]: each for each in queues}, nodes, pods, reading.groups)
+    return fits_document(job, fits(job, cluster, absence), format_time(client.now()))
 
 
 def _job(context: Context) -> dict[str, Any]:
@@ -88,6 +94,7 @@ FITS: Final = Leaf(
         Flag("queue", "q", "", "as if it were submitted to this queue"),
         NAMESPACE,
         OUTPUT,
+        BOARD,
     ),
     takes="[FILE]",
     is_ours=True,

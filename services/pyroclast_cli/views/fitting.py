@@ -13,11 +13,12 @@ from pyroclast.resources.pods import effective
 from pyroclast.resources.quantity import Quantity
 from pyroclast.views.amounts import added, amount, as_text, main_resources
 from pyroclast.views.documents import document
+from pyroclast.views.explanation import explanation_lines
 from pyroclast.views.jobs import WAITING_PHASES, Group
 from pyroclast.views.node_filters import forbidden_by
 from pyroclast.views.nodes import ENDED, state_of
 
-__all__ = ["Cluster", "Finding", "fits", "fits_document", "fits_lines", "gang_of"]
+__all__ = ["Cluster", "Finding", "explained_lines", "fits", "fits_document", "fits_lines", "gang_of"]
 
 Document = Mapping[str, Any]
 Amounts = Mapping[str, Quantity]
@@ -231,3 +232,13 @@ def fits_lines(answer: Mapping[str, Any]) -> list[str]:
         f"help     {answer['help']}; see docs/codes.md#{answer['code'].lower()}",
         f"as of    {answer['asOf']}, from the objects in the API server; nothing was written",
     ]
+
+
+def explained_lines(answer: Mapping[str, Any]) -> list[str]:
+    """The answer of the scheduler as text for people."""
+    lines = explanation_lines(answer)
+    if answer["code"] is None:
+        return lines
+    name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
+    when = "never" if answer["never"] else "not now"
+    return [f"{name} would wait in queue {answer['queue']}: {answer['code']}, {when}", *lines[1:]]
