@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, cast
 
 from pyroclast.api import keys
@@ -44,12 +45,22 @@ class AsyncJob(Generic[R]):
     A Job of the same name with another uid is never taken for it: `JobReplaced` is raised.
     """
 
-    def __init__(self, client: AsyncClient, namespace: str, name: str, uid: str, *, key: bytes | None = None) -> None:
+    def __init__(
+        self,
+        client: AsyncClient,
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        key: bytes | None = None,
+        collector: Collector | None = None,
+    ) -> None:
         self.client = client
         self.namespace = namespace
         self.name = name
         self.uid = uid
         self._key = key
+        self._given = collector
         self._outcomes: list[Outcome] | None = None
 
     def __repr__(self) -> str:
@@ -371,6 +382,8 @@ class AsyncJob(Generic[R]):
             Usage: the Job runs no function of this client.
         """
         kube = (await self.client.session()).kube
+        if self._given is not None:
+            return replace(self._given, kube=kube, job=self.key)
         secret = (job["metadata"].get("annotations") or {}).get(PAYLOAD)
         if not secret:
             raise errors.Usage(

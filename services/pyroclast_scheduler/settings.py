@@ -26,6 +26,9 @@ class SchedulerSettings(LeaderElectionSettings):
     default_queue: str = Field("default", description="queue of PodGroups that name none; made at start")
     priority_class: bool = Field(default=True, description="heed PriorityClasses")
     node_selector: Names = Field((), description="label:value; only nodes with any of them are used; may be repeated")
+    native_workloads: bool = Field(
+        default=True, description="serve the PodGroups of Kubernetes itself (scheduling.k8s.io), where the API server has them"
+    )
     scheduler_sharding_mode: Literal["none", "hard", "soft"] = Field(
         "none", description="hard uses only the nodes of our NodeShard, soft uses those first, none all alike"
     )

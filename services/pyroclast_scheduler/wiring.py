@@ -38,6 +38,7 @@ from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.native_watch import NativeWatch
 from pyroclast_scheduler.shell.seat_keeper import SeatKeeper
 from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
@@ -77,7 +78,7 @@ async def main(service: Service) -> None:
     evictor = Evictor(client, cache, recorder, metrics)
     verifier = Verifier(client, cache, now=time.monotonic)
     writer = Writer(client, cache, recorder)
-    binder.refused = writer.bind_refused
+    binder.refused, evictor.told = writer.bind_refused, writer.evicted
     usage = Collector(client, lambda: file.current)
     loop = Loop(
         cache,
@@ -117,7 +118,7 @@ async def main(service: Service) -> None:
         loop.wake()
 
     file.changed = reconfigured
-    await service.synced()
+    await _synced(service, client, cache, taker, settings)
 
     async def decide(_shard: int) -> None:
         log.info("scheduler.leading")
@@ -159,6 +160,15 @@ def _ring() -> Ring | None:
         return ring_of(os.environ)
     except ValueError as error:
         raise StartFailure(str(error), status=2) from error
+
+
+async def _synced(service: Service, client: Client, cache: Cache, taker: Cache | RingMember, settings: SchedulerSettings) -> None:
+    """Wait for all that is watched; the PodGroups of Kubernetes itself too, which are followed once the API server has them."""
+    if settings.native_workloads:
+        natives = NativeWatch(client, cache, taker, partial(service.watch, is_needed=False))
+        await natives.start()
+        service.spawn("native-groups", natives.run())
+    await service.synced()
 
 
 def _beside(

@@ -13,7 +13,7 @@ import msgspec
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
-from pyroclast.api.types import NODES, PODS, QUEUES
+from pyroclast.api.types import NODES, PODS, QUEUES, ResourceType
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
 from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
 from pyroclast_scheduler.cache.group_readers import volcano
@@ -170,6 +170,12 @@ class Cache:
                 return
         self._shifts.group(key)
         self._changed()
+
+    def native_group_changed(
+        self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType
+    ) -> None:
+        """A PodGroup of Kubernetes itself, served as `kind`, came, changed, or went."""
+        self.natives.group_changed(old, new, kind)
 
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
         """A queue came, changed, or went."""

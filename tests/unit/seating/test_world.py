@@ -118,7 +118,7 @@ def test_a_sidecar_that_admission_always_adds_is_placed_with_the_pod():
 @pytest.mark.parametrize("who", ["scheduler", "controller", "both"])
 @pytest.mark.parametrize("after", range(0, 60, 4))
 def test_whoever_is_killed_at_any_point_the_gang_is_whole_soon(who, after):
-    """`after` so many hundredths of a second since the Job came: publishing, placing, creating and observing take half a second."""
+    """`after` so many hundredths of a second since the Job came: from publishing to observing is half a second."""
 
     async def scenario(world):
         submit(world, "j", 8, 500)
