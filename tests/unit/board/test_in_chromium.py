@@ -146,7 +146,7 @@ async def test_axe_has_no_serious_finding(seen: Any, scheme: str) -> None:
     for name, path in paths(uids).items():
         await browser.open(board.url + path)
         await browser.run(
-            f"{script.read_text()};window.found = null; axe.run(document).then((each) => {{ window.found = each; }})"
+            f"{script};window.found = null; axe.run(document).then((each) => {{ window.found = each; }})"
         )
         await browser.wait("return window.found !== null", seconds=60)
         findings = await browser.run(
