@@ -100,12 +100,13 @@ class Streams:
         loop = asyncio.get_running_loop()
         generation, last = -1, float("-inf")
         while True:
-            if self._generation() != generation or loop.time() - last > ALL_SECONDS:
-                generation, last = self._generation(), loop.time()
+            begun = loop.time()
+            if self._generation() != generation or begun - last > ALL_SECONDS:
+                generation, last = self._generation(), begun
                 for followed, group in list(self._groups.items()):
                     await self._renew(followed, group)
                     await asyncio.sleep(0)
-            await asyncio.sleep(max(TICK_SECONDS, loop.time() - last))
+            await asyncio.sleep(max(TICK_SECONDS, loop.time() - begun))
 
     def close(self) -> None:
         """End all streams."""
