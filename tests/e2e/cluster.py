@@ -196,13 +196,23 @@ def wait_until(holds: Callable[[], object], what: str, *, seconds: float = 60.0)
 
 @contextlib.contextmanager
 def running(
-    control_plane: str, folder: Path, *, nodes: int, mode: str = "simulated", prefix: str = "node-", scheduler: str = ""
+    control_plane: str,
+    folder: Path,
+    *,
+    nodes: int,
+    mode: str = "simulated",
+    prefix: str = "node-",
+    scheduler: str = "",
+    place_before_pods: bool = False,
 ) -> Iterator[Cluster]:
     """A control plane, "embedded" or "real", with all services and simulated nodes; all its files are in `folder`.
 
     `mode` and `prefix` are those of the nodes; `scheduler` is the text of the scheduler's configuration; empty takes the default.
+    `place_before_pods`: the switch is on, also where it is not in this run of the tests.
     """
     data = ["--data-dir", str(folder / "data"), "--nodes", str(nodes), "--node-mode", mode, "--node-prefix", prefix, *FLAGS]
+    if place_before_pods and not places_before_pods():
+        data.append("--place-before-pods")
     if scheduler:
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "scheduler.conf").write_text(scheduler)
