@@ -122,13 +122,18 @@ def waiting(
     minimum: int | None = None,
     millis: int = 1000,
     spec: dict[str, object] | None = None,
+    labels: dict[str, str] | None = None,
     priority: str = "",
 ) -> None:
     body = msgspec.to_builtins(group(name, size if minimum is None else minimum))
     body["spec"]["priorityClassName"] = priority
     cache.group_changed(None, msgspec.convert(body, records.PodGroup))
     for i in range(size):
-        cache.pod_changed(None, pod(name, i, millis=millis, spec=spec))
+        made = pod(name, i, millis=millis, spec=spec)
+        if labels:
+            metadata = msgspec.structs.replace(made.metadata, labels={**made.metadata.labels, **labels})
+            made = msgspec.structs.replace(made, metadata=metadata)
+        cache.pod_changed(None, made)
 
 
 def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = False) -> tuple[Outcome, list[Commit]]:
@@ -382,6 +387,39 @@ def reclaiming(jobs: int) -> tuple[Callable[[], object], int]:
     return run, 0
 
 
+VGPU = parse(
+    CHART.replace("{name: binpack}", "{name: binpack}, {name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}"),
+    actions=ACTIONS,
+    plugins=PLUGINS,
+)
+
+
+def vgpus(pods: int, *, nodes: int = 500) -> tuple[Callable[[], object], int]:
+    """Jobs of 10 pods, each with a quarter of a card, on nodes of 8 cards."""
+    cache = Cache()
+    cache.queue_changed(None, queue("default"))
+    for i in range(nodes):
+        body = msgspec.to_builtins(node(i, cpu=64))
+        cards = "".join(f"GPU-{i}-{card},10,40000,NVIDIA-A100,true,hami-core:" for card in range(8))
+        body["metadata"]["annotations"] = {"volcano.sh/node-vgpu-register": cards}
+        for name, amount in (("number", 80), ("memory", 320_000), ("cores", 800)):
+            body["status"]["allocatable"][f"volcano.sh/vgpu-{name}"] = str(amount)
+        cache.node_changed(None, msgspec.convert(body, records.Node))
+    for j in range(pods // 10):
+        cache.group_changed(None, group(f"job{j}", 10))
+        for i in range(10):
+            body = msgspec.to_builtins(pod(f"job{j}", i))
+            limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "10000"}
+            body["spec"]["containers"][0]["resources"]["limits"] = limits
+            cache.pod_changed(None, msgspec.convert(body, records.Pod))
+
+    def run() -> None:
+        _, commits = cycle(cache, VGPU)
+        assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == pods
+
+    return run, 0
+
+
 ZONE = "zone"
 NEAR = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
     {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": ZONE}]}}}  # fmt: skip
@@ -389,6 +427,26 @@ SPREAD = {"topologySpreadConstraints": [{"topologyKey": ZONE, "maxSkew": 1, "whe
     "labelSelector": {"matchLabels": {"app": "b"}}}]}  # fmt: skip
 
 SIZES = (1250, 2500, 5000)
+
+
+def terms(jobs: int) -> tuple[Callable[[], object], int]:
+    """Jobs that keep their own pods apart by a label of their own, beside 16,000 pods; one node changes."""
+    cache = cluster(1000)
+    for j in range(1000):
+        running(cache, f"run{j}", 16, 1000, at=16 * j, millis=1000)
+    for j in range(jobs):
+        anti = {"labelSelector": {"matchLabels": {"run": f"job{j}"}}, "topologyKey": "kubernetes.io/hostname"}
+        spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}}}
+        waiting(cache, f"job{j}", 1, millis=40_000, spec=spec, labels={"run": f"job{j}"})
+    steady(cache)
+    turns = iter(range(1, 10**6))
+
+    def run() -> None:
+        cache.node_changed(None, node(7, cpu=16 + next(turns) % 8))
+        cycle(cache, keep=True)
+
+    return run, 0
+
 
 TABLE = {
     "idle": Work("nothing to do: N running Jobs of 10 pods on N/2 nodes", 10, (2500, 5000, 10000), idle),
@@ -419,6 +477,8 @@ TABLE = {
     "domain": Work("gang of N GPUs in one part of the network", 100, (128, 256, 512), lambda n: domain(n, fits=True)),
     "never": Work("the verdict that a gang of N fits in no part", 50, (128, 256, 512), lambda n: domain(n, fits=False)),
     "reclaim": Work("reclaim of N one-GPU Jobs for another queue", 5000, (1000, 2000, 4000), reclaiming),
+    "terms": Work("N Jobs with an anti-affinity label each, a node changes", 50, (250, 500, 1000), terms),
+    "vgpu": Work("N pods with a part of a GPU on 500 nodes", 200, (50, 100, 200), vgpus),
     "singles": Work("N one-GPU Jobs on 500 nodes of 8", 2000, (1000, 2000, 4000), singles),
 }
 

@@ -15,6 +15,7 @@ __all__ = [
     "DequeueStrategy",
     "DisruptionReason",
     "EntryPhase",
+    "FailurePolicy",
     "FlowPhase",
     "FlowReason",
     "Iteration",
@@ -161,6 +162,8 @@ class JobEventReason(StrEnum):
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
     QUEUE_NOT_TAKEN = "QueueNotTaken"
+    VARIABLE_LEFT_OUT = "VariableLeftOut"
+    NO_SCHEDULER = "NoScheduler"
     SCHEDULING_TAKEN_OVER = "SchedulingTakenOver"
 
 
@@ -285,6 +288,13 @@ class FlowReason(StrEnum):
     CONDITION_FALSE = "ConditionFalse"
     TARGETS_SKIPPED = "TargetsSkipped"
     TARGET_FAILED = "TargetFailed"
+
+
+class FailurePolicy(StrEnum):
+    """What becomes of the other Jobs of a JobFlow that has failed."""
+
+    CONTINUE = "Continue"
+    CANCEL = "Cancel"
 
 
 class RetainPolicy(StrEnum):

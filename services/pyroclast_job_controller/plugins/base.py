@@ -34,6 +34,8 @@ class PluginObject:
         body: everything but apiVersion, kind and metadata.
         follows: paths of the fields that are kept as in `body` while the Job lives. Without any the object only has to be
         there: one of that name that belongs to somebody else will do, and is left alone.
+        series: the name of the n-th object of a series, of which this is one: those behind the last that is wanted were made for
+            a larger scale, and are deleted.
         once: makes the fields that the object gets at its creation and keeps, such as keys. The controller calls it in a
         thread, so it may take its time and be random.
     """
@@ -43,6 +45,7 @@ class PluginObject:
     body: Manifest = field(repr=False)
     follows: tuple[tuple[str, ...], ...] = ()
     once: Callable[[], Manifest] | None = None
+    series: Callable[[int], str] | None = None
 
 
 class JobPlugin:
@@ -66,6 +69,10 @@ class JobPlugin:
         Raises:
             PluginError: the Job lacks what the plugin needs.
         """
+        return []
+
+    def warnings(self, job: Job) -> list[str]:  # noqa: ARG002
+        """What users of `job` should know, a sentence each: they find it as Events."""
         return []
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002

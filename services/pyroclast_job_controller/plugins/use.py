@@ -8,7 +8,7 @@ from pyroclast.api.records import Job, Task
 from pyroclast_job_controller.plugins.base import JobPlugin, Manifest, PluginError, PluginObject
 from pyroclast_job_controller.plugins.registry import find, names_of
 
-__all__ = ["adapted", "body_of", "make", "objects_of", "plugins_of"]
+__all__ = ["adapted", "body_of", "make", "objects_of", "plugins_of", "warnings_of"]
 
 
 def plugins_of(job: Job) -> list[JobPlugin]:
@@ -41,6 +41,18 @@ def objects_of(plugin: JobPlugin, job: Job) -> list[PluginObject]:
     """
     try:
         return plugin.objects(job)
+    except Exception as error:
+        raise _failed(plugin.name, error) from error
+
+
+def warnings_of(plugin: JobPlugin, job: Job) -> list[str]:
+    """What `plugin` has users of `job` know.
+
+    Raises:
+        PluginError: it cannot tell.
+    """
+    try:
+        return plugin.warnings(job)
     except Exception as error:
         raise _failed(plugin.name, error) from error
 

@@ -13,7 +13,7 @@ import msgspec
 
 from pyroclast.api import pending, records
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast_scheduler.cache.changes import same_but_version
+from pyroclast_scheduler.cache.changes import same_but_told
 from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, reason_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.faults import Fault
@@ -135,7 +135,7 @@ class JobTable:
         before = entry.current
         entry.group, entry.believed = group, believed
         now = entry.current
-        if before is None or now is None or not same_but_version(before, now):
+        if before is None or now is None or not same_but_told(before, now):
             self._stale[key] = None
 
     def describe(self, key: str, source: Source | None) -> None:

@@ -11,6 +11,7 @@ from pyroclast.api.records.meta import Meta, Record
 from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.cache.changes import same_but_version
 from pyroclast_scheduler.cache.invalid_objects import Faults
+from pyroclast_scheduler.cache.read_objects import NotingObjects, ReadObjects
 from pyroclast_scheduler.model.objects import Objects
 
 __all__ = ["ObjectTable", "is_older"]
@@ -29,6 +30,7 @@ class ObjectTable:
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
+        self.read = ReadObjects()
         self._found: dict[type[Record], dict[str, Any]] = {}
         self._promised: dict[_Slot, list[Mapping[str, Any]]] = {}
         self.moved: Callable[[], None] = lambda: None
@@ -75,8 +77,13 @@ class ObjectTable:
         if not patches:
             self._promised.pop((record, key), None)
 
+    def for_session(self) -> Objects:
+        """All of them; what the session reads is noted."""
+        self.read.snapshot_taken()
+        return NotingObjects(self.view().found, read=self.read)
+
     def view(self) -> Objects:
-        """All of them, for one session."""
+        """All of them, for those who only look on."""
         view = {record: dict(found) for record, found in self._found.items()}
         for (record, key), patches in self._promised.items():
             known = view.get(record, {}).get(key)

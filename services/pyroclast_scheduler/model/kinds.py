@@ -41,6 +41,7 @@ NAMES: Final = frozenset({
 """Labels by which controllers name and number their objects: jobs of one kind may differ in these."""
 
 _NAMED: Final = NAMES | {keys.CRON_JOB_SCHEDULED_TIMESTAMP, "kubectl.kubernetes.io/last-applied-configuration"}
+_TOLD: Final = _NAMED | {keys.WAITING}
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 _BYTES: Final = 16
 
@@ -64,7 +65,7 @@ def kind_of(group: Group, tasks: Sequence[TaskFacts], *, priority: int, queue: s
         policy = task.pod.spec.preemption_policy
         counts[id(shape), task.role, task.priority, task.is_preemptable, policy, labels] += 1
     meta = group.metadata
-    texts = _without(meta.annotations, _NAMED), _without(meta.labels, _NAMED)
+    texts = _without(meta.annotations, _TOLD), _without(meta.labels, _NAMED)
     content = (meta.namespace, queue, priority, group.spec, group.status.phase, texts, sorted(counts.items()))
     try:
         return hashlib.blake2b(_ENCODER.encode(content), digest_size=_BYTES).digest()

@@ -12,7 +12,7 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import HYPER_NODES, ResourceType
-from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.causes import Cause, Withheld
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -146,10 +146,12 @@ class Session(Rules):
         self._closers = [(name, each.close) for name, each in offered.items() if each.close is not None]
         self._is_timed = any(getattr(plugins[name], "is_timed", False) for name in offered)
         self._is_restless = any(getattr(plugins[name], "is_restless", False) for name in offered)
-        return [
-            [offered[entry.name].only(entry.enabled) for entry in tier if entry.name in offered]
+        named = [
+            [(entry.name, offered[entry.name].only(entry.enabled)) for entry in tier if entry.name in offered]
             for tier in self.configuration.tiers
         ]
+        self.ranked_by = tuple(name for tier in named for name, each in tier if each.job_order is not None)
+        return [[each for _, each in tier] for tier in named]
 
     def _draw_first(self) -> None:
         """Take up the first of each line; all of it where their names decide who keeps away from them."""
@@ -167,6 +169,11 @@ class Session(Rules):
         """Whether a pod keeps away from others by their names, so that not all jobs of a kind get the same."""
         return self.snapshot.is_coupled and self.term_counts.is_minded(NAMES)
 
+    @cached_property
+    def let_in_by_queue(self) -> dict[str, tuple[list[tuple[tuple[Rank, ...], Job]], Floats]]:
+        """By queue, gangs without a place that were let in, in order, and the sums promised to the first of them."""
+        return {}
+
     def _draw(self, line: Iterator[JobFacts]) -> Job | None:
         facts = next(line, None)
         if facts is None:
@@ -178,6 +185,11 @@ class Session(Rules):
         if behind is not None:
             self._lines[facts.key] = chain([behind], line)
         return job
+
+    @cached_property
+    def withheld(self) -> dict[str, Withheld]:
+        """By job, the pods that have not run for long enough to be evicted for it."""
+        return {}
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -258,6 +270,10 @@ class Session(Rules):
     def objects(self, record: type[T]) -> Mapping[str, T]:
         """All objects of a kind that a plugin watches, by namespace/name. Not to be changed."""
         return self.snapshot.objects.of(record)
+
+    def objects_in(self, record: type[T], namespace: str) -> list[T]:
+        """The objects of a kind that a plugin watches in a namespace. Not to be changed."""
+        return self.snapshot.objects.in_namespace(record, namespace)
 
     @property
     def queue_sums(self) -> Mapping[str, QueueSums]:

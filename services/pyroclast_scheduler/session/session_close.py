@@ -9,6 +9,7 @@ import numpy as np
 
 from pyroclast.api import pending
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
+from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.groups import GroupCondition, GroupStatus
 from pyroclast_scheduler.model.jobs import Condition, Job
@@ -21,6 +22,7 @@ from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
 from pyroclast_scheduler.session.resting import WAITING, rest_of
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.waiting_causes import cause_of
+from pyroclast_scheduler.session.waiting_records import record_of
 
 __all__ = ["close", "left_out_status"]
 
@@ -40,7 +42,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     outcome = Outcome(notes=session.notes, warnings=session.warnings, queues=_queues(session))
     outcome.reservations, outcome.measures = session.reservations, session.measures
     outcome.released = session.reserved.difference(session.reservations or ())
-    outcome.let_in, outcome.drawn = session.let_in, session.drawn
+    outcome.let_in, outcome.drawn, outcome.ranked_by = session.let_in, session.drawn, session.ranked_by
     unready: dict[str, int] = {}
     has_promises = any(job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED] for job in session.jobs.values())
     has_placeholders = session.snapshot.has_placeholders
@@ -58,9 +60,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
         if status.phase in _WAITING_PHASES:
             _explain(session, job, status, cause, outcome)
         else:
-            if differs:
-                outcome.notes.append(Note(job.facts.key, "Normal", "Scheduled", "pod group is ready"))
-            _report_pods(session, job, outcome, summary="" if cause is None else str(cause))
+            _explain_started(session, job, cause, outcome, is_news=differs)
         if job.tally[TaskStatus.PIPELINED]:
             pipelined = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]
             outcome.promised.update((task.uid, session.names[task.row]) for task in pipelined)
@@ -191,19 +191,44 @@ def _differs(old: GroupStatus, new: GroupStatus) -> bool:
 
 
 def _explain(session: Session, job: Job, status: GroupStatus, cause: Cause | None, outcome: Outcome) -> None:
-    """The events on a waiting PodGroup, and the conditions of its pods."""
-    waiting = job.tally[TaskStatus.PENDING]
+    """Why a PodGroup waits, the events on it, and the conditions of its pods."""
+    if cause is not None and status.phase is not PodGroupPhase.UNKNOWN:
+        outcome.records[job.facts.key] = record_of(session, job, cause, status)
     text = ""
     said = next((each.message for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), "")
     summary = "" if cause is None else pending.parted(said)[1] or str(cause)
-    if job.cause is not None and cause is job.cause:
+    if job.cause is not None and cause is not None and job.is_pending:
         outcome.notes.append(Note(job.facts.key, "Normal", "Unschedulable", pending.joined(cause.sentence, summary)))
-    is_being_bound = job.is_ready and not waiting
+    is_being_bound = job.is_ready and not job.tally[TaskStatus.PENDING]
     if not is_being_bound and (job.facts.tasks or (summary and status.phase is not PodGroupPhase.INQUEUE)):
-        total, text = len(job.facts.tasks), job.fit_error(session.names)
-        sentence = f"{waiting}/{total} tasks in gang unschedulable: {text}" if total else ""
-        outcome.notes.append(Note(job.facts.key, "Warning", "Unschedulable", pending.joined(sentence, summary)))
+        text = job.fit_error(session.names)
+        outcome.notes.append(_unschedulable(job, text, summary))
     _report_pods(session, job, outcome, text, summary=summary)
+
+
+def _explain_started(session: Session, job: Job, cause: Cause | None, outcome: Outcome, *, is_news: bool) -> None:
+    """The events on a PodGroup that has its minimum, and the conditions of pods above it that wait. `is_news`: new status."""
+    if is_news:
+        outcome.notes.append(Note(job.facts.key, "Normal", "Scheduled", "pod group is ready"))
+    text, summary = "", "" if cause is None else str(cause)
+    if _has_waiting_members(job):
+        text = job.fit_error(session.names)
+        outcome.notes.append(_unschedulable(job, text, summary))
+    _report_pods(session, job, outcome, text, summary=summary)
+
+
+def _has_waiting_members(job: Job) -> bool:
+    """Whether pods above the gang's minimum wait for a node. Pods behind a scheduling gate do not."""
+    return bool(job.tally[TaskStatus.PENDING]) and any(
+        task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks
+    )
+
+
+def _unschedulable(job: Job, text: str, summary: str) -> Note:
+    """The warning on a PodGroup of which pods wait. `text`: where its pods stand; `summary`: the cause, empty where unknown."""
+    waiting, total = job.tally[TaskStatus.PENDING], len(job.facts.tasks)
+    sentence = f"{waiting}/{total} tasks in gang unschedulable: {text}" if total else ""
+    return Note(job.facts.key, "Warning", "Unschedulable", pending.joined(sentence, summary))
 
 
 def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *, summary: str) -> None:
@@ -212,7 +237,7 @@ def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *
         return
     members = tally.valid if session.job_invalid(job) is not None else None
     for task in job.tasks:
-        if task.status not in WAITING or task.facts.gates:
+        if task.status not in WAITING or task.facts.gates or is_seat(task.uid):
             continue
         reason, message = job.scheduling_reason(task, session.names)
         if not message:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import structlog
@@ -57,6 +57,8 @@ class GangKeeper:
         self._recorder = recorder
         self._since: dict[str, float] = {}
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
+        self.releasing: Callable[[str], None] = lambda _job: None
+        """Called with a gang whose places are given back, before its pods are deleted."""
 
     def take(self, incomplete: Collection[str], now: float) -> list[str]:
         """The gangs among `incomplete` that have been so for too long; seconds since the epoch."""
@@ -83,6 +85,7 @@ class GangKeeper:
             why = "are bound to nodes that are gone: they are made anew"
         else:
             why = "never started and the rest does not fit: their places are given back"
+            self.releasing(job)
         if not tasks:
             return
         message = f"{len(tasks)} pods of the gang {why}"

@@ -40,6 +40,7 @@ from pyroclast_scheduler.shell.patches import (
     waiting_patch,
     without_queue_gate,
 )
+from pyroclast_scheduler.shell.placements import Placements
 from pyroclast_scheduler.shell.pruning import Pruner
 
 __all__ = ["Writer"]
@@ -89,6 +90,7 @@ class Writer:
         self._recorder = recorder
         self._now = now
         self._groups: Debounce[str, GroupStatus] = Debounce()
+        self._placements = Placements(client, cache)
         self._queues: Debounce[str, Amounts] = Debounce(shortest=0.5)
         self._pods: Debounce[str, Waiting] = Debounce()
         self._notes: Debounce[tuple[str, str], Note] = Debounce()
@@ -106,7 +108,9 @@ class Writer:
         self._work: asyncio.Queue[_Write] = asyncio.Queue()
         self._alarm = asyncio.Event()
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
+        self._annotations: Debounce[str, None] = Debounce()
         self.writes: Callable[[str], bool] = lambda _queue: True
+        self.waiting: Callable[[Group], str] = lambda group: group.metadata.annotations.get(keys.WAITING, "")
 
     async def take(self, outcome: Outcome) -> None:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
@@ -131,7 +135,12 @@ class Writer:
             self._take_reservations(outcome.reservations, outcome.released, now)
         for task in outcome.let_in:
             self._gates.wish(task.uid, task, now, mark=task.uid)
+        self.sweep()
         self._alarm.set()
+
+    def sweep(self) -> None:
+        """Take back placements of gangs without pods that nothing is going to write: the session that made them failed."""
+        self._placements.sweep(self._groups.__contains__)
 
     def bind_refused(self, task: TaskFacts, why: str) -> None:
         """Say on a pod that it could not be bound."""
@@ -139,8 +148,14 @@ class Writer:
         self._pods.wish(task.uid, Waiting(task, "SchedulerError", why), self._now(), mark="SchedulerError")
         self._alarm.set()
 
+    def annotate(self, job: str) -> None:
+        """Let a PodGroup say why it waits as `waiting` says, though nothing else changed."""
+        self._annotations.wish(job, None, self._now())
+        self._alarm.set()
+
     async def run(self) -> None:
         """Write, until cancelled."""
+        self._placements.restart()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._release_due())
             for _ in range(WORKERS):
@@ -249,13 +264,18 @@ class Writer:
                 self._send_native(key, now)
             for key, text in self._reserved.due(now):
                 self._send_reservation(key, text)
+            for key, _ in self._annotations.due(now):
+                self._send_annotation(key)
             for name, amounts in self._queues.due(now):
                 self._send_queue(name, amounts)
             for _, waiting in self._pods.due(now):
                 self._send_waiting(waiting)
             for slot, note in self._notes.due(now):
                 self._record(slot, note)
-            lanes = (self._groups, self._natives, self._queues, self._pods, self._notes, self._reserved, self._gates)
+            lanes = (
+                *(self._groups, self._natives, self._queues, self._pods),
+                *(self._notes, self._reserved, self._gates, self._annotations),
+            )
             for lane in lanes:
                 lane.forget_quiet(now)
             times = [when for lane in lanes if (when := lane.next_due()) is not None]
@@ -276,7 +296,7 @@ class Writer:
         group = self._cache.written(key)
         if group is None:
             return
-        patch = group_patch(group.status, status)
+        patch = self._placements.joined(group, status, group_patch(group.status, status))
         if patch is None and status == GroupStatus() and self._bare.get(key) != group.metadata.uid:
             self._bare[key] = group.metadata.uid  # an absent phase and Pending look alike here: say it once
             patch = {"status": {"phase": str(status.phase)}}
@@ -286,7 +306,18 @@ class Writer:
         self._cache.believe(key, status)
         if status.phase is not group.status.phase:
             log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
+        text = self.waiting(group)
+        if text != group.metadata.annotations.get(keys.WAITING, ""):
+            patch.setdefault("metadata", {}).setdefault("annotations", {})[keys.WAITING] = text or None
         self._send(_Write(POD_GROUPS, Reference.of(group, group.kind), patch, PatchKind.MERGE, self._groups, key, key))
+
+    def _send_annotation(self, key: str) -> None:
+        group = self._cache.written(key)
+        text = None if group is None else self.waiting(group)
+        if group is not None and text != group.metadata.annotations.get(keys.WAITING, ""):
+            about = Reference.of(group, POD_GROUPS)
+            metadata = {"uid": about.uid, "annotations": {keys.WAITING: text or None}}
+            self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._annotations, key))
 
     def evicted(self, job: str, message: str) -> None:
         """Say on a group that goes whole that it does, where its object has a condition for that."""
@@ -346,12 +377,16 @@ class Writer:
             write = await self._work.get()
             try:
                 body = await self._write(write)
+                if write.lane is self._groups:
+                    body = await self._placements.settled(write.slot, body)
             finally:
                 write.lane.end(write.slot)
                 self._alarm.set()
             if write.kind is POD_GROUPS:
                 self._group_written(write.slot, body)
-            elif write.lane is self._natives and body is None:
+            if write.lane is self._groups:
+                self._placements.conclude(write.slot)
+            if write.lane is self._natives and body is None:
                 self._wish_native(write.slot, self._now())
 
     async def _write(self, write: _Write) -> dict[str, Any] | None:

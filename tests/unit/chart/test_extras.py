@@ -27,7 +27,7 @@ from pyroclast_job_controller import selftest
 from pyroclast_job_controller.metrics import ControllerMetrics
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from tests.unit.chart import render
-from tests.unit.chart.test_chart import KEYS, PROGRAMS, of_kind, rendered
+from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, of_kind, rendered
 
 OPERATOR = ("--api-versions", "monitoring.coreos.com/v1")
 DASHBOARDS = sorted((render.CHART / "dashboards").glob("*.json"))
@@ -160,7 +160,7 @@ def test_the_role_of_a_user_holds_what_client_and_command_line_need_and_no_more(
     assert rights == {**work, **shown, **others}
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", WRITERS)
 def test_each_account_is_held_to_what_it_is_there_for(helm, program):
     documents = rendered(helm)
     name = f"pyroclast-{program}-account"

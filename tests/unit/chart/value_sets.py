@@ -38,7 +38,9 @@ SETS: dict[str, dict[str, Any]] = {
     },
     "policies instead of webhooks": {"custom": POLICIES},
     "no metrics": {
-        "custom": {f"{key}_metrics_enable": False for key in ("admission", "controller", "jobflow", "recorder", "scheduler")}
+        "custom": {
+            f"{key}_metrics_enable": False for key in ("admission", "board", "controller", "jobflow", "recorder", "scheduler")
+        }
     },
     "monitoring and network policies": {
         **MONITORED,

@@ -6,7 +6,6 @@ On nodes in mode `mig` the driver cuts the cards, and a container gets an instan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,7 +69,7 @@ class Vgpu:
         mode = _MIG if any(card.geometries for card in cards) else _CORES
         if annotations.get(keys.VGPU_MODE, mode) != mode:
             raise Refused(f"vgpu mode {annotations[keys.VGPU_MODE]} is not that of the node", is_final=True)
-        trial = deepcopy(list(cards))
+        trial = [card.copy() for card in cards]
         chosen: list[tuple[Part, ...]] = []
         for container in pod.spec.containers:
             wish = _wish(container, self.configuration.names)

@@ -1,0 +1,58 @@
+"""Asking the board, which passes on what the scheduler alone knows; without one, objects must do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from pyroclast.api.types import CONFIG_MAPS, Key
+from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast_cli.context import Context
+from pyroclast_cli.views.hidden_names import without_hidden_names
+from pyroclast_cli.views.servers import Server, path_of
+
+__all__ = ["BOARD", "explained"]
+
+_BOARD: Final = Server(
+    "board",
+    "PYROCLAST_BOARD",
+    Key("pyroclast-system", "pyroclast-board"),
+    "kubectl --namespace pyroclast-system port-forward service/pyroclast-board-service 8091:80, "
+    "and then --board http://127.0.0.1:8091",
+)
+_SCHEDULER: Final = Key("pyroclast-system", "pyroclast-scheduler")
+PREFIX: Final = "/explain/"
+BOARD: Final = _BOARD.flag
+
+
+async def explained(context: Context, *parts: str, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
+    """What the scheduler knows of a Job or a queue; None where there is no board, or where no session has found out anything.
+
+    A board that does not answer is said, and objects must do.
+
+    Raises:
+        Failure: what was given as its URL is none.
+    """
+    server = await _BOARD.find(context) or await _scheduler(context)
+    if not server:
+        return None
+    try:
+        answer = await _BOARD.request(context, server, path_of(PREFIX, *parts), query or {})
+        return await without_hidden_names(context.client, answer)
+    except NotFound:
+        return None
+    except (KubeError, orjson.JSONDecodeError) as error:
+        sys.stderr.write(f"{server} gives no answer, so this is from objects alone: {error}\n")
+        return None
+
+
+async def _scheduler(context: Context) -> str:
+    """Where the scheduler of `pyroclast up` is, which answers as the board does; empty where nobody says."""
+    try:
+        written = await context.client.get(CONFIG_MAPS, _SCHEDULER)
+    except KubeError:  # it is not there, or may not be read: the same to whoever asks
+        return ""
+    return str((written.get("data") or {}).get("url") or "")
