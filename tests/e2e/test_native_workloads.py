@@ -13,6 +13,7 @@ import yaml
 
 from tests.control_plane import build
 from tests.control_plane.real import Flavour
+from tests.counts import examples
 from tests.e2e.cluster import Cluster, KubectlError, running, wait_until
 
 NODES = 4
@@ -36,7 +37,7 @@ tiers:
   - name: nodeorder
 """
 FLAVOUR = Flavour(build.NEXT, serves_workloads=True)
-NEEDED = ["etcd", "kube-apiserver", "kube-controller-manager"]
+NEEDED = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
 NUMBERS = itertools.count()
 
 
@@ -46,7 +47,7 @@ def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     if control_plane != "real" or build.missing(NEEDED, build.NEXT):
         pytest.skip(f"Kubernetes {build.NEXT} is not asked for, or not built: `make control-plane KUBERNETES={build.NEXT}`")
     folder = tmp_path_factory.mktemp("native")
-    with running("real", folder, nodes=NODES, scheduler=SCHEDULER, flavour=FLAVOUR) as cluster:
+    with running("real", folder, nodes=NODES, scheduler=SCHEDULER, flavour=FLAVOUR, kube_scheduler=True) as cluster:
         for node, zone in ZONES.items():
             cluster.kubectl("label", "node", node, f"zone={zone}")
         yield cluster
@@ -164,14 +165,8 @@ def test_a_gang_that_does_not_fit_says_why_and_writes_little(own: Cluster, names
 
 
 def _patches(own: Cluster, part: str) -> list[str]:
-    """URIs of patches of the scheduler, by the audit log."""
-    found = []
-    for line in own.audit_log.read_text().splitlines():
-        event = json.loads(line)
-        is_ours = "scheduler" in event["user"]["username"]
-        if event["verb"] == "patch" and is_ours and part in event["requestURI"]:
-            found.append(event["requestURI"])
-    return found
+    """URIs of patches of our scheduler, by the audit log."""
+    return [uri for user, uri in _writes(own, part) if user.startswith("system:serviceaccount:") and "scheduler" in user]
 
 
 def test_pods_may_come_before_their_group(own: Cluster, namespace: str, cpu: str) -> None:
@@ -314,6 +309,41 @@ def test_the_last_replacement_of_a_job_starts(own: Cluster, namespace: str, cpu:
     own.kubectl("delete", "pod", "p2", "-n", namespace)
     make(own, namespace, member("p3", "g", cpu))
     wait_until(lambda: phases().count("Running") == 1, "the replacement to start")
+
+
+def test_beside_kube_scheduler_every_gang_starts_whole_and_belongs_to_one(own: Cluster, namespace: str, cpu: str) -> None:
+    count = examples(8)
+    quick = {
+        "containers": [{"name": "c", "image": "busybox", "command": ["sleep", "1"], "resources": {"requests": {"cpu": cpu}}}]
+    }
+    for i in range(count):
+        for name, scheduler in (("ours", "volcano"), ("theirs", "default-scheduler")):
+            size = 1 + i % 3
+            make(own, namespace, job(f"{name}-{i}", cpu, size, gang(size), pod={**quick, "schedulerName": scheduler}))
+
+    def all_done() -> bool:
+        jobs = own.get("jobs", "-n", namespace)["items"]
+        return all((each["status"].get("succeeded") or 0) == each["spec"]["completions"] for each in jobs)
+
+    wait_until(all_done, "all Jobs to end", seconds=60 + 20 * count)
+    ours = {name for name in _groups(own, namespace) if name.startswith("ours-")}
+    written = {"ours": set(), "theirs": set()}  # type: dict[str, set[str]]
+    for user, uri in _writes(own, f"/namespaces/{namespace}/podgroups/"):
+        written["theirs" if user == "system:kube-scheduler" else "ours"].add(uri.split("/")[7])
+    assert written["ours"] <= ours
+    assert not written["theirs"] & ours
+    deleted = [uri for user, uri in _writes(own, f"/namespaces/{namespace}/pods/theirs-", verb="delete") if "volcano" in user]
+    assert deleted == []
+
+
+def _groups(own: Cluster, namespace: str) -> list[str]:
+    return [each["metadata"]["name"] for each in own.get(GROUPS, "-n", namespace)["items"]]
+
+
+def _writes(own: Cluster, part: str, *, verb: str = "patch") -> list[tuple[str, str]]:
+    """Users and URIs of requests, by the audit log."""
+    events = [json.loads(line) for line in own.audit_log.read_text().splitlines() if part in line]
+    return [(event["user"]["username"], event["requestURI"]) for event in events if event["verb"] == verb]
 
 
 def test_the_roles_of_users_are_those_of_kubernetes(own: Cluster, namespace: str) -> None:

@@ -241,6 +241,17 @@ def test_a_group_that_goes_whole_stays_if_one_of_it_may_not_go(critical: bool):
     assert evicted(cache) == (set() if critical else {"low-0", "low-1"})
 
 
+def test_a_group_that_is_protected_keeps_its_pods():
+    cache = world({f"n{i}": 1 for i in range(2)})
+    annotations = {"volcano.sh/preemptable": "false"}
+    cache.natives.group_changed(None, gang("low", 2, started=True, annotations=annotations))
+    for i in range(2):
+        cache.pod_changed(None, pod(f"low-{i}", "low", node=f"n{i}"))
+    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100}))
+    add(cache, 1, priority=100)
+    assert evicted(cache) == set()
+
+
 def test_never_evicts_nobody():
     cache = world({f"n{i}": 1 for i in range(2)})
     started(cache, "low", 2)

@@ -17,6 +17,7 @@ from pyroclast.api.enums import NativeConditionType, PodGroupPhase
 from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
+from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.groups import Group, GroupSpec, GroupStatus, Hold
 from pyroclast_scheduler.model.statuses import ALLOCATED, SCHEDULED, VALID, TaskStatus
@@ -95,6 +96,7 @@ def read(
             member_resources=_sum(sorted(living, key=_age)[:needed]) if hold is None else None,
             hold=hold,
             evicts_whole=spec.disruption_mode is not None and spec.disruption_mode.all is not None,
+            is_protected=not parse_bool(meta.annotations.get(keys.PREEMPTABLE, "true")),
             never_preempts=_never_preempts(spec, living),
             topology_key=next((each.key for each in _topology(spec)), ""),
         ),
