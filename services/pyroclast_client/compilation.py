@@ -224,6 +224,6 @@ def _with_pod(spec: dict[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
     if not template or set(pod) - set(template):
         raise Usage(f"task: pod: has {', '.join(sorted(pod))}; give `metadata` and `spec`, as in a pod template")
     try:
-        return dict(patched(spec, {"tasks": [{"name": TASK, "template": template}]}))
+        return dict(patched(spec, {"spec": {"tasks": [{"name": TASK, "template": template}]}}))
     except PatchError as error:
         raise Usage(f"task: pod: {error}") from error

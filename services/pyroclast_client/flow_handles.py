@@ -15,6 +15,7 @@ from pyroclast_client.collecting import Collector
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.loops import run
 from pyroclast_client.marks import PAYLOAD, RETURNS, STORE, SUBMISSION
+from pyroclast_client.notebook import flow_html
 from pyroclast_client.results import stored_value
 from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
@@ -171,6 +172,10 @@ class Flow(Generic[R]):
 
     def __repr__(self) -> str:
         return repr(self.handle).replace("AsyncFlow", "Flow")
+
+    def _repr_html_(self) -> str:
+        status = self.status
+        return flow_html(f"{self.handle.namespace}/{self.name}", status.phase, status.entries, status.messages)
 
     def __getitem__(self, entry: str | tuple[str, int]) -> Job[Any]:
         from pyroclast_client.synchronous import Job  # noqa: PLC0415 - it imports this module

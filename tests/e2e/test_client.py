@@ -206,3 +206,36 @@ def test_a_forked_child_has_connections_of_its_own(client: pc.Client) -> None:
         os._exit(0 if handle.phase == "Completed" else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert handle.phase == "Completed"
+
+
+def test_a_restart_of_the_server_loses_and_doubles_no_event(cluster: Cluster, client: pc.Client) -> None:
+    handles = [client.submit(job(6, 2)) for _ in range(10)]
+    told: list[list[str]] = [[] for _ in handles]
+
+    def read(number: int) -> None:
+        told[number] = [event.reason for event in handles[number].events() if event.kind == "phase"]
+
+    readers = [threading.Thread(target=read, args=(number,)) for number in range(10)]
+    for reader in readers:
+        reader.start()
+    handles[0].wait(60, "running")
+    cluster.outage(2)
+    for reader in readers:
+        reader.join(120)
+    for phases in told:
+        assert phases[-1] == "Completed", told
+        assert len(phases) == len(set(phases)), told
+
+
+def test_broken_rules_are_told_before_any_request(tmp_path: Any) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}  # nobody listens there
+    context = {"name": "x", "context": {"cluster": "c", "user": ""}}
+    kubeconfig.write_text(json.dumps({"current-context": "x", "clusters": [cluster], "contexts": [context]}))
+    with pc.Client(kubeconfig=str(kubeconfig)) as client:
+        broken = job(minAvailable=5, maxRetry=-1, queue="No Queue")
+        with pytest.raises(errors.Rejected) as caught:
+            client.submit({**broken, "spec": {**broken["spec"], "unknown": 1}})
+        assert {cause.field for cause in caught.value.causes} == {"spec.maxRetry", "spec.queue", "spec.unknown"}
+        with pytest.raises(errors.NoCluster, match="did not answer"):
+            client.submit(job())

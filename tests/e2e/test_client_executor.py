@@ -9,11 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import pyroclast_client as pc
+from pyroclast.kube.client import Client as KubeClient
 from pyroclast_client import errors
 
 
@@ -164,3 +166,32 @@ def test_torchrun_starts_a_script_on_two_nodes_that_meet(local: pc.Client, path_
     with pytest.raises(errors.Usage, match="no_such"):
         pc.torchrun("no_such.py")
     assert os.path.exists(script)
+
+
+class Counting:
+    """Counts the requests of a client but watches, as an observer of them."""
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+
+    def request(self, verb: str, resource: str, status: int, seconds: float) -> None:
+        if verb != "watch":
+            self.requests.append(f"{verb} {resource}")
+
+    def events(self, resource: str, count: int) -> None: ...
+
+    def incident(self, resource: str, what: str) -> None: ...
+
+
+@pytest.mark.timeout(300)
+def test_a_thousand_calls_need_few_pods_and_few_requests(local: pc.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting = Counting()
+    monkeypatch.setattr("pyroclast_client.sessions.Client", partial(KubeClient, observer=counting))
+    client = pc.Client(namespace="default", image="local", kubeconfig=local.kubeconfig)
+    client.asynchronous.python = sys.executable
+    with pc.Executor(client, cpu="10m") as executor:
+        assert sum(executor.map(abs, range(1000), chunksize=10)) == 499_500
+    assert len(counting.requests) <= 10, counting.requests
+    (job,) = [job for job in client.jobs() if job.object()["spec"]["tasks"][0]["replicas"] == 100]
+    assert job.wait(60).status.succeeded == 100
+    client.close()

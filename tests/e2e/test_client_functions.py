@@ -23,6 +23,16 @@ def local() -> Iterator[pc.Client]:
         yield client
 
 
+def delete_pod(client: pc.Client, name: str) -> None:
+    from pyroclast.api.types import PODS, Key
+    from pyroclast_client.loops import run
+
+    async def delete() -> None:
+        await (await client.asynchronous.session()).kube.delete(PODS, Key("default", name))
+
+    run(delete())
+
+
 @pc.task(gang=4)
 def hello() -> int:
     """The rank."""
@@ -167,9 +177,6 @@ def test_secrets_are_in_no_manifest_log_or_representation(local: pc.Client) -> N
 
 
 def test_a_checkpoint_goes_on_where_a_pod_was_taken_away(local: pc.Client) -> None:
-    from pyroclast.api.types import PODS, Key
-    from pyroclast_client.loops import run
-
     class Count:
         def __init__(self) -> None:
             self.done = 0
@@ -193,10 +200,7 @@ def test_a_checkpoint_goes_on_where_a_pod_was_taken_away(local: pc.Client) -> No
         if line.text == "at 5":
             break
 
-    async def evict() -> None:
-        await (await local.asynchronous.session()).kube.delete(PODS, Key("default", f"{job.name}-main-0"))
-
-    run(evict())
+    delete_pod(local, f"{job.name}-main-0")
     started, done = job.result(120)
     assert started >= 5
     assert done == 30
@@ -243,3 +247,122 @@ def _mention(folder: str) -> list[str]:
             if folder in line:
                 found.append(line)
     return found
+
+
+def test_a_gang_starts_again_as_a_whole_and_its_last_failure_is_told(local: pc.Client, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+
+    @pc.task(gang=2, retries=2)
+    def flaky(limit: int) -> int:
+        with open(marker, "a") as file:
+            file.write("x")
+        if pc.rank() == 1 and marker.stat().st_size < limit:
+            raise OSError("not yet")
+        return pc.rank()
+
+    job = flaky.run(3)
+    assert job.results(120) == [0, 1]
+    assert job.status.restarts >= 1
+    with pytest.raises((errors.TaskError, errors.JobFailed), match=r"not yet|ended|gone"):
+        flaky.using(retries=0).run(1000).result(120)
+
+
+def test_an_evicted_gang_that_may_not_start_again_is_told(local: pc.Client) -> None:
+    @pc.task(gang=2)
+    def long() -> None:
+        time.sleep(600)
+
+    job = long.run().wait(60, "running")
+    delete_pod(local, f"{job.name}-main-1")
+    with pytest.raises(errors.Evicted, match="ended as Terminated"):
+        job.wait(60)
+
+
+def test_a_gang_waits_for_the_place_that_lacks_and_says_so(local: pc.Client) -> None:
+    @pc.task(cpu=4)
+    def blocked() -> None:
+        time.sleep(600)
+
+    blocker = blocked.run().wait(60, "running")  # of 16 CPUs on two nodes there is room for three pods of four
+    job = hello.using(cpu=4).run()
+    with pytest.raises(errors.TimedOut):
+        job.wait(4, "running")
+    explanation = job.explain()
+    assert explanation.code in {"NodesFull", "ClusterFull"}, explanation
+    assert "cpu" in str(explanation)
+    assert job.status.running == 0
+    assert local.job(job.name).status.succeeded == 0
+    blocker.delete()
+    assert job.results(120) == [0, 1, 2, 3]
+
+
+def test_a_submission_that_died_in_between_is_finished_by_the_same_again(local: pc.Client) -> None:
+    from pyroclast.api.types import SECRETS, Key
+    from pyroclast_client.compilation import compiled
+    from pyroclast_client.loops import run
+    from pyroclast_client.submission import create_job, make_secret
+
+    call, client = divided.call(8, 2), local.asynchronous
+
+    def made(name: str) -> Any:
+        return compiled(call.function, [call.arguments], call.options, client.surroundings, name=name)
+
+    async def secret_only() -> None:
+        await make_secret((await client.session()).kube, made("died-1").secret)
+
+    async def secret_and_job() -> None:
+        kube, objects = (await client.session()).kube, made("died-2")
+        await make_secret(kube, objects.secret)
+        await create_job(kube, client.prepared(objects.job))
+
+    async def owners(name: str) -> list[str]:
+        found = await (await client.session()).kube.get(SECRETS, Key("default", f"{name}-code"))
+        return [owner["uid"] for owner in found["metadata"]["ownerReferences"]]
+
+    for name, step in (("died-1", secret_only), ("died-2", secret_and_job)):
+        run(step())
+        jobs = [local.submit(call, name=name) for _ in range(2)]
+        assert jobs[0].uid == jobs[1].uid
+        assert run(owners(name)) == [jobs[0].uid]
+        assert jobs[1].result(120) == 4
+    with pytest.raises(errors.Rejected, match="choose another name"):
+        local.submit(divided.call(8, 3), name="died-1")
+
+
+def test_the_role_of_users_is_enough_and_the_secret_goes_with_the_job(local: pc.Client, tmp_path: Path) -> None:
+    import yaml
+
+    from pyroclast.api.types import ROLE_BINDINGS, SECRETS, SERVICE_ACCOUNTS
+    from pyroclast_client.loops import run
+
+    async def token() -> str:
+        kube = (await local.asynchronous.session()).kube
+        await kube.create(SERVICE_ACCOUNTS, {"metadata": {"name": "ann", "namespace": "default"}})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "pyroclast-user"}
+        subject = {"kind": "ServiceAccount", "name": "ann", "namespace": "default"}
+        await kube.create(
+            ROLE_BINDINGS, {"metadata": {"name": "ann", "namespace": "default"}, "roleRef": role, "subjects": [subject]}
+        )
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+        issued = await kube.create(SERVICE_ACCOUNTS, body, namespace="default", name="ann", subresource="token")
+        return str(issued["status"]["token"])
+
+    async def secrets_of(job: str) -> list[str]:
+        items, _ = await (await local.asynchronous.session()).kube.list(SECRETS, "default")
+        return [item["metadata"]["name"] for item in items if item["metadata"]["name"].startswith(job)]
+
+    document = yaml.safe_load(Path(local.kubeconfig).read_text())
+    document["users"] = [{"name": document["contexts"][0]["context"]["user"], "user": {"token": run(token())}}]
+    (tmp_path / "kubeconfig").write_text(json.dumps(document))
+    with pc.Client(namespace="default", image="local", kubeconfig=str(tmp_path / "kubeconfig")) as ann:
+        ann.asynchronous.python = sys.executable
+        name = divided.run(4, 2).wait(120).name
+        job = pc.job(name)
+        assert job.result() == 2
+        assert list(picky.map([1, 2])) == [1, 4]
+        assert str(job.explain())
+        job.delete()
+    deadline = time.monotonic() + 30
+    while run(secrets_of(name)):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
