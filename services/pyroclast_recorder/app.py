@@ -15,6 +15,7 @@ from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import JOBS, NAMESPACES, POD_GROUPS, PODS, Key, ResourceType
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client
+from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
@@ -26,7 +27,6 @@ from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, p
 from pyroclast_recorder.following.stream import Stream
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.metrics import RecorderMetrics
-from pyroclast_recorder.reading.access import Access
 from pyroclast_recorder.reading.server import HistoryServer
 from pyroclast_recorder.settings import RecorderSettings
 
@@ -141,7 +141,7 @@ async def run(service: Service, settings: RecorderSettings) -> None:
     database = Database(settings.database_url, namespace["metadata"]["uid"])
     recorder = Recorder(client, database, settings, RecorderMetrics(service.metrics))
     service.add_ready("database", recorder.complaint)
-    server = HistoryServer(database, Access(client), client.now, recorder.settle)
+    server = HistoryServer(database, Access(client, COMPONENT), client.now, recorder.settle)
     await server.start(settings.api_address)
     try:
         await service.synced()

@@ -30,6 +30,10 @@ class SchedulerSettings(LeaderElectionSettings):
         "none", description="hard uses only the nodes of our NodeShard, soft uses those first, none all alike"
     )
     scheduler_sharding_name: str = Field("volcano", description="name of our NodeShard")
+    place_before_pods: bool = Field(
+        default=False,
+        description="place gangs whose PodGroups ask for it before their pods exist; needs all nodes, so no sharding",
+    )
     cache_dumper: bool = Field(default=True, description="no effect: see /debug/snapshot")
     cache_dump_dir: str = Field("/tmp", description="no effect")  # noqa: S108 - the original's default
     resync_period: Duration = Field(timedelta(), description="no effect: watches are followed and checked")

@@ -37,7 +37,10 @@ SCHEDULER_NAME = "volcano"  # of the scheduler that is started, as its settings 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to start. `kubeconfig` names an existing cluster; without one the embedded API server starts, on `port` (0: any)."""
+    """What to start. `kubeconfig` names an existing cluster; without one the embedded API server starts, on `port` (0: any).
+
+    `place_before_pods`: gangs are placed before their pods exist.
+    """
 
     directory: DataDirectory
     kubeconfig: Path | None = None
@@ -46,6 +49,8 @@ class Options:
     node_mode: str = "simulated"
     node_prefix: str = "node-"
     audit_log: Path | None = None
+    place_before_pods: bool = False
+    node_resources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ async def check(options: Options) -> int:
 async def purge(kubeconfig: Path) -> None:
     """Take away from a cluster all that `running` installed there, and with the CRDs all objects of our kinds."""
     async with Client(load_config(str(kubeconfig)), user_agent=USER_AGENT) as client:
-        await remove(client, installation.objects(""))
+        await remove(client, installation.objects("", place_before_pods=True))
 
 
 async def _start_api_server(supervisor: Supervisor, options: Options, port: int) -> Path:
@@ -144,7 +149,9 @@ async def _start_services(
 ) -> Plane:
     webhook_port, history_port = free_port(), free_port()
     is_embedded = options.kubeconfig is None
-    await installation.apply(client, installation.objects(f"https://127.0.0.1:{webhook_port}", is_embedded=is_embedded))
+    webhook = f"https://127.0.0.1:{webhook_port}"
+    wanted = installation.objects(webhook, is_embedded=is_embedded, place_before_pods=options.place_before_pods)
+    await installation.apply(client, wanted)
     await _tell_history(client, f"http://127.0.0.1:{history_port}")
     accounts = Accounts(client, cluster, options.directory.accounts, supervisor.say)
     services = _services(options, webhook_port, history_port)
@@ -176,6 +183,7 @@ def _services(options: Options, webhook_port: int, history_port: int) -> list[_S
     scheduler_configuration = root / "scheduler.conf"
     if not scheduler_configuration.exists():  # a user may have changed it
         scheduler_configuration.write_text(installation.scheduler_configuration())
+    configuration = ("--scheduler-conf", str(scheduler_configuration))
     lease = (
         *("--leader-elect-resource-namespace", installation.NAMESPACE),
         *(
@@ -192,6 +200,7 @@ def _services(options: Options, webhook_port: int, history_port: int) -> list[_S
         options.node_prefix,
         "--data-dir",
         str(root / "nodes"),
+        *(word for pair in options.node_resources for word in ("--resource", pair)),
     )
     webhooks = (
         *("--listen-address", "127.0.0.1", "--port", str(webhook_port)),
@@ -202,14 +211,13 @@ def _services(options: Options, webhook_port: int, history_port: int) -> list[_S
     # processes have loopback addresses for pods, which probes of flows are to reach then
     probes = ("--probe-local-addresses",) if options.nodes and options.node_mode == "process" else ()
     discovery = ("--controller-configmap", f"{release}-controller-configmap")
+    seats = ("--place-before-pods",) if options.place_before_pods else ()
     services = [
         _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks, "--metrics-address"),
-        _Service("job-controller", "pyroclast_job_controller", f"{release}-controllers", (*discovery, *lease)),
+        _Service("job-controller", "pyroclast_job_controller", f"{release}-controllers", (*discovery, *seats, *lease)),
         _Service("jobflow-controller", "pyroclast_jobflow_controller", f"{release}-jobflow", (*probes, *lease)),
         _Service("recorder", "pyroclast_recorder", f"{release}-recorder", (*history, *lease)),
-        _Service(
-            "scheduler", "pyroclast_scheduler", f"{release}-scheduler", ("--scheduler-conf", str(scheduler_configuration), *lease)
-        ),
+        _Service("scheduler", "pyroclast_scheduler", f"{release}-scheduler", (*configuration, *seats, *lease)),
     ]
     if options.nodes:
         services.insert(0, _Service("nodes", "pyroclast_standalone.nodes", f"{release}-nodes", nodes))

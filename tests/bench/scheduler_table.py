@@ -382,6 +382,39 @@ def reclaiming(jobs: int) -> tuple[Callable[[], object], int]:
     return run, 0
 
 
+VGPU = parse(
+    CHART.replace("{name: binpack}", "{name: binpack}, {name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}"),
+    actions=ACTIONS,
+    plugins=PLUGINS,
+)
+
+
+def vgpus(pods: int, *, nodes: int = 500) -> tuple[Callable[[], object], int]:
+    """Jobs of 10 pods, each with a quarter of a card, on nodes of 8 cards."""
+    cache = Cache()
+    cache.queue_changed(None, queue("default"))
+    for i in range(nodes):
+        body = msgspec.to_builtins(node(i, cpu=64))
+        cards = "".join(f"GPU-{i}-{card},10,40000,NVIDIA-A100,true,hami-core:" for card in range(8))
+        body["metadata"]["annotations"] = {"volcano.sh/node-vgpu-register": cards}
+        for name, amount in (("number", 80), ("memory", 320_000), ("cores", 800)):
+            body["status"]["allocatable"][f"volcano.sh/vgpu-{name}"] = str(amount)
+        cache.node_changed(None, msgspec.convert(body, records.Node))
+    for j in range(pods // 10):
+        cache.group_changed(None, group(f"job{j}", 10))
+        for i in range(10):
+            body = msgspec.to_builtins(pod(f"job{j}", i))
+            limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "10000"}
+            body["spec"]["containers"][0]["resources"]["limits"] = limits
+            cache.pod_changed(None, msgspec.convert(body, records.Pod))
+
+    def run() -> None:
+        _, commits = cycle(cache, VGPU)
+        assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == pods
+
+    return run, 0
+
+
 ZONE = "zone"
 NEAR = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
     {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": ZONE}]}}}  # fmt: skip
@@ -419,6 +452,7 @@ TABLE = {
     "domain": Work("gang of N GPUs in one part of the network", 100, (128, 256, 512), lambda n: domain(n, fits=True)),
     "never": Work("the verdict that a gang of N fits in no part", 50, (128, 256, 512), lambda n: domain(n, fits=False)),
     "reclaim": Work("reclaim of N one-GPU Jobs for another queue", 5000, (1000, 2000, 4000), reclaiming),
+    "vgpu": Work("N pods with a part of a GPU on 500 nodes", 200, (50, 100, 200), vgpus),
     "singles": Work("N one-GPU Jobs on 500 nodes of 8", 2000, (1000, 2000, 4000), singles),
 }
 

@@ -23,12 +23,23 @@ from tests.e2e.audit import Audit
 from tests.e2e.reading import Reader, ReadError
 from tests.e2e.server import RealServer, real_server
 
-__all__ = ["Cluster", "KubectlError", "are_established", "kubectl_is_there", "running", "services_of"]
+__all__ = [
+    "FLAGS",
+    "Cluster",
+    "KubectlError",
+    "are_established",
+    "kubectl_is_there",
+    "places_before_pods",
+    "running",
+    "services_of",
+]
 
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
 LAST_LINES = 60
 PR_SET_PDEATHSIG = 1
+FLAGS: list[str] = []
+"""Further flags of `pyroclast up` in this run of the tests."""
 _PID = re.compile(r"^(\S+) pid=(\d+)$")
 
 
@@ -38,6 +49,11 @@ class KubectlError(AssertionError):
     def __init__(self, arguments: Iterable[str], status: int, stdout: str, stderr: str) -> None:
         super().__init__(f"kubectl {' '.join(arguments)}: status {status}\n{stdout}{stderr}")
         self.status, self.stdout, self.stderr = status, stdout, stderr
+
+
+def places_before_pods() -> bool:
+    """Whether gangs are placed before their pods exist in this run of the tests."""
+    return "--place-before-pods" in FLAGS
 
 
 def kubectl_is_there() -> bool:
@@ -186,7 +202,7 @@ def running(
 
     `mode` and `prefix` are those of the nodes; `scheduler` is the text of the scheduler's configuration; empty takes the default.
     """
-    data = ["--data-dir", str(folder / "data"), "--nodes", str(nodes), "--node-mode", mode, "--node-prefix", prefix]
+    data = ["--data-dir", str(folder / "data"), "--nodes", str(nodes), "--node-mode", mode, "--node-prefix", prefix, *FLAGS]
     if scheduler:
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "scheduler.conf").write_text(scheduler)

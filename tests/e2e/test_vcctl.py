@@ -46,7 +46,7 @@ class Shell:
 
     def run(self, program: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """What it printed and how it ended; a traceback is never right."""
-        command = [str(PROGRAMS / program), *arguments]
+        command = [program if program == "kubectl" else str(PROGRAMS / program), *arguments]
         done = subprocess.run(command, env=self.environment, input=stdin, capture_output=True, text=True, timeout=60, check=False)
         assert "Traceback" not in done.stdout + done.stderr
         return done
@@ -157,9 +157,31 @@ def test_who_waits_is_told_why(cluster: Cluster, shell: Shell, namespace: str, q
 
 
 def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster, shell: Shell, namespace: str):
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("typo", "default", scheduler="volcan"))
-    wait_until(lambda: "typo" in shell.said("vcctl", "waiting"), "the Job to wait")
-    assert 'no scheduler named "volcan" is at work' in shell.said("vcctl", "explain", "typo")
+    absence = 'no scheduler named "volcan" is at work; schedulers at work: '
+    for name, scheduler, warning in (
+        ("typo", "volcan", f"Warning: spec.schedulerName: {absence}"),
+        ("typo-in-task", "volcano", f"Warning: spec.tasks[0].template.spec.schedulerName: {absence}"),
+        ("fine", "volcano", ""),
+    ):
+        document = yaml.safe_load(manifest(name, "default", cpu="1", scheduler=scheduler))
+        if warning and scheduler == "volcano":
+            document["spec"]["tasks"][0]["template"]["spec"]["schedulerName"] = "volcan"
+        told = shell.run("kubectl", "create", "-f", "-", stdin=json.dumps(document)).stderr
+        assert told.startswith(warning)
+        assert bool(told) is bool(warning)
+    wait_until(lambda: "typo-in-task" in shell.said("vcctl", "waiting"), "the Job to wait")
+    assert absence in shell.said("vcctl", "explain", "typo")
+    for name in ("typo", "typo-in-task"):
+
+        def message(name: str = name) -> str:
+            state = cluster.get("vcjob", name, "-n", namespace).get("status", {}).get("state", {})
+            return str(state.get("message", ""))
+
+        wait_until(lambda: message().startswith(f"waits: NoScheduler: {absence}"), "the Job to say so", seconds=45)
+        assert json.loads(shell.said("vcctl", "explain", name, "-o", "json"))["code"] == "NoScheduler"
+        events = cluster.kubectl("get", "events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")
+        assert "NoScheduler" in events
+    wait_until(lambda: shell.phase("fine") == "Running", "the other Job to run")
 
 
 def test_a_flow_is_shown_as_a_tree(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
@@ -219,7 +241,7 @@ def test_a_watched_list_follows_over_a_restart_of_the_api_server(
 
 def test_nodes_show_what_is_free(shell: Shell, cluster: Cluster):
     names = json.loads(shell.said("vcctl", "nodes", "-o", "json"))["items"]
-    assert {row["group"] for row in names} >= {"node-0", "node-1"}
+    assert {name for row in names for name in row["names"]} >= {"node-0", "node-1"}
     assert "linux" in shell.said("vcctl", "nodes", "--by", "kubernetes.io/os")
 
 
@@ -274,3 +296,36 @@ def test_an_interrupt_and_a_closed_pipe_end_quietly(cluster: Cluster, shell: She
         check=True,
     )
     assert (piped.stdout, piped.stderr) == ("{\n", "")
+
+
+def test_logs_are_followed_over_restarts_and_shown_by_time(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
+    script = "for i in 1 2 3; do echo line-$i; sleep 0.3; done; exit 1"
+    document = yaml.safe_load(manifest("tries", "default", cpu="1", script=script))
+    task = document["spec"]["tasks"][0]
+    task["replicas"], document["spec"]["minAvailable"] = 2, 2
+    task["template"]["spec"]["restartPolicy"] = "OnFailure"
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(document))
+    wait_until(lambda: shell.phase("tries") == "Running", "the Job to run")
+    seen = tmp_path / "seen"
+    command = [str(PROGRAMS / "vcctl"), "logs", "job/tries", "-f", "--timestamps"]
+
+    def restarts() -> int:
+        pod = cluster.get("pod", "tries-main-0", "-n", namespace)
+        return int((pod["status"].get("containerStatuses") or [{}])[0].get("restartCount", 0))
+
+    with (
+        seen.open("w") as output,
+        subprocess.Popen(command, env=shell.environment, stdout=output, stderr=subprocess.PIPE) as process,
+    ):
+        wait_until(lambda: restarts() >= 2, "the pods to be restarted", seconds=90)
+        wait_until(lambda: seen.read_text().count("[main-0]") >= 9, "the lines of three tries", seconds=30)
+        cluster.outage(1.0)
+        wait_until(lambda: shell.phase("tries") == "Running", "the server to be back", seconds=30)
+        shell.said("vcctl", "job", "delete", "-N", "tries", "-n", namespace)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, b"")
+    lines = seen.read_text().splitlines()
+    assert len(lines) == len(set(lines)), "a line stands twice"
+    for prefix in ("[main-0]", "[main-1]"):
+        words = [line.split()[2] for line in lines if line.startswith(prefix)]
+        assert words[:9] == ["line-1", "line-2", "line-3"] * 3

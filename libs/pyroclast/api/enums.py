@@ -23,6 +23,8 @@ __all__ = [
     "JobPhase",
     "JobReason",
     "MemberType",
+    "NativeConditionReason",
+    "NativeConditionType",
     "NetworkTopologyMode",
     "NumaPolicy",
     "PodGroupConditionReason",
@@ -161,6 +163,7 @@ class JobEventReason(StrEnum):
     FAILED_DELETE = "FailedDelete"
     QUEUE_NOT_TAKEN = "QueueNotTaken"
     VARIABLE_LEFT_OUT = "VariableLeftOut"
+    NO_SCHEDULER = "NoScheduler"
 
 
 class PodPhase(StrEnum):
@@ -188,6 +191,24 @@ class DisruptionReason(StrEnum):
 
     PREEMPTION = "PreemptionByScheduler"
     GANG_RELEASED = "GangReleased"
+
+
+class NativeConditionType(StrEnum):
+    """Types of the conditions of Kubernetes' own PodGroups; `QUEUED` is ours."""
+
+    INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
+    DISRUPTION_TARGET = "DisruptionTarget"
+    QUEUED = "pyroclast.dev/Queued"
+
+
+class NativeConditionReason(StrEnum):
+    """Reasons of the same; `Queued` has those of `PendingReason` while it is true."""
+
+    SCHEDULED = "Scheduled"
+    UNSCHEDULABLE = "Unschedulable"
+    SCHEDULER_ERROR = "SchedulerError"
+    PREEMPTION = "PreemptionByScheduler"
+    ADMITTED = "Admitted"
 
 
 class PodGroupConditionType(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder
@@ -20,8 +20,13 @@ def identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-def shard_leases(client: Client, settings: LeaderElectionSettings, recorder: EventRecorder | None = None) -> ShardLeases:
-    """The Leases that the settings name."""
+def shard_leases(
+    client: Client,
+    settings: LeaderElectionSettings,
+    recorder: EventRecorder | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> ShardLeases:
+    """The Leases that the settings name; `annotations`: what their holder says on them."""
     return ShardLeases(
         client,
         settings.leader_elect_resource_name,
@@ -32,6 +37,7 @@ def shard_leases(client: Client, settings: LeaderElectionSettings, recorder: Eve
         renew_deadline=settings.leader_elect_renew_deadline.total_seconds(),
         retry_period=settings.leader_elect_retry_period.total_seconds(),
         recorder=recorder,
+        annotations=annotations,
     )
 
 
@@ -40,14 +46,17 @@ async def lead(
     settings: LeaderElectionSettings,
     work: Callable[[int], Awaitable[object]],
     recorder: EventRecorder | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> None:
     """Run `work(shard)` for each shard whose Lease is held, or for all of them at once without leader election.
+
+    `annotations`: what the holder says on the Leases.
 
     Raises:
         LeaseLost: a Lease could not be kept; the work was cancelled.
     """
     if settings.leader_elect:
         async with client.apart() as own:  # no other request may delay a renewal
-            await shard_leases(own, settings, recorder).run(work)
+            await shard_leases(own, settings, recorder, annotations).run(work)
         return
     await asyncio.gather(*(work(shard) for shard in range(settings.leader_elect_shards)))

@@ -15,9 +15,9 @@ import yaml
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, Key, ResourceType
 from pyroclast.kube.errors import KubeError
+from pyroclast.views.human_durations import age
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
-from pyroclast_cli.human_durations import age
 from pyroclast_cli.tables import fitted
 from pyroclast_cli.tree import Group, Leaf
 

@@ -11,7 +11,7 @@ import orjson
 
 from pyroclast.api.types import EVENTS, JOBS, Key
 from pyroclast.kube.errors import KubeError
-from pyroclast_cli.human_durations import age
+from pyroclast.views.human_durations import age
 
 if TYPE_CHECKING:
     from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it

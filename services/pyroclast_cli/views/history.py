@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast.views.documents import Row, document
+from pyroclast.views.human_durations import human_duration
+from pyroclast.views.usage_hours import hours_text, in_hours
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
-from pyroclast_cli.human_durations import human_duration
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, document, write, write_document
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write, write_document
 from pyroclast_cli.views.recorder import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.views.scope import ALL_NAMESPACES, NAMESPACE, NO_SUCH_OBJECT, job_key, namespaces_of
-from pyroclast_cli.views.usage_hours import hours_text, in_hours
 
 __all__ = ["EFFICIENCY", "HISTORY", "efficiency_rows", "history_row"]
 

@@ -11,6 +11,7 @@ from zlib import crc32
 from pyroclast.api.records import Job
 from pyroclast.api.types import Key
 from pyroclast.kube.pacing import Pace
+from pyroclast.lifecycle.effects import Slot
 from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.facts import Decision, Order, Remembered
 from pyroclast.lifecycle.job.job_events import Occurrence
@@ -86,13 +87,26 @@ class JobMemory:
     """When it may try again, in seconds since the epoch."""
     nodes_asked: float = -math.inf
     """When it was asked last whether the nodes of pods that do not go are there, in seconds since the epoch."""
+    seats_of: str = ""
+    """The uid of the PodGroup that the next two are about."""
+    seated: set[Slot] = field(default_factory=set)
+    """The seats on which a pod was created."""
+    seats_refused: str = ""
+    """Why no further pod is to be created on a seat, in one word."""
     closed: int = 0
     """How often in a row its namespace was found to be going."""
     closed_until: float = 0.0
     """Until when nothing is tried because of that, in seconds since the epoch."""
 
-    def snapshot(self, now: float) -> Remembered:
-        """For a decision at `now`, in seconds since the epoch."""
+    def seats(self, group: str) -> JobMemory:
+        """This memory, with what it has of the seats of the PodGroup of that uid and of no other."""
+        if self.seats_of != group:
+            self.seats_of, self.seated, self.seats_refused = group, set(), ""
+        return self
+
+    def snapshot(self, now: float, group: str = "") -> Remembered:
+        """For a decision at `now`, in seconds since the epoch. `group`: the uid of the PodGroup, if there is one."""
+        self.seats(group)
         return Remembered(
             tuple(self.occurrences),
             self.prepared,
@@ -102,6 +116,8 @@ class JobMemory:
             carried=self.carried,
             held=self.cause in _HELD and now < self.next_try,
             gives_back=self.short_since is not None and now >= self.short_since + HALF_GANG,
+            seated=frozenset(self.seated),
+            seats_refused=self.seats_refused,
         )
 
     def got_on(self) -> None:

@@ -34,6 +34,7 @@ from pyroclast.lifecycle.times import parse_time
 from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, Outage, TransientError, is_quota
 from pyroclast_job_controller.job.line import Line
 from pyroclast_job_controller.job.memory import JobMemory
+from pyroclast_job_controller.job.seats import Seating
 from pyroclast_job_controller.plugins.base import PluginError
 from pyroclast_job_controller.plugins.use import adapted, plugins_of
 
@@ -75,9 +76,17 @@ class PodActions:
         self._creating: set[Key] = set()
 
     async def carry_out(
-        self, job: Job, effect: CreatePods | MarkPods | DeletePods, memory: JobMemory, *, forwarding: bool
+        self,
+        job: Job,
+        effect: CreatePods | MarkPods | DeletePods,
+        memory: JobMemory,
+        *,
+        forwarding: bool,
+        seating: Seating | None = None,
     ) -> None:
         """Do it; after a refusal creating begins with one. `forwarding`: the queue sends its Jobs to other clusters.
+
+        `seating`: the seats on which pods are created at once, if there are any.
 
         Raises:
             Blocked: the API server does not take them.
@@ -86,13 +95,15 @@ class PodActions:
         """
         match effect:
             case CreatePods():
-                await self._create_all(job, effect, forwarding=forwarding, careful=memory.was_refused)
+                await self._create_all(job, effect, seating, forwarding=forwarding, careful=memory.was_refused)
             case MarkPods():
                 await self._mark_all(job, effect)
             case DeletePods():
                 await self._delete_all(job, effect, memory)
 
-    async def _create_all(self, job: Job, effect: CreatePods, *, forwarding: bool, careful: bool) -> None:
+    async def _create_all(
+        self, job: Job, effect: CreatePods, seating: Seating | None, *, forwarding: bool, careful: bool
+    ) -> None:
         tasks = {task.name: task for task in job.spec.tasks}
         try:
             plugins = plugins_of(job)
@@ -108,7 +119,10 @@ class PodActions:
                 raise Blocked(JobEventReason.PLUGIN_ERROR, str(error)) from error
             await self._line.enter(ticket)
             try:
-                await self._create(job, manifest)
+                node = seating.take(slot, manifest) if seating is not None else ""
+                pod = await self._create(job, manifest)
+                if seating is not None and node and (pod := seating.misfit(slot, pod)) is not None:
+                    await self._delete(job, Victim(pod.metadata.name, pod.metadata.uid), grace_seconds=0)
             finally:
                 self._line.leave(ticket)
                 for key in self._creating:  # the line moves, for those behind as well
@@ -173,16 +187,18 @@ class PodActions:
         pod = self._recent.get(Key(job.metadata.namespace, victim.name))
         return pod is not None and pod.metadata.uid == victim.uid
 
-    async def _create(self, job: Job, manifest: dict[str, Any]) -> None:
+    async def _create(self, job: Job, manifest: dict[str, Any]) -> Pod | None:
+        """The pod as it was made; None where it was there before."""
         try:
             pod = _pod(await self._client.create(PODS, manifest))
         except AlreadyExists:
             await self._adopt(job, manifest)
-            return
+            return None
         self._recent.put(pod)
         if job.metadata.creation_timestamp and pod.metadata.creation_timestamp:
             age = parse_time(pod.metadata.creation_timestamp) - parse_time(job.metadata.creation_timestamp)
             self._observe_latency(age * 1000)
+        return pod
 
     async def _adopt(self, job: Job, manifest: dict[str, Any]) -> None:
         """There is a pod of that name. Either it is ours (an answer was lost), or its owner has to make room."""
@@ -249,10 +265,10 @@ class PodActions:
         await self._client.patch(PODS, pod.key, patch, PatchKind.MERGE)
         return True
 
-    async def _delete(self, job: Job, victim: Victim) -> None:
+    async def _delete(self, job: Job, victim: Victim, *, grace_seconds: int | None = None) -> None:
         key = Key(job.metadata.namespace, victim.name)
         try:
-            answer = await self._client.delete(PODS, key, uid=victim.uid)
+            answer = await self._client.delete(PODS, key, uid=victim.uid, grace_seconds=grace_seconds)
         except (NotFound, Conflict):  # it has gone, and perhaps another has its name
             self._recent.gone(key, victim.uid)
             return

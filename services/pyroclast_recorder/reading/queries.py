@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy import ColumnElement, case, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
 from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, pods, usage_hours
 from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
@@ -17,7 +18,7 @@ from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
 from pyroclast_recorder.reading.states import STATES, state_of
 from pyroclast_recorder.usage import HOUR, held
 
-__all__ = ["gap_seconds", "history", "namespaces", "tries", "usage", "waits"]
+__all__ = ["gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
 
 COLUMNS: Final = {
     "queue": usage_hours.c.queue,
@@ -65,6 +66,13 @@ async def history(
         if len(page) < at_once:
             break
     return found[: question.limit], len(found) > question.limit
+
+
+async def key_of(connection: AsyncConnection, cluster: str, uid: str) -> Key | None:
+    """Namespace and name of the Job of a uid."""
+    found = await connection.execute(select(jobs.c.namespace, jobs.c.name).where(jobs.c.cluster == cluster, jobs.c.uid == uid))
+    row = found.first()
+    return None if row is None else Key(row[0], row[1])
 
 
 async def tries(connection: AsyncConnection, cluster: str, namespace: str, name: str, now: int) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.search import fits, resolvable
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
@@ -25,12 +26,16 @@ __all__ = ["execute"]
 _REASON: Final = "reclaim"
 
 
-def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument tunes a cache that is not needed here
-    """Each queue that is not overused lets its starving jobs take places from other queues, whole gangs or nothing."""
+def execute(session: Session, arguments: Arguments) -> None:
+    """Each queue that is not overused lets its starving jobs take places from other queues, whole gangs or nothing.
+
+    Argument: `minimumRunTime` (0s).
+    """
+    residents = Residents(session, MinimumRunTime(session, arguments))
     waiting = starving(session)
     if not waiting:
         return
-    residents, lost = Residents(session), Lost(session)
+    lost = Lost(session)
     for queue, jobs in waiting:
         if not session.overused(queue):
             take_turns(session, jobs, partial(_reclaim_for_job, session, residents, lost, queue))
@@ -72,9 +77,9 @@ def _reclaim_for_task(  # noqa: PLR0917
     if session.preferred is not None:
         rows = rows[np.argsort(~session.preferred[rows], kind="stable")]
     for row in rows.tolist():
-        candidates = residents.on(row, keep)
+        candidates = residents.evictable(row, job, keep)
         if not candidates:
-            lost.add(anybody, row)
+            lost.add(kind if row in residents.withheld else anybody, row)
             continue
         victims = session.reclaimable(task, job, candidates)
         if not has_enough(session, plan, row, victims):

@@ -15,6 +15,7 @@ import msgspec
 
 from pyroclast.api import keys, records
 from pyroclast.resources.selectors import selected_labels
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -40,11 +41,12 @@ NAMES: Final = frozenset({
 """Labels by which controllers name and number their objects: jobs of one kind may differ in these."""
 
 _NAMED: Final = NAMES | {keys.CRON_JOB_SCHEDULED_TIMESTAMP, "kubectl.kubernetes.io/last-applied-configuration"}
+_TOLD: Final = _NAMED | {keys.WAITING}
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 _BYTES: Final = 16
 
 
-def kind_of(group: records.PodGroup, tasks: Sequence[TaskFacts], *, priority: int, queue: str) -> bytes | None:
+def kind_of(group: Group, tasks: Sequence[TaskFacts], *, priority: int, queue: str) -> bytes | None:
     """What tells the kind of a job of `queue` from others; None if it is the only one of its kind.
 
     It is if a pod has a place or is promised one, waits behind a gate, or has reasons of its own to be here or there: claims, or
@@ -63,7 +65,7 @@ def kind_of(group: records.PodGroup, tasks: Sequence[TaskFacts], *, priority: in
         policy = task.pod.spec.preemption_policy
         counts[id(shape), task.role, task.priority, task.is_preemptable, policy, labels] += 1
     meta = group.metadata
-    texts = _without(meta.annotations, _NAMED), _without(meta.labels, _NAMED)
+    texts = _without(meta.annotations, _TOLD), _without(meta.labels, _NAMED)
     content = (meta.namespace, queue, priority, group.spec, group.status.phase, texts, sorted(counts.items()))
     try:
         return hashlib.blake2b(_ENCODER.encode(content), digest_size=_BYTES).digest()

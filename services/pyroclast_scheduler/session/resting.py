@@ -22,15 +22,18 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
     tally = job.tally
     if not any(tally[status] for status in WAITING) and not job.is_pending:
         return Rest(job.facts)
+    if job.facts.group.spec.hold is not None:
+        return Rest(job.facts)
+    is_timed = session.is_timed or job.facts.key in session.withheld
     if session.is_restless or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
         return None
     if job.is_pending:
-        return Rest(job.facts, is_wary=True, is_timed=session.is_timed, kind=job.facts.kind, reason=reason)
+        return Rest(job.facts, is_wary=True, is_timed=is_timed, kind=job.facts.kind, reason=reason)
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
     if any(task.uid in session.snapshot.held for task in waiting):
         return None
     if any(task.facts.is_behind_queue_gate and task.facts.uses_queue_gate for task in job.tasks):
-        return Rest(job.facts, is_wary=True, is_timed=session.is_timed)  # the queue may get room for it
+        return Rest(job.facts, is_wary=True, is_timed=is_timed)  # the queue may get room for it
     if session.job_invalid(job) is not None or not waiting:
         return Rest(job.facts)
     return Rest(
@@ -38,7 +41,7 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
         frozenset(task.facts.shape for task in waiting),
         _lacking(session, job, waiting),
         is_wary=has_promises or session.evicts is None or _is_wary(session, job, waiting),
-        is_timed=session.is_timed,
+        is_timed=is_timed,
         evicts=session.evicts or Evicts.NOBODY,
         kind=job.facts.kind,
         reason=reason,
@@ -57,7 +60,7 @@ def _is_wary(session: Session, job: Job, waiting: Sequence[Task]) -> bool:
 
     A part of the network is chosen by the sum of its room, which may grow on nodes that take none of them.
     """
-    if job.is_limited or not job.fit_errors or is_constrained(session, job):
+    if job.is_limited or not job.fit_errors or is_constrained(session, job) or job.facts.group.spec.topology_key:
         return True
     if any(task.facts.shape.has_claims for task in waiting):
         return True

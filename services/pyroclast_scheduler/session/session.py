@@ -12,7 +12,7 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import HYPER_NODES, ResourceType
-from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.causes import Cause, Withheld
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -20,6 +20,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.kinds import NAMES
 from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats, Rows
 from pyroclast_scheduler.model.queues import queues_of
+from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Shape
@@ -29,6 +30,7 @@ from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.terms import TermCounts
 from pyroclast_scheduler.model.waits import Evicts
 from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session import label_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
@@ -165,6 +167,11 @@ class Session(Rules):
         """Whether a pod keeps away from others by their names, so that not all jobs of a kind get the same."""
         return self.snapshot.is_coupled and self.term_counts.is_minded(NAMES)
 
+    @cached_property
+    def let_in_by_queue(self) -> dict[str, tuple[list[tuple[tuple[Rank, ...], Job]], Floats]]:
+        """By queue, gangs without a place that were let in, in order, and the sums promised to the first of them."""
+        return {}
+
     def _draw(self, line: Iterator[JobFacts]) -> Job | None:
         facts = next(line, None)
         if facts is None:
@@ -176,6 +183,11 @@ class Session(Rules):
         if behind is not None:
             self._lines[facts.key] = chain([behind], line)
         return job
+
+    @cached_property
+    def withheld(self) -> dict[str, Withheld]:
+        """By job, the pods that have not run for long enough to be evicted for it."""
+        return {}
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -237,6 +249,10 @@ class Session(Rules):
             return None
         return None if held and any(task.uid in held for task in job.facts.tasks) else job.facts.kind
 
+    def job_refusals(self, job: Job) -> list[Refusal]:
+        """As the plugins say, and by the label that all of its nodes must share."""
+        return [*super().job_refusals(job), *label_refusals.refusals_of(self, job)]
+
     def follower(self, job: Job) -> Job | None:
         """The next one at rest of the kind of `job`, which got something just now: it may too. None if there is none.
 
@@ -252,6 +268,10 @@ class Session(Rules):
     def objects(self, record: type[T]) -> Mapping[str, T]:
         """All objects of a kind that a plugin watches, by namespace/name. Not to be changed."""
         return self.snapshot.objects.of(record)
+
+    def objects_in(self, record: type[T], namespace: str) -> list[T]:
+        """The objects of a kind that a plugin watches in a namespace. Not to be changed."""
+        return self.snapshot.objects.in_namespace(record, namespace)
 
     @property
     def queue_sums(self) -> Mapping[str, QueueSums]:

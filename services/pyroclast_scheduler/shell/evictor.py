@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api.enums import DisruptionReason
-from pyroclast.api.types import POD_GROUPS, PODS, Key
+from pyroclast.api.types import PODS, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
@@ -72,7 +72,7 @@ class Evictor:
         self._recorder.event(about, "Warning", "Evict", why)
         group = self._cache.group(eviction.job)
         if group is not None:
-            self._recorder.event(Reference.of(group, POD_GROUPS), "Normal", "Evict", eviction.reason)
+            self._recorder.event(Reference.of(group, group.kind), "Normal", "Evict", eviction.reason)
         deadline = Deadline.after(_SECONDS)
         try:
             body = _told(why, task.pod.spec.scheduler_name) | {"metadata": {"uid": task.uid}}

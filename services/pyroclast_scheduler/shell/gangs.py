@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import structlog
 
 from pyroclast.api.enums import DisruptionReason
-from pyroclast.api.types import NODES, POD_GROUPS, PODS, Key
+from pyroclast.api.types import NODES, PODS, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
@@ -57,6 +57,8 @@ class GangKeeper:
         self._recorder = recorder
         self._since: dict[str, float] = {}
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
+        self.releasing: Callable[[str], None] = lambda _job: None
+        """Called with a gang whose places are given back, before its pods are deleted."""
 
     def take(self, incomplete: Collection[str], now: float) -> list[str]:
         """The gangs among `incomplete` that have been so for too long; seconds since the epoch."""
@@ -73,7 +75,7 @@ class GangKeeper:
         """
         tasks = to_release(self._cache.tasks_of(job))
         group = self._cache.group(job)
-        about = Reference.of(group, POD_GROUPS) if group is not None else None
+        about = Reference.of(group, group.kind) if group is not None else None
         if not tasks or about is None or self._refusals.left(about):
             return
         stranded = [task for task in tasks if not task.has_started and not self._cache.nodes.is_known(task.node)]
@@ -83,6 +85,7 @@ class GangKeeper:
             why = "are bound to nodes that are gone: they are made anew"
         else:
             why = "never started and the rest does not fit: their places are given back"
+            self.releasing(job)
         if not tasks:
             return
         message = f"{len(tasks)} pods of the gang {why}"

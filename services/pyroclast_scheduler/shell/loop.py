@@ -21,6 +21,7 @@ from pyroclast.kube.time_slices import Turn, in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
@@ -79,6 +80,7 @@ class Loop:
         self._evictor = evictor
         self._writer = writer
         self._keeper = keeper
+        keeper.releasing = binder.pause
         self._metrics = metrics
         self._queue_series = QueueSeries(metrics.registry)
         self._card_series = CardSeries(metrics.registry)
@@ -104,6 +106,7 @@ class Loop:
         self._reservations: Mapping[str, Reservation] | None = None
         self.scheduler = "volcano"
         self.warned: Callable[[Sequence[str]], None] = lambda _warnings: None
+        self.explained: Callable[[Outcome], None] = lambda _outcome: None
 
     def wake(self) -> None:
         """Something changed on which decisions may depend."""
@@ -209,6 +212,7 @@ class Loop:
             outcome = await loop.run_in_executor(thread, self._run, snapshot, configuration, ports)
         except Exception as error:
             await self._placements.join()
+            self._writer.sweep()
             self._memory = remembered(self._memory)
             if not await self._isolation.isolate(thread, configuration, before, error):
                 raise
@@ -226,6 +230,7 @@ class Loop:
         left_out = self._cache.left_out()
         for key, reason in left_out.items():
             message = f"{PendingReason.LEFT_OUT}: {reason}"
+            outcome.records[key] = WaitingRecord(PendingReason.LEFT_OUT, reason, "", ())
             outcome.notes.append(Note(key, "Warning", "Unschedulable", message))
             group = self._cache.group(key)
             said = None if group is None else left_out_status(group.status, message, format_time(self._now()))
@@ -235,6 +240,7 @@ class Loop:
         for waiting in outcome.waiting:
             if waiting.nominated:
                 self._cache.nominate(waiting.task.uid, waiting.nominated)
+        self.explained(outcome)
         await self._writer.take(outcome)
         async for key in in_turns(outcome.drawn):
             self._cache.draw(key)
@@ -261,6 +267,11 @@ class Loop:
             reservations=self._reservations,
             elsewhere=self.elsewhere(),
         )
+
+    @property
+    def reservations(self) -> Mapping[str, Reservation]:
+        """What nodes are kept for, by job."""
+        return self._reservations or {}
 
     def _periods(self) -> int:
         """Schedule periods since the first session."""

@@ -12,6 +12,7 @@ ALL_FLAGS = [
     "custom.bind_address=$(POD_IP)",
     "custom.scheduler_name=a",
     "custom.job_plugins=a",
+    "custom.place_before_pods=true",
     "custom.otel_endpoint=http://b",
     "custom.admission_feature_gates=A=true",
     "custom.scheduler_feature_gates=A=true",

@@ -41,11 +41,11 @@ RESERVED = {
         max-queue-depth enable-root-queue-protection enable-queue-allocated-pods-check enable-flow-protection job-plugins
         scheduler-name feature-gates""",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
-        sharding-configmap sharding-configmap-namespace controller-configmap""",
+        sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods""",
     "jobflow": f"{_ELECTION} controllers",
     "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage",
     "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners
-        scheduler-sharding-mode scheduler-sharding-name""",
+        scheduler-sharding-mode scheduler-sharding-name place-before-pods""",
 }
 # The admission service has no values for its limits to the API server.
 _ADMISSION_TOO = {"kube-api-qps", "kube-api-burst"}

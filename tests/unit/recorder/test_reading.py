@@ -14,11 +14,11 @@ from aiohttp.test_utils import make_mocked_request
 from pyroclast.api.types import CLUSTER_ROLE_BINDINGS, NAMESPACES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
+from pyroclast.runtime.access import Access, Denied
 from pyroclast_cli import programs
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, pods
-from pyroclast_recorder.reading.access import Access, Denied
 from pyroclast_recorder.reading.questions import BadQuestion, history_question, usage_question
 from pyroclast_recorder.reading.server import HistoryServer
 from pyroclast_recorder.reading.states import state_of
@@ -149,6 +149,21 @@ async def test_waits_by_queue_and_size(url: str) -> None:
     items = (await get(url, "waits"))["items"]
     assert [(each["queue"], each["pods"], each["jobs"]) for each in items] == [("blue", "2-8", 2), ("red", "2-8", 3)]
     assert (items[1]["p50Seconds"], items[1]["p99Seconds"]) == (60, 160)
+
+
+@ON_SQLITE
+async def test_a_question_may_name_the_namespaces_beyond_which_nothing_is_asked_for(url: str) -> None:
+    assert {each["namespace"] for each in (await get(url, "jobs?namespaces=other,none"))["items"]} == {"other"}
+    assert {each["namespace"] for each in (await get(url, "usage?by=namespace&namespaces=team"))["items"]} == {"team"}
+    assert (await get(url, "waits?namespaces=none"))["items"] == []
+    assert "at most 200" in (await get(url, "waits?namespaces=" + ",".join(["x"] * 201), 400))["message"]
+
+
+@ON_SQLITE
+async def test_a_job_is_found_by_its_uid(url: str) -> None:
+    (found,) = (await get(url, "uids/u1"))["items"]
+    assert (found["name"], found["state"]) == ("train", "OutOfMemory")
+    await get(url, "uids/none", 404)
 
 
 @pytest.mark.parametrize(

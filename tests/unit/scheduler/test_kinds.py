@@ -181,12 +181,12 @@ def test_all_say_so_when_one_finds_out_that_it_waits_for_something_else():
     assert all("NoNodeAllowed" in text for text in world.texts())
 
 
-SERVICE = records.Service(metadata=records.Meta(name="s", namespace="t", uid="s", resource_version="1"))
+HYPER_NODE = records.HyperNode(metadata=records.Meta(name="h", uid="h", resource_version="1"))
 
 
 @pytest.mark.parametrize(
     "change",
-    [lambda world: world.queue(weight=3), lambda world: world.cache.object_changed(None, SERVICE)],
+    [lambda world: world.queue(weight=3), lambda world: world.cache.object_changed(None, HYPER_NODE)],
     ids=["queue", "object"],
 )
 def test_where_anything_may_have_changed_one_is_asked_for_all(change):
@@ -199,10 +199,10 @@ def test_where_anything_may_have_changed_one_is_asked_for_all(change):
 
 def test_of_an_object_that_changed_in_nothing_that_is_read_nobody_hears():
     world = full()
-    world.cache.object_changed(None, SERVICE)
+    world.cache.object_changed(None, HYPER_NODE)
     world.settle()
-    again = msgspec.structs.replace(SERVICE, metadata=msgspec.structs.replace(SERVICE.metadata, resource_version="2"))
-    world.cache.object_changed(SERVICE, again)
+    again = msgspec.structs.replace(HYPER_NODE, metadata=msgspec.structs.replace(HYPER_NODE.metadata, resource_version="2"))
+    world.cache.object_changed(HYPER_NODE, again)
     assert world.session() == (set(), set())
 
 

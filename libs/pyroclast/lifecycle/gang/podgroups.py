@@ -19,7 +19,10 @@ from pyroclast.lifecycle.ownership import controller_reference
 __all__ = ["Inherited", "inherited", "is_admitted", "is_stale", "manifest", "patch"]
 
 _DEFAULT_QUEUE: Final = "default"
-_OWN: Final = frozenset({keys.JOB_VERSION, keys.RESERVATION, "kubectl.kubernetes.io/last-applied-configuration"})
+_OWN: Final = frozenset({keys.SEATS, keys.PLACEMENT})
+"""What the controller and the scheduler say to each other on a PodGroup: no Job says it for them."""
+
+_NOT_CARRIED: Final = _OWN | {keys.JOB_VERSION, keys.RESERVATION, "kubectl.kubernetes.io/last-applied-configuration"}
 """Annotations of a PodGroup that do not follow those of its Job."""
 
 
@@ -35,7 +38,7 @@ class Inherited:
 
 def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
     """The PodGroup to create. One made after a restart carries the Job's version, so that it is not taken for that of before."""
-    annotations = dict(job.metadata.annotations)
+    annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _OWN}
     if job.status.version:
         annotations[keys.JOB_VERSION] = str(job.status.version)
     if job.spec.running_estimate:
@@ -68,7 +71,7 @@ def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
 
 def inherited(job: Job) -> Inherited:
     """What the PodGroup of `job` should have of it."""
-    annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _OWN}
+    annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _NOT_CARRIED}
     return Inherited(job.spec.queue, _topology(job), job.metadata.labels, annotations)
 
 

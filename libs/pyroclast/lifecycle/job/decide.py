@@ -15,7 +15,7 @@ import msgspec
 from pyroclast.api.enums import JobEventReason, JobPhase, JobReason, PodPhase
 from pyroclast.api.records import JobStatus, Pod
 from pyroclast.lifecycle.effects import DeleteGroup, DeletePods, Effect, MarkPods, RemovePlugins
-from pyroclast.lifecycle.gang import members, plan, podgroups, volumes
+from pyroclast.lifecycle.gang import members, plan, podgroups, seating, volumes
 from pyroclast.lifecycle.gang.plan import Keep
 from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.job import delays, policy_decisions, preparation, retries, status, waits
@@ -25,6 +25,7 @@ from pyroclast.lifecycle.job.job_events import last_failure
 from pyroclast.lifecycle.job.phase_transitions import Deed, Move, has_effect, is_ending, meaningless, move
 from pyroclast.lifecycle.job.policy_decisions import Answer, Outlook
 from pyroclast.lifecycle.job.progress import Change, following_phase
+from pyroclast.lifecycle.seats.contract import Seat
 
 __all__ = ["decide"]
 
@@ -208,7 +209,9 @@ def _reason_of(pods: tuple[Pod, ...]) -> JobReason:
 
 def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
     """What is to go, to be prepared and to come; `blocked`: the Job cannot get on, so nothing new is made."""
-    job = facts.job
+    job, remembered = facts.job, facts.memory
+    if given_up := tuple(seating.closing(job, facts.group, facts.pods, remembered.seats_refused)):
+        return given_up
     going: list[Effect] = []
     if job.status.state.phase is JobPhase.RESTARTING:
         keep = Keep.FINISHED if status.was_resumed(job.status) else Keep.NONE
@@ -221,6 +224,9 @@ def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
     following = plan.plan(job, facts.pods)
     if blocked or awaited or not podgroups.is_admitted(facts.group):
         following = dataclasses.replace(following, missing=())
+    elif placed := seating.nodes(facts.group, remembered.seated, remembered.seats_refused):
+        missing = (dataclasses.replace(slot, node=placed.get(Seat(slot.task, slot.index), "")) for slot in following.missing)
+        following = dataclasses.replace(following, missing=tuple(missing))
     return tuple(following.effects())
 
 

@@ -1,0 +1,54 @@
+"""Series of who waits: how many by queue and code, what they ask for, and how long the oldest has waited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from pyroclast_scheduler.explaining.waits import Waits
+
+__all__ = ["WaitingSeries"]
+
+_KEPT_SECONDS: Final = 600.0  # a series shows 0 for so long before it goes, so that boards see it end
+
+
+class WaitingSeries:
+    """Gauges that are brought up to date by `show`; amounts are in cores, bytes and whole devices."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str, *labels: str) -> _Kept:
+            return _Kept(Gauge(f"pyroclast_{name}", text, ("queue", *labels), registry=registry))
+
+        self._jobs = gauge("waiting_jobs", "Jobs that wait, by their code", "code")
+        self._resources = gauge("waiting_resources", "What the Jobs that wait ask for", "resource")
+        self._oldest = gauge("oldest_waiting_seconds", "How long the oldest Job that waits has waited")
+        self._unexamined = gauge("longest_unexamined_seconds", "How long no session has looked at a Job that is new or changed")
+
+    def show(self, measured: Waits, now: float) -> None:
+        """Show what was measured `now`."""
+        self._jobs.show(measured.jobs, now)
+        self._resources.show(measured.resources, now)
+        self._oldest.show(measured.oldest, now)
+        self._unexamined.show(measured.unexamined, now)
+
+
+class _Kept:
+    """One gauge, of which series that are gone show 0 for a while and then go too."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._last: dict[tuple[str, ...], float] = {}
+
+    def show(self, values: Mapping[tuple[str, ...], float], now: float) -> None:
+        for labels, value in values.items():
+            self._gauge.labels(*labels).set(value)
+            self._last[labels] = now
+        for labels, at in list(self._last.items()):
+            if labels in values:
+                continue
+            self._gauge.labels(*labels).set(0)
+            if now > at + _KEPT_SECONDS:
+                self._gauge.remove(*labels)
+                del self._last[labels]
