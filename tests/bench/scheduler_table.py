@@ -438,6 +438,32 @@ def vgpus(pods: int, *, nodes: int = 500) -> tuple[Callable[[], object], int]:
     return run, 0
 
 
+def fabric(nodes: int) -> tuple[Callable[[], object], int]:
+    """Three tiers by regular expression: racks of 4 nodes, rows of 16 racks, halls of 16 rows; the capacity of a node changes."""
+    cache = Cache()
+    cache.queue_changed(None, queue("default"))
+    for i in range(nodes):
+        body = msgspec.to_builtins(node(i))
+        body["metadata"]["name"] = f"h{i // 1024}-r{i // 64}-k{i // 4}-n{i}"
+        cache.node_changed(None, msgspec.convert(body, records.Node))
+    for tier, size, letter in ((1, 4, "k"), (2, 64, "r"), (3, 1024, "h")):
+        for part in range(-(-nodes // size)):
+            members = [{"type": "Node", "selector": {"regexMatch": {"pattern": f"(^|-){letter}{part}-"}}}]
+            body = {"metadata": {"name": f"{letter}{part}", "uid": f"{letter}{part}"}, "spec": {"tier": tier, "members": members}}
+            cache.object_changed(None, msgspec.convert(body, records.HyperNode))
+    waiting(cache, "job", 1, millis=64_000)
+    steady(cache, NETWORK)
+    turns = iter(range(1, 10**6))
+
+    def run() -> None:
+        body = msgspec.to_builtins(node(0, cpu=16 + next(turns) % 8))
+        body["metadata"]["name"] = "h0-r0-k0-n0"
+        cache.node_changed(None, msgspec.convert(body, records.Node))
+        cycle(cache, NETWORK, keep=True)
+
+    return run, 0
+
+
 ZONE = "zone"
 NEAR = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
     {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": ZONE}]}}}  # fmt: skip
@@ -500,6 +526,7 @@ TABLE = {
     "lost": Work("the same, hopeless", 50, (125, 250, 500), lambda n: preempting(n, wins=False)),
     "shapes": Work("N pods of 50 shapes on 5,000 nodes", 200, (2500, 5000, 10000), shapes),
     "domain": Work("gang of N GPUs in one part of the network", 100, (128, 256, 512), lambda n: domain(n, fits=True)),
+    "fabric": Work("HyperNodes by pattern on N nodes, a node changes", 20, (2500, 5000, 10000), fabric),
     "never": Work("the verdict that a gang of N fits in no part", 50, (128, 256, 512), lambda n: domain(n, fits=False)),
     "reclaim": Work("reclaim of N one-GPU Jobs for another queue", 5000, (1000, 2000, 4000), reclaiming),
     "terms": Work("N Jobs with an anti-affinity label each, a node changes", 50, (250, 500, 1000), terms),
