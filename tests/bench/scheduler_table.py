@@ -124,8 +124,9 @@ def waiting(
     spec: dict[str, object] | None = None,
     labels: dict[str, str] | None = None,
     priority: str = "",
+    queue_name: str = "default",
 ) -> None:
-    body = msgspec.to_builtins(group(name, size if minimum is None else minimum))
+    body = msgspec.to_builtins(group(name, size if minimum is None else minimum, queue_name=queue_name))
     body["spec"]["priorityClassName"] = priority
     cache.group_changed(None, msgspec.convert(body, records.PodGroup))
     for i in range(size):
@@ -464,6 +465,24 @@ def fabric(nodes: int) -> tuple[Callable[[], object], int]:
     return run, 0
 
 
+def queues(count: int) -> tuple[Callable[[], object], int]:
+    """Queues with a running Job of 16 pods each, one pod a node; a Job in each asks for more than any node has; a pod ends."""
+    cache = cluster(1000)
+    for q in range(count):
+        cache.queue_changed(None, queue(f"q{q}"))
+        running(cache, f"run{q}", 4, 1000, at=4 * q, millis=2000, queue_name=f"q{q}")
+        waiting(cache, f"job{q}", 1, millis=40_000, queue_name=f"q{q}")
+    steady(cache, TAKING)
+    turns = iter(range(count))
+
+    def run() -> None:
+        task = next(task for task in cache.tasks_of(f"b/run{next(turns)}") if task.node)
+        cache.pod_changed(task.pod, None)
+        cycle(cache, TAKING, keep=True)
+
+    return run, 0
+
+
 ZONE = "zone"
 NEAR = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
     {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": ZONE}]}}}  # fmt: skip
@@ -531,6 +550,7 @@ TABLE = {
     "reclaim": Work("reclaim of N one-GPU Jobs for another queue", 5000, (1000, 2000, 4000), reclaiming),
     "terms": Work("N Jobs with an anti-affinity label each, a node changes", 50, (250, 500, 1000), terms),
     "vgpu": Work("N pods with a part of a GPU on 500 nodes", 200, (50, 100, 200), vgpus),
+    "queues": Work("reclaim in vain for a Job in each of N queues", 100, (125, 250, 500), queues),
     "singles": Work("N one-GPU Jobs on 500 nodes of 8", 2000, (1000, 2000, 4000), singles),
 }
 
