@@ -89,7 +89,7 @@ async def main(service: Service) -> None:
         binder=binder,
         evictor=evictor,
         writer=writer,
-        keeper=GangKeeper(client, cache, recorder),
+        keeper=GangKeeper(client, cache, recorder, releasing=binder.pause),
         metrics=metrics,
         recorder=recorder,
         usage=usage,

@@ -115,8 +115,7 @@ class Session(Rules):
         self.queue_changes: dict[str, Floats] = {}
         hyper_nodes = snapshot.objects.of(records.HyperNode)
         book = snapshot.features.hyper_nodes
-        stamps = snapshot.stamps.tobytes()
-        self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, stamps) if hyper_nodes else HyperNodes(len(self.names))
+        self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, snapshot.stamps) if hyper_nodes else HyperNodes(len(self.names))
         for hyper_node, reason in book.faults if hyper_nodes else ():
             self.fault(HYPER_NODES, hyper_node, reason)
         self._plans: dict[int, Plan] = {}

@@ -81,7 +81,6 @@ class Loop:
         self._evictor = evictor
         self._writer = writer
         self._keeper = keeper
-        keeper.releasing = binder.pause
         self._metrics = metrics
         self._queue_series = QueueSeries(metrics.registry)
         self._card_series = CardSeries(metrics.registry)
