@@ -10,7 +10,7 @@ from pyroclast.api import pending
 from pyroclast.api.enums import JobPhase, JobReason
 from pyroclast.api.pending import PendingReason
 
-__all__ = ["NEVER", "WaitingCause", "is_waiting", "waiting_cause"]
+__all__ = ["NEVER", "NOT_EXAMINED", "WaitingCause", "is_waiting", "waiting_cause"]
 
 NEVER: Final = "never"
 SUSPENDED: Final = "Suspended"
