@@ -101,8 +101,9 @@ class AsyncClient:
     async def session(self) -> Session:
         """The open connection of this process and loop."""
         if self._session is None or self._session.owner != here():
-            self._session = await Session.opened(self.config)
-        return self._session
+            self._session = Session(self.config)
+        with translating("the API server"):
+            return await self._session.ready()
 
     async def close(self) -> None:
         """End the connection. Jobs go on."""

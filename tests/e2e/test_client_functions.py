@@ -366,3 +366,43 @@ def test_the_role_of_users_is_enough_and_the_secret_goes_with_the_job(local: pc.
     while run(secrets_of(name)):
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def test_a_large_sweep_is_cut_into_several_jobs(local: pc.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyroclast_client.sweeps.MOST_PODS", 3)
+    sweep = picky.sweep(number=list(range(1, 9)))
+    assert len(sweep.jobs) == 3
+    assert sorted(outcome.index for outcome in sweep.as_completed()) == list(range(8))
+    assert sweep.results(120) == [number**2 for number in range(1, 9)]
+    assert "8 succeeded" in sweep._repr_html_()
+
+
+def test_coroutines_are_awaited_and_async_clients_share_a_connection(local: pc.Client) -> None:
+    import asyncio
+
+    @pc.task
+    async def slow(number: int) -> int:
+        await asyncio.sleep(0.1)
+        return number + 1
+
+    async def several() -> list[Any]:
+        client = pc.AsyncClient(namespace="default", image="local", kubeconfig=local.kubeconfig)
+        client.python = sys.executable
+        jobs = await asyncio.gather(*(client.submit(slow.call(number)) for number in range(3)))
+        values = await asyncio.gather(*(job.result(120) for job in jobs))
+        sweep = await client.submit(picky.calls(number=[1, 2]))
+        outcomes = [outcome.value async for outcome in sweep.as_completed()]
+        await client.close()
+        return [*values, sorted(outcomes)]
+
+    assert asyncio.run(several()) == [1, 2, 3, [1, 4]]
+
+
+def test_a_program_that_closes_nothing_ends_quietly(local: pc.Client) -> None:
+    script = f"""
+import pyroclast_client as pc
+c = pc.Client(namespace="default", kubeconfig={local.kubeconfig!r})
+c.jobs()[0].wait(check=False)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
