@@ -13,6 +13,8 @@ import pytest
 import pyroclast_client as pc
 from pyroclast_client import errors
 
+pytestmark = pytest.mark.timeout(300)  # they start many processes
+
 
 @pytest.fixture(scope="module")
 def local() -> Iterator[pc.Client]:
@@ -97,11 +99,11 @@ def test_a_flow_that_fails_names_the_entry(local: pc.Client) -> None:
 
     flow = failing.run()
     with pytest.raises(errors.JobFailed, match=r"ended as Failed; broken failed, `flow\['broken'\].logs\(\)`"):
-        flow.wait(120)
+        flow.wait(200)
     with pytest.raises(errors.TaskError, match="ValueError: broken"):
         flow["broken"].result()
     with pytest.raises(errors.Usage, match="returns nothing"):
-        failing_free.run().result(120)
+        failing_free.run().result(200)
     flow.delete()
 
 
@@ -123,4 +125,4 @@ def test_manifests_run_by_kubectl_alone(local: pc.Client, tmp_path: Path) -> Non
         ["kubectl", "apply", "--server-side", "-f", str(tmp_path / "flow.yaml")], env=environment, check=True, capture_output=True
     )
     name = text.rpartition("kind: JobFlow")[2].partition("name: ")[2].partition("\n")[0]
-    assert local.flow(name).result(120) == "report of ([1, 2],)"
+    assert local.flow(name).result(200) == "report of ([1, 2],)"
