@@ -32,12 +32,14 @@ from pyroclast_scheduler.shell.bootstrap import ensure_queues
 from pyroclast_scheduler.shell.change_trials import ChangeTrials
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
+from pyroclast_scheduler.shell.estimates import Estimates
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.explain_server import PATH, ExplainServer, finder
 from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.native_watch import NativeWatch
 from pyroclast_scheduler.shell.seat_keeper import SeatKeeper
 from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
@@ -77,7 +79,7 @@ async def main(service: Service) -> None:
     evictor = Evictor(client, cache, recorder, metrics)
     verifier = Verifier(client, cache, now=time.monotonic)
     writer = Writer(client, cache, recorder)
-    binder.refused = writer.bind_refused
+    binder.refused, evictor.told = writer.bind_refused, writer.evicted
     usage = Collector(client, lambda: file.current)
     loop = Loop(
         cache,
@@ -96,6 +98,7 @@ async def main(service: Service) -> None:
     )
     explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
     explainer.reservations = lambda: loop.reservations
+    explainer.estimates = Estimates(cache, loop, now=client.now) if settings.estimate_starts else None
     trials = ChangeTrials(client, cache, loop, explainer, lambda: file.current, actions=actions, plugins=plugins)
     service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
     loop.warned, loop.explained = complaints.passed_over, explainer.take
@@ -117,7 +120,7 @@ async def main(service: Service) -> None:
         loop.wake()
 
     file.changed = reconfigured
-    await service.synced()
+    await _synced(service, client, cache, taker, settings)
 
     async def decide(_shard: int) -> None:
         log.info("scheduler.leading")
@@ -159,6 +162,15 @@ def _ring() -> Ring | None:
         return ring_of(os.environ)
     except ValueError as error:
         raise StartFailure(str(error), status=2) from error
+
+
+async def _synced(service: Service, client: Client, cache: Cache, taker: Cache | RingMember, settings: SchedulerSettings) -> None:
+    """Wait for all that is watched; the PodGroups of Kubernetes itself too, which are followed once the API server has them."""
+    if settings.native_workloads:
+        natives = NativeWatch(client, cache, taker, partial(service.watch, is_needed=False))
+        await natives.start()
+        service.spawn("native-groups", natives.run())
+    await service.synced()
 
 
 def _beside(

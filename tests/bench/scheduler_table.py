@@ -195,13 +195,20 @@ def hopeless(
     return run, 0
 
 
-def slots(jobs: int, *, configuration: Configuration = FILLING) -> tuple[Callable[[], object], int]:
+def slots(
+    jobs: int,
+    *,
+    configuration: Configuration = FILLING,
+    labels: Callable[[int], dict[str, str]] = lambda _: {},
+    prepare: Callable[[Cache], None] = lambda _: None,
+) -> tuple[Callable[[], object], int]:
     """Jobs of one pod wait on 1,000 full nodes, and a pod of another job ends."""
     cache = cluster(1000)
     for j in range(1000):
         running(cache, f"run{j}", 16, 1000, at=16 * j, millis=2000)
+    prepare(cache)
     for j in range(jobs):
-        waiting(cache, f"job{j}", 1, millis=2000)
+        waiting(cache, f"job{j}", 1, millis=2000, labels=labels(j))
     steady(cache, configuration)
     turns = iter(range(1000))
 
@@ -236,6 +243,17 @@ def anti_affine(cache: Cache) -> None:
     )
     body["spec"]["nodeName"] = "node-3"
     body["status"]["phase"] = "Running"
+    cache.pod_changed(None, msgspec.convert(body, records.Pod))
+
+
+def minds_names(cache: Cache) -> None:
+    """A pod of the system keeps away from others of its kind by a label that controllers number their pods by."""
+    expression = {"key": "pod-template-hash", "operator": "In", "values": ["x"]}
+    anti = {"labelSelector": {"matchExpressions": [expression]}, "topologyKey": "kubernetes.io/hostname"}
+    spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}}}
+    body = msgspec.to_builtins(pod("dns", 0, millis=0, spec=spec))
+    body["metadata"]["namespace"] = "kube-system"
+    body["spec"]["nodeName"], body["status"]["phase"] = "node-3", "Running"
     cache.pod_changed(None, msgspec.convert(body, records.Pod))
 
 
@@ -465,6 +483,13 @@ TABLE = {
     ),
     "slot": Work("N one-pod Jobs on full nodes, a pod ends", 50, SIZES, slots),
     "rival": Work("the same where actions evict", 50, SIZES, partial(slots, configuration=TAKING)),
+    "label": Work(
+        "the same, each Job with a label of its own",
+        50,
+        SIZES,
+        partial(slots, configuration=TAKING, labels=lambda j: {"run": f"job{j}"}),
+    ),
+    "names": Work("N one-pod Jobs beside a pod that minds names", 10, (250, 500, 1000), partial(slots, prepare=minds_names)),
     "gang": Work("gang of N on 5,000 nodes, whole cycle", 8, (250, 500, 1000), placing),
     "anti": Work("the same beside one anti-affine pod", 10, (250, 500, 1000), lambda n: placing(n, prepare=anti_affine)),
     "taint": Work("the same with one PreferNoSchedule taint", 10, (250, 500, 1000), lambda n: placing(n, taint=True)),

@@ -71,6 +71,14 @@ class WaitingBook:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def copy(self) -> WaitingBook:
+        """The book as it is, for another thread: what is taken up later does not show in its order."""
+        other = WaitingBook()
+        other.ranked_by = self.ranked_by
+        other._entries = self._entries.copy()
+        other._queues = {queue: line.copy() for queue, line in self._queues.items()}
+        return other
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 

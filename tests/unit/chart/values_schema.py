@@ -49,7 +49,7 @@ RESERVED = {
     "jobflow": f"{_ELECTION} controllers",
     "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage",
     "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners
-        scheduler-sharding-mode scheduler-sharding-name place-before-pods""",
+        scheduler-sharding-mode scheduler-sharding-name place-before-pods native-workloads""",
 }
 # The admission service has no values for its limits to the API server.
 _ADMISSION_TOO = {"kube-api-qps", "kube-api-burst"}

@@ -231,9 +231,10 @@ class World:
                 if "deletionTimestamp" in pod["metadata"]:
                     with contextlib.suppress(KubeError):
                         self.cluster.server.delete(PODS, key_of(pod), grace=0)
-                elif pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
-                    if clock() - since.setdefault(uid, clock()) > START_SECONDS:
-                        self.cluster.set_phase(pod, "Running")
+                    continue
+                is_starting = pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending"
+                if is_starting and clock() - since.setdefault(uid, clock()) > START_SECONDS:
+                    self.cluster.set_phase(pod, "Running")
 
 
 def cpu_of(pod: dict[str, Any]) -> int:
