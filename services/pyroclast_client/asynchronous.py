@@ -198,8 +198,8 @@ class AsyncClient:
         return await self._submit_compiled(made, dry_run=dry_run)
 
     async def _submit_compiled(self, made: Compiled, *, dry_run: bool) -> AsyncJob[Any]:
-        document = self.prepared(made.job)
-        metadata, kube = document["metadata"], (await self.session()).kube
+        document, session = self.prepared(made.job), await self.session()
+        metadata, kube = document["metadata"], session.kube
         if dry_run:
             await create_job(kube, document, dry_run=True)
             return AsyncJob(self, metadata["namespace"], metadata["name"], "")
@@ -210,6 +210,8 @@ class AsyncClient:
             await withdraw(kube, secret)
             raise
         await give_to(kube, secret, created)
+        with translating("Secrets of clients before"):
+            await session.remove_orphans(metadata["namespace"])
         return AsyncJob(self, metadata["namespace"], metadata["name"], created["metadata"]["uid"], key=key_of_secret(secret))
 
     def prepared(self, document: Document, name: str | None = None) -> Document:

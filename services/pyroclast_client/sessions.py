@@ -14,6 +14,7 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.config import ClusterConfig
 from pyroclast.runtime import logs
 from pyroclast_client.errors import PyroclastWarning
+from pyroclast_client.orphans import remove_orphans
 from pyroclast_client.watching import Watcher
 
 __all__ = ["Session"]
@@ -34,6 +35,7 @@ class Session:
         self.kube = Client(config, max_attempts=MAX_ATTEMPTS, user_agent=USER_AGENT, on_warning=_warn)
         self.owner = here()
         self._opening = asyncio.get_running_loop().create_task(self._open())
+        self._looked_for_orphans: set[str] = set()
         self._watchers: dict[tuple[ResourceType, str], Watcher] = {}
 
     async def ready(self) -> Session:
@@ -43,6 +45,12 @@ class Session:
 
     async def _open(self) -> None:
         await self.kube.__aenter__()
+
+    async def remove_orphans(self, namespace: str) -> None:
+        """Remove Secrets that clients before us left, once for each namespace."""
+        if namespace not in self._looked_for_orphans:
+            self._looked_for_orphans.add(namespace)
+            await remove_orphans(self.kube, namespace)
 
     def watcher(self, kind: ResourceType, namespace: str) -> Watcher:
         """The watch of that kind and namespace."""
