@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import warnings
 from collections.abc import AsyncGenerator, Mapping
@@ -18,8 +19,9 @@ from pyroclast_client.collecting import Collector
 from pyroclast_client.events import JobEvent, job_events
 from pyroclast_client.explaining import explained
 from pyroclast_client.failures import failure
+from pyroclast_client.log_following import followed
 from pyroclast_client.marks import PAYLOAD
-from pyroclast_client.podreading import LogLine, Pod, followed, log_of, pod_of, pods_of, text_of
+from pyroclast_client.podreading import LogLine, Pod, log_of, pod_of, pods_of, text_of
 from pyroclast_client.progress import ProgressLine
 from pyroclast_client.results import Outcome, Started
 from pyroclast_client.selections import SelectionWatch
@@ -161,18 +163,17 @@ class AsyncJob(Generic[R]):
         self, *, index: int | None = None, task: str | None = None, timestamps: bool = False
     ) -> AsyncGenerator[LogLine]:
         """The lines of all pods as they come, until the Job ends."""
-        session, is_over = await self.client.session(), asyncio.Event()
-        waiting = asyncio.get_running_loop().create_task(self._ended(is_over))
-        try:
-            with translating(f"the log of Job {self.key}"):
-                stream = followed(
-                    session.kube, self.key, self.uid, is_over=is_over, task=task, index=index, timestamps=timestamps
-                )
-                async with aclosing(stream) as lines:
-                    async for line in lines:
-                        yield line
-        finally:
-            waiting.cancel()
+        session = await self.client.session()
+
+        def is_chosen(pod: Pod) -> bool:
+            return (task is None or pod.task == task) and (index is None or pod.index == index)
+
+        with translating(f"the log of Job {self.key}"):
+            end = self._ended()
+            stream = followed(session.kube, self.key, self.uid, end=end, is_chosen=is_chosen, timestamps=timestamps)
+            async with aclosing(stream) as lines:
+                async for line in lines:
+                    yield line
 
     async def explain(self) -> Explanation:
         """Why the Job waits; `str()` of it is what `vcctl explain` prints."""
@@ -399,13 +400,10 @@ class AsyncJob(Generic[R]):
             self._key = await key_of(kube, Key(self.namespace, secret))
         return Collector.of(kube, job, self._key)
 
-    async def _ended(self, is_over: asyncio.Event) -> None:
-        try:
+    async def _ended(self) -> None:
+        """Wait for the end of the Job, also by its deletion: no more lines come either way."""
+        with contextlib.suppress(errors.JobFailed, errors.JobReplaced):
             await self._until("finished")
-        except errors.PyroclastError:
-            pass  # deleted or replaced: no more lines come either way
-        finally:
-            is_over.set()
 
     async def _command(self, action: str) -> None:
         target = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": self.name, "uid": self.uid}
