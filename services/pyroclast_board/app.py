@@ -11,6 +11,7 @@ from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.service import Service
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
+from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs
 from pyroclast_board.metrics import BoardMetrics
 from pyroclast_board.pages.base import Templates
 from pyroclast_board.serving.pages import Pages
@@ -33,21 +34,22 @@ async def run(service: Service, settings: BoardSettings) -> None:
     cluster = Cluster(client, settings.lease_namespace)
     for informer in cluster.informers:
         service.watch(informer)
+    WaitingJobs(service.metrics, cluster)
+    JobEnds(service.metrics, cluster)
     templates, metrics = Templates(), BoardMetrics(service.metrics)
-    recorder = Recorder(settings.recorder_url, settings.recorder_token_file)
-    pages = Pages(cluster, Details(client), recorder, templates)
-    streams = Streams(pages.page, lambda: cluster.generation, metrics, settings.most_streams)
     viewers = Viewers(Access(client), Sessions(key, settings.session_time.total_seconds()), is_open=settings.login == "local")
-    server = BoardServer(pages, streams, viewers, templates, metrics=metrics, most_streams=settings.most_streams)
-    await service.synced()
-    service.spawn("leases", cluster.follow_leases())
-    service.spawn("streams", streams.run())
-    await server.start(settings.page_address)
-    try:
-        await service.forever()
-    finally:
-        await server.stop()
-        await recorder.close()
+    async with Recorder(settings.recorder_url, settings.recorder_token_file) as recorder:
+        pages = Pages(cluster, Details(client), recorder, templates)
+        streams = Streams(pages.page, lambda: cluster.generation, metrics, settings.most_streams)
+        server = BoardServer(pages, streams, viewers, templates, metrics=metrics, most_streams=settings.most_streams)
+        await service.synced()
+        service.spawn("leases", cluster.follow_leases())
+        service.spawn("streams", streams.run())
+        await server.start(settings.page_address)
+        try:
+            await service.forever()
+        finally:
+            await server.stop()
 
 
 def _session_key(path: str) -> bytes:

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from pyroclast_client import errors
     from pyroclast_client.asynchronous import AsyncClient
     from pyroclast_client.executors import Executor
+    from pyroclast_client.flow_handles import Flow
+    from pyroclast_client.flows import flow
     from pyroclast_client.functions import task
+    from pyroclast_client.nodes import otherwise, when
     from pyroclast_client.planes import local
     from pyroclast_client.ranks import rank, world
     from pyroclast_client.sweeps import Sweep
@@ -23,14 +26,18 @@ __all__ = [
     "AsyncClient",
     "Client",
     "Executor",
+    "Flow",
     "Job",
     "Sweep",
     "errors",
+    "flow",
     "job",
     "local",
+    "otherwise",
     "rank",
     "task",
     "torchrun",
+    "when",
     "world",
 ]
 
@@ -38,13 +45,17 @@ _HOMES: Final = {
     "AsyncClient": "asynchronous",
     "Client": "synchronous",
     "Executor": "executors",
+    "Flow": "flow_handles",
     "Job": "synchronous",
     "Sweep": "sweeps",
+    "flow": "flows",
     "job": "synchronous",
     "local": "planes",
+    "otherwise": "nodes",
     "rank": "ranks",
     "task": "functions",
     "torchrun": "torch",
+    "when": "nodes",
     "world": "ranks",
 }
 

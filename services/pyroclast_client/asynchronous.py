@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import secrets
 import warnings
 from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Self, TypeVar, overload
 
-from pyroclast.api.types import JOBS, QUEUES, Key
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, SECRETS, Key
 from pyroclast.kube.config import ClusterConfig, find_config
 from pyroclast_client import errors
 from pyroclast_client.checking import checked_job
 from pyroclast_client.compilation import Compiled, Surroundings, compiled
-from pyroclast_client.documents import Document, Submittable, documents_of, fresh_name
+from pyroclast_client.documents import Document, Submittable, documents_of, fresh_name, label_of
+from pyroclast_client.flow_handles import AsyncFlow
+from pyroclast_client.flows import FlowCall
 from pyroclast_client.functions import Call, SweepCall
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.marks import SUBMISSION
@@ -98,8 +101,9 @@ class AsyncClient:
     async def session(self) -> Session:
         """The open connection of this process and loop."""
         if self._session is None or self._session.owner != here():
-            self._session = await Session.opened(self.config)
-        return self._session
+            self._session = Session(self.config)
+        with translating("the API server"):
+            return await self._session.ready()
 
     async def close(self) -> None:
         """End the connection. Jobs go on."""
@@ -112,10 +116,12 @@ class AsyncClient:
     @overload
     async def submit(self, anything: SweepCall[R], *, name: str | None = None, dry_run: bool = False) -> AsyncSweep[R]: ...
     @overload
+    async def submit(self, anything: FlowCall[R], *, name: str | None = None, dry_run: bool = False) -> AsyncFlow[R]: ...
+    @overload
     async def submit(self, anything: Submittable, *, name: str | None = None, dry_run: bool = False) -> AsyncJob[Any]: ...
     async def submit(
         self, anything: object, *, name: str | None = None, dry_run: bool = False
-    ) -> AsyncJob[Any] | AsyncSweep[Any]:
+    ) -> AsyncJob[Any] | AsyncSweep[Any] | AsyncFlow[Any]:
         """Submit a Job: the call of a task, a model, a dict, the path of a manifest or its text.
 
         It is checked by the rules of the server before any request. Submitting the same under the same name again finds
@@ -131,6 +137,8 @@ class AsyncClient:
         """
         if isinstance(anything, Call):
             return await self._submit_call(anything, name or fresh_name(anything.name), dry_run=dry_run)
+        if isinstance(anything, FlowCall):
+            return await self._submit_flow(anything)
         if isinstance(anything, SweepCall):
             return await self._submit_sweep(anything, name or fresh_name(anything.name), dry_run=dry_run)
         documents = documents_of(anything)
@@ -157,6 +165,32 @@ class AsyncClient:
         await sweep.start(range(len(call.arguments)), name, dry_run=dry_run)
         return sweep
 
+    async def _submit_flow(self, call: FlowCall[R]) -> AsyncFlow[R]:
+        """The JobFlow first, which waits for its templates: it owns them and the Secret, so that they go together."""
+        made = call.compiled(self.surroundings, salt=secrets.token_hex(8))
+        kube = (await self.session()).kube
+        with translating(label_of(made.flow)):
+            created = await kube.create(JOB_FLOWS, made.flow, strict=True)
+        metadata = created["metadata"]
+        owner = {"apiVersion": JOB_FLOWS.api_version, "kind": JOB_FLOWS.kind, "name": metadata["name"], "uid": metadata["uid"]}
+        for kind, document in ((SECRETS, made.secret), *((JOB_TEMPLATES, template) for template in made.templates)):
+            owned = {**document, "metadata": {**document["metadata"], "ownerReferences": [owner]}}
+            with translating(label_of(document)):
+                await kube.create(kind, owned, strict=True)
+        return AsyncFlow(self, metadata["namespace"], metadata["name"], metadata["uid"])
+
+    async def flow(self, name: str) -> AsyncFlow[Any]:
+        """The JobFlow of that name, `NAME` or `NAMESPACE/NAME`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        namespace, _, bare = name.rpartition("/")
+        key = Key(namespace or self.namespace, bare)
+        with translating(f"JobFlow {key}"):
+            found = await (await self.session()).kube.get(JOB_FLOWS, key)
+        return AsyncFlow(self, key.namespace, key.name, found["metadata"]["uid"])
+
     async def submit_part(self, call: SweepCall[R], indices: Sequence[int], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
         """One Job of a sweep, for some of its indices."""
         arguments = [call.arguments[index] for index in indices]
@@ -164,8 +198,8 @@ class AsyncClient:
         return await self._submit_compiled(made, dry_run=dry_run)
 
     async def _submit_compiled(self, made: Compiled, *, dry_run: bool) -> AsyncJob[Any]:
-        document = self.prepared(made.job)
-        metadata, kube = document["metadata"], (await self.session()).kube
+        document, session = self.prepared(made.job), await self.session()
+        metadata, kube = document["metadata"], session.kube
         if dry_run:
             await create_job(kube, document, dry_run=True)
             return AsyncJob(self, metadata["namespace"], metadata["name"], "")
@@ -176,6 +210,8 @@ class AsyncClient:
             await withdraw(kube, secret)
             raise
         await give_to(kube, secret, created)
+        with translating("Secrets of clients before"):
+            await session.remove_orphans(metadata["namespace"])
         return AsyncJob(self, metadata["namespace"], metadata["name"], created["metadata"]["uid"], key=key_of_secret(secret))
 
     def prepared(self, document: Document, name: str | None = None) -> Document:

@@ -15,7 +15,7 @@ from pyroclast.rules.schema_check import schema_faults
 from pyroclast_client.documents import label_of
 from pyroclast_client.errors import Cause, Rejected
 
-__all__ = ["checked_job"]
+__all__ = ["checked_job", "checked_spec"]
 
 
 class _AnyQueue:
@@ -45,6 +45,20 @@ def checked_job(document: Mapping[str, Any]) -> tuple[str, ...]:
         causes = [Cause(error.path, error.body) for error in verdict.causes] or [Cause("", verdict.message)]
     said = "; ".join(str(cause) for cause in causes)
     raise Rejected(f"{label_of(document)} breaks rules: {said}", causes)
+
+
+def checked_spec(spec: Mapping[str, Any], what: str) -> None:
+    """Check a spec that Jobs will be made of.
+
+    Raises:
+        Rejected: what is wrong with it, with the path of each field.
+    """
+    causes = [_cause(fault) for fault in schema_faults({"spec": spec}, _schema())]
+    if not causes:
+        findings = jobs.check_template_spec(spec, "spec", name=what)
+        causes = [Cause(error.path, error.body) for finding in findings for error in finding.errors]
+    if causes:
+        raise Rejected(f"{what} breaks rules: {'; '.join(map(str, causes))}", causes)
 
 
 @cache

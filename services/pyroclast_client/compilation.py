@@ -16,15 +16,16 @@ from pyroclast_client.documents import Document
 from pyroclast_client.errors import Usage
 from pyroclast_client.marks import PAYLOAD, STORE, SUBMISSION, secret_name
 from pyroclast_client.modules import project_archive
-from pyroclast_client.options import TaskOptions
+from pyroclast_client.options import Gang, TaskOptions
 from pyroclast_client.payload import Arguments, packed, secret_data
 
-__all__ = ["Compiled", "Surroundings", "compiled", "pod_template"]
+__all__ = ["Compiled", "Surroundings", "compiled", "function_name", "job_spec", "pod_template"]
 
 TASK: Final = "main"
 FOLDER: Final = "/opt/pyroclast"
 TERMINATION_LOG: Final = "/dev/termination-log"
 GPU: Final = "nvidia.com/gpu"
+SIGTERM: Final = 143  # how the runner ends when its pod is taken away
 IMAGE_VARIABLE: Final = "PYROCLAST_IMAGE"
 
 
@@ -76,22 +77,9 @@ def compiled(
         modules=project_archive(Path(options.root or os.getcwd()), include=options.include, exclude=options.exclude),
         checkpoint=options.checkpoint,
     )
-    size, least = (len(arguments), 1) if is_sweep else (options.gang.size, options.gang.least)
-    task: dict[str, Any] = {"name": TASK, "replicas": size, "minAvailable": least}
-    task["template"] = pod_template(options, surroundings, secret=secret_name(name), world=size)
-    spec: dict[str, Any] = {"minAvailable": least, "schedulerName": "volcano", "tasks": [task], **_policies(options, is_sweep)}
-    if size > 1 and not is_sweep:
-        spec["plugins"] = {"svc": ["--publish-not-ready-addresses"], "env": []}
-    if queue := options.queue or surroundings.queue:
-        spec["queue"] = queue
-    if options.topology is not None:
-        spec["networkTopology"] = _topology(options.topology)
-    if options.priority is not None:
-        spec["priorityClassName"] = options.priority
-    if options.ttl is not None:
-        spec["ttlSecondsAfterFinished"] = options.ttl
-    if options.pod:
-        spec = _with_pod(spec, options.pod)
+    size = Gang(len(arguments), 1) if is_sweep else options.gang
+    template = pod_template(options, surroundings, secret=secret_name(name), world=size.size)
+    spec = job_spec(options, surroundings, size, template, policies=_policies(options, is_sweep))
     metadata = {"name": name, "namespace": surroundings.namespace}
     marks = {SUBMISSION: payload.submission, PAYLOAD: secret_name(name), **({STORE: store} if store else {})}
     job = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": {**metadata, "annotations": marks}, "spec": spec}
@@ -105,9 +93,28 @@ def compiled(
             "annotations": {SUBMISSION: payload.submission},
         },
         "immutable": True,
-        "data": secret_data(payload, store),
+        "data": secret_data({"payload": payload}, store),
     }
     return Compiled(job, secret)
+
+
+def job_spec(
+    options: TaskOptions, surroundings: Surroundings, gang: Gang, template: Document, *, policies: Mapping[str, Any]
+) -> Document:
+    """The spec of a Job of one task with these pods."""
+    task = {"name": TASK, "replicas": gang.size, "minAvailable": gang.least, "template": template}
+    spec: dict[str, Any] = {"minAvailable": gang.least, "schedulerName": "volcano", "tasks": [task], **policies}
+    if options.gang.size > 1:
+        spec["plugins"] = {"svc": ["--publish-not-ready-addresses"], "env": []}
+    if queue := options.queue or surroundings.queue:
+        spec["queue"] = queue
+    if options.topology is not None:
+        spec["networkTopology"] = _topology(options.topology)
+    if options.priority is not None:
+        spec["priorityClassName"] = options.priority
+    if options.ttl is not None:
+        spec["ttlSecondsAfterFinished"] = options.ttl
+    return _with_pod(spec, options.pod) if options.pod else spec
 
 
 def function_name(function: Callable[..., Any]) -> str:
@@ -115,7 +122,9 @@ def function_name(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", "") or type(function).__name__)
 
 
-def pod_template(options: TaskOptions, surroundings: Surroundings, *, secret: str, world: int) -> Document:
+def pod_template(
+    options: TaskOptions, surroundings: Surroundings, *, secret: str, world: int, payload: str = "payload"
+) -> Document:
     """The pods that run a function.
 
     Raises:
@@ -134,7 +143,7 @@ def pod_template(options: TaskOptions, surroundings: Surroundings, *, secret: st
         "name": TASK,
         "image": image,
         "command": [options.python or surroundings.python, f"{FOLDER}/runner.pyz"],
-        "env": _environment(options, surroundings, world),
+        "env": _environment(options, surroundings, world, payload),
         "volumeMounts": mounts,
         "terminationMessagePath": TERMINATION_LOG,
     }
@@ -147,7 +156,7 @@ def pod_template(options: TaskOptions, surroundings: Surroundings, *, secret: st
     return {"spec": spec}
 
 
-def _environment(options: TaskOptions, surroundings: Surroundings, world: int) -> list[dict[str, Any]]:
+def _environment(options: TaskOptions, surroundings: Surroundings, world: int, payload: str) -> list[dict[str, Any]]:
     variables: dict[str, Any] = {
         "PYROCLAST_INDEX": {"fieldRef": {"fieldPath": f"metadata.labels['{keys.TASK_INDEX}']"}},
         "PYROCLAST_POD_UID": {"fieldRef": {"fieldPath": "metadata.uid"}},
@@ -155,6 +164,7 @@ def _environment(options: TaskOptions, surroundings: Surroundings, world: int) -
     found = [{"name": name, "valueFrom": source} for name, source in variables.items()]
     texts = {
         "PYROCLAST_WORLD": str(world),
+        **({"PYROCLAST_PAYLOAD": payload} if payload != "payload" else {}),
         "PYROCLAST_TERMINATION_LOG": TERMINATION_LOG,
         "PYTHONUNBUFFERED": "1",
         **surroundings.env,
@@ -186,12 +196,10 @@ def _policies(options: TaskOptions, is_sweep: bool) -> dict[str, Any]:
 
     A sweep repeats a failed call in its pod, and an evicted pod; a gang starts again as a whole.
     """
-    if is_sweep:
-        return {"policies": [{"event": "PodEvicted", "action": "RestartPod"}]}
+    if is_sweep or (options.checkpoint is not None and not options.retries):
+        return {"policies": [{"event": "PodEvicted", "action": "RestartPod"}, {"exitCode": SIGTERM, "action": "RestartPod"}]}
     if options.retries:
         return {"maxRetry": options.retries, "policies": [{"events": ["PodFailed", "PodEvicted"], "action": "RestartJob"}]}
-    if options.checkpoint is not None:
-        return {"policies": [{"event": "PodEvicted", "action": "RestartPod"}]}
     return {"policies": [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}]} if options.gang.size > 1 else {}
 
 
@@ -215,6 +223,6 @@ def _with_pod(spec: dict[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
     if not template or set(pod) - set(template):
         raise Usage(f"task: pod: has {', '.join(sorted(pod))}; give `metadata` and `spec`, as in a pod template")
     try:
-        return dict(patched(spec, {"tasks": [{"name": TASK, "template": template}]}))
+        return dict(patched(spec, {"spec": {"tasks": [{"name": TASK, "template": template}]}}))
     except PatchError as error:
         raise Usage(f"task: pod: {error}") from error

@@ -7,10 +7,11 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from pyroclast_client import defaults
 from pyroclast_client.errors import Usage
+from pyroclast_client.nodes import Item, Items, Listening, Loop, Node, Order, current_builder, refuse
 from pyroclast_client.options import TaskOptions, options_of
 from pyroclast_client.payload import Arguments
 
@@ -24,6 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)  # noqa: PLC0105 - as short as in the standard library
 T = TypeVar("T")
 
+NO_ORDER: Final = Order()
 GRID_TYPES: Final = (list, tuple, range)
 
 
@@ -50,14 +52,18 @@ class SweepCall(Generic[R]):
 class Task(Generic[P, R]):
     """A function with options of how it is to run. Called, it runs here; `run` and its like make Jobs of it."""
 
-    def __init__(self, function: Callable[P, R], options: TaskOptions) -> None:
+    def __init__(self, function: Callable[P, R], options: TaskOptions, order: Order = NO_ORDER) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.options = options
+        self.order = order
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function here."""
-        return self.function(*args, **kwargs)
+        """Call the function here; in a flow, make a node of the call."""
+        builder = current_builder()
+        if builder is None:
+            return self.function(*args, **kwargs)
+        return cast("R", builder.add(self, (Arguments(args, kwargs),), self.order, None))
 
     def __repr__(self) -> str:
         return f"<task {self.name}>"
@@ -72,7 +78,42 @@ class Task(Generic[P, R]):
 
     def using(self, **options: Any) -> Task[P, R]:  # noqa: ANN401 - the options of `task`
         """The same function with other options."""
-        return Task(self.function, self.options.changed(options))
+        return Task(self.function, self.options.changed(options), self.order)
+
+    def after(self, *nodes: object, any: bool = False) -> Task[P, R]:  # noqa: A002 - the word of the API
+        """In a flow: the same function, to be called when these nodes have completed, or the first of them (`any`).
+
+        `node.when_listening(PORT)` is enough from when its pods accept connections.
+        """
+        waited = tuple(each.node if isinstance(each, Listening) else each for each in nodes)
+        if wrong := [each for each in waited if not isinstance(each, Node)]:
+            refuse(f"after({wrong[0]!r}), which is no node", "after(node)")
+        port = next((each.port for each in nodes if isinstance(each, Listening)), None)
+        return Task(self.function, self.options, Order(cast("tuple[Node, ...]", waited), any, port))
+
+    def each(self, items: object, *, count: int | None = None, parallel: int = 1, until: str = "") -> list[R]:
+        """In a flow: the function for each item of a list, or of a node's value. Here: the list of its values.
+
+        Args:
+            items: a list, or a node whose value will be a sequence.
+            count: the length of that sequence; for a node it must be known when the flow is made.
+            parallel: how many rounds run at the same time.
+            until: a CEL expression over the `rounds` that have ended and the `last` of them, which ends the loop early.
+        """
+        builder = current_builder()
+        if builder is None:
+            return [self.function(*args) for args in ((item,) for item in cast("Iterable[Any]", items))]  # type: ignore[call-arg]
+        if isinstance(items, Node) and count is not None:
+            items = items.items(count)
+        if isinstance(items, Node):
+            refuse(f"a loop over {items.name}, of whose value the length is not known", f"each({items.name}, count=COUNT)")
+        values = (
+            [Item(items.node, number) for number in range(items.count)]
+            if isinstance(items, Items)
+            else list(cast("Iterable[Any]", items))
+        )
+        arguments = tuple(Arguments((value,)) for value in values)
+        return cast("list[R]", builder.add(self, arguments, self.order, Loop(parallel, until)))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """A call to be submitted by a client of one's choice: `await client.submit(train.call(1e-3))`."""
@@ -122,7 +163,8 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             - cpu, memory, gpus: of each pod; gpus is a number of `nvidia.com/gpu`, or a dict of resources.
             - gang: how many pods run together, all or none; (least, most) for an elastic gang.
             - queue, priority: names of a Queue and of a PriorityClass.
-            - retries: a gang starts again as a whole; each call of a sweep is tried again in its pod.
+            - retries: a gang starts again as a whole; each call of a sweep is tried again in its pod; an entry of a flow runs
+              anew after `backoff`, `30s`, say, doubled each time.
             - timeout: seconds or a duration such as `2h`, for each pod.
             - checkpoint: called on SIGTERM with the arguments, or "method" for the `checkpoint` method of the callable. What it
               returns is kept in the store for the next pod of the index: a tuple of arguments, a dict of keywords, or a callable.

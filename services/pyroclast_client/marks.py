@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["PAYLOAD", "STORE", "SUBMISSION", "secret_name"]
+__all__ = ["PAYLOAD", "RETURNS", "STORE", "SUBMISSION", "secret_name"]
 
 SUBMISSION: Final = "client.pyroclast.dev/submission"
 """Annotation: which submission made the object. The same submission, sent again, finds its own."""
@@ -14,6 +14,10 @@ PAYLOAD: Final = "client.pyroclast.dev/payload"
 
 STORE: Final = "client.pyroclast.dev/store"
 """Annotation of Jobs: where their large results are."""
+
+
+RETURNS: Final = "client.pyroclast.dev/returns"
+"""Annotation of JobFlows: the entry whose value is the result, with `*ROUNDS` for a loop."""
 
 
 def secret_name(job: str) -> str:

@@ -14,6 +14,7 @@ from typing import Final
 
 __all__ = ["project_archive"]
 
+OURS: Final = "pyroclast"  # no project's own, also where it is installed from a checkout
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the same modules make the same bytes
 
 
@@ -44,7 +45,7 @@ def _modules(root: Path) -> Iterator[tuple[str, Path]]:
     installed = {Path(path).resolve() for path in sysconfig.get_paths().values()} | {Path(sys.prefix).resolve()}
     for name, module in sorted(sys.modules.items()):
         path = _file(module)
-        if name == "__main__" or path is None or not path.is_relative_to(root) or name.partition(".")[0] == "pyroclast_client":
+        if name == "__main__" or name.startswith(OURS) or path is None or not path.is_relative_to(root):
             continue
         if any(path.is_relative_to(place) for place in installed if place != root):
             continue

@@ -32,6 +32,7 @@ class TaskOptions:
     gang: Gang = field(default_factory=Gang)
     queue: str | None = None
     retries: int = 0
+    backoff: str | None = None
     timeout: float | str | None = None
     checkpoint: object = None
     topology: str | int | None = None

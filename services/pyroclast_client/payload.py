@@ -24,7 +24,7 @@ from pyroclast_client.errors import Usage
 from pyroclast_client.modules import EPOCH
 from pyroclast_client.runner import sealing
 
-__all__ = ["Arguments", "Payload", "packed", "secret_data"]
+__all__ = ["Arguments", "FlowPart", "Payload", "packed", "secret_data"]
 
 MOST_BYTES: Final = 700 << 10
 """A Secret may have 1 MiB, with what is around it, in base64."""
@@ -38,6 +38,23 @@ class Arguments:
 
     positional: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPart:
+    """What the payload of an entry of a flow has besides.
+
+    Attributes:
+        entry: its name in the flow; values are kept in the store by it.
+        is_loop: each set of arguments is for a round, not for a pod.
+        reference: what stands for a value of another entry; None for other objects.
+        submission: of the flow; empty while it is worked out.
+    """
+
+    entry: str
+    is_loop: bool
+    reference: Callable[[object], object | None]
+    submission: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,7 @@ def packed(
     store: str | None = None,
     modules: bytes | None = None,
     checkpoint: object = None,
+    flow: FlowPart | None = None,
 ) -> Payload:
     """The payload for a function and its arguments, one set for all pods or one for each. `job` is the name of their Job.
 
@@ -80,6 +98,7 @@ def packed(
         "tries": tries,
     }
     header["store"] = store
+    reference = flow.reference if flow is not None else None
     header["function"] = place(_pickled(function, f"function {name}"))
     if modules is not None:
         header["modules"] = place(modules)
@@ -88,35 +107,41 @@ def packed(
     places, start = [], sum(map(len, blobs))
     for index, each in enumerate(arguments):
         what = f"the arguments of {name}" + (f" for index {index}" if len(arguments) > 1 else "")
-        blob = _pickled((each.positional, dict(each.keywords or {})), what)
+        blob = _pickled((each.positional, dict(each.keywords or {})), what, reference)
         blobs.append(blob)
         places.append([start, len(blob)])
         start += len(blob)
     header["arguments"] = places
     content = b"".join(blobs)
+    if flow is not None:
+        header |= {"entry": flow.entry, "rounds": flow.is_loop}
     submission = sha256(json.dumps(header, sort_keys=True).encode() + content).hexdigest()[:16]
+    if flow is not None and flow.submission:
+        submission = flow.submission
     told = json.dumps({**header, "submission": submission}, sort_keys=True).encode()
     return Payload(zlib.compress(len(told).to_bytes(4, "big") + told + content, 6), submission)
 
 
-def secret_data(payload: Payload, store: str | None) -> dict[str, str]:
-    """What the Secret of a Job holds: the runner, the key of its results, and the payload or where it is.
+def secret_data(payloads: Mapping[str, Payload], store: str | None, key: bytes | None = None) -> dict[str, str]:
+    """What a Secret holds: the runner, the key of results, and the payloads by name, or where they are.
 
     Raises:
-        Usage: the payload is large, and there is no store.
+        Usage: the payloads are large, and there is no store.
     """
-    data = {"runner.pyz": runner_archive(), "key": secrets.token_bytes(KEY_BYTES)}
-    if len(payload.data) <= MOST_BYTES:
-        data["payload"] = payload.data
+    data = {"runner.pyz": runner_archive(), "key": key or secrets.token_bytes(KEY_BYTES)}
+    size = sum(len(payload.data) for payload in payloads.values())
+    if size <= MOST_BYTES:
+        data |= {name: payload.data for name, payload in payloads.items()}
     elif store:
-        name = f"code/{sha256(payload.data).hexdigest()}"
-        if sealing.got(store, name) is None:
-            sealing.put(store, name, payload.data)
-        data["payload.json"] = json.dumps({"store": store, "name": name}).encode()
+        for label, payload in payloads.items():
+            name = f"code/{sha256(payload.data).hexdigest()}"
+            if sealing.got(store, name) is None:
+                sealing.put(store, name, payload.data)
+            data[f"{label}.json"] = json.dumps({"store": store, "name": name}).encode()
     else:
-        size = f"function and arguments are {len(payload.data):,} bytes"
+        told = f"functions and arguments are {size:,} bytes"
         raise Usage(
-            f"{size}, more than the {MOST_BYTES:,} that a Secret takes; give the client a store: `store='file:///shared/folder'`"
+            f"{told}, more than the {MOST_BYTES:,} that a Secret takes; give the client a store: `store='file:///shared/folder'`"
         )
     return {name: b64encode(content).decode() for name, content in data.items()}
 
@@ -139,9 +164,25 @@ def runner_archive() -> bytes:
     return buffer.getvalue()
 
 
-def _pickled(value: object, what: str) -> bytes:
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+    """A pickler that leaves references where values of other entries are to be."""
+
+    def __init__(self, file: io.BytesIO, reference: Callable[[object], object | None]) -> None:
+        super().__init__(file)
+        self._reference = reference
+
+    def persistent_id(self, value: object) -> object | None:
+        """The reference that stands for a value."""
+        return self._reference(value)
+
+
+def _pickled(value: object, what: str, reference: Callable[[object], object | None] | None = None) -> bytes:
     try:
-        return bytes(cloudpickle.dumps(value))
+        if reference is None:
+            return bytes(cloudpickle.dumps(value))
+        file = io.BytesIO()
+        _Pickler(file, reference).dump(value)
+        return file.getvalue()
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError, ValueError, NotImplementedError) as error:
         advice = "open files, locks, sockets and modules of C inside the function instead of before it"
         raise Usage(f"{what} cannot be pickled: {error}. Make {advice}") from error

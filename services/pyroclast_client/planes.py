@@ -58,6 +58,14 @@ class LocalClient(Client):
         finally:
             self._stop()
 
+    def start(self) -> Self:
+        """Start the control plane without a block, for a notebook; `stop` ends it, and so does the end of the process."""
+        return self.__enter__()
+
+    def stop(self) -> None:
+        """End the control plane and what runs in it."""
+        self.__exit__(None, None, None)
+
     @property
     def kubeconfig(self) -> str:
         """The administrator's kubeconfig, for `kubectl` and `vcctl`."""

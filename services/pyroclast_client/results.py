@@ -11,7 +11,7 @@ from typing import Any, Final
 from pyroclast_client import errors
 from pyroclast_client.runner import sealing
 
-__all__ = ["Envelope", "Outcome", "Started", "decoded", "envelope"]
+__all__ = ["Envelope", "Outcome", "Started", "decoded", "envelope", "stored_value"]
 
 UNSEALED: Final = "it was not unpickled"
 
@@ -93,6 +93,28 @@ def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str) -> 
     raised_there = errors.TaskError(text, index=index, remote_traceback=told["traceback"])
     raised_there.__cause__ = _exception(told["pickle"])
     return Outcome(index, error=raised_there)
+
+
+def stored_value(key: bytes, store: str, name: str, *, entry: str, number: int, what: str) -> Any:  # noqa: ANN401 - what the function returned
+    """The value of an entry of a flow, which its pod has put into the store.
+
+    Raises:
+        ResultGone: it is not there.
+        ForgedResult: it does not carry the seal of the flow, entry and round. It was not unpickled.
+    """
+    kept = sealing.got(store, name)
+    if kept is None:
+        raise errors.ResultGone(f"{what}: its value is not in the store {store}; look whether this machine sees that store")
+    text, _, payload = kept.partition(b"\n")
+    try:
+        message = sealing.opened(key, text.decode(errors="replace"), number, entry)
+        sealing.content(message, payload)
+    except sealing.SealError as error:
+        raise errors.ForgedResult(f"{what}: {error}; {UNSEALED}. Look at who may write to the store") from error
+    outcome = _value(message, payload, number, what)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value
 
 
 def _value(message: dict[str, Any], payload: bytes, index: int, what: str) -> Outcome:

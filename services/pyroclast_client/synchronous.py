@@ -11,11 +11,14 @@ from pyroclast_client.asynchronous import AsyncClient
 from pyroclast_client.documents import Submittable
 from pyroclast_client.errors import PyroclastError
 from pyroclast_client.events import JobEvent
+from pyroclast_client.flow_handles import AsyncFlow, Flow
+from pyroclast_client.flows import FlowCall
 from pyroclast_client.functions import Call, SweepCall
 from pyroclast_client.handles import AsyncJob, Until
 from pyroclast_client.loops import iterated, run
+from pyroclast_client.notebook import job_html
 from pyroclast_client.podreading import LogLine
-from pyroclast_client.states import Explanation, JobStatus
+from pyroclast_client.states import Explanation, JobStatus, status_of
 from pyroclast_client.sweeps import AsyncSweep, Sweep
 
 __all__ = ["Client", "Job", "job"]
@@ -45,6 +48,11 @@ class Job(Generic[R]):
     def __exit__(self, *_: object) -> None:
         if self._cancel_on_exit and not self.status.is_finished:
             self.cancel()
+
+    def _repr_html_(self) -> str:
+        job = self.object()
+        status = status_of(job)
+        return job_html("Job", f"{self.namespace}/{self.name}", status, self.explain() if status.phase == "Pending" else None)
 
     @property
     def name(self) -> str:
@@ -81,14 +89,20 @@ class Job(Generic[R]):
         return run(self.handle.object())
 
     def wait(
-        self, timeout: float | None = None, until: Until = "finished", *, fail_if_never: bool = False, check: bool = True
+        self,
+        timeout: float | None = None,
+        until: Until = "finished",
+        *,
+        fail_if_never: bool = False,
+        check: bool = True,
+        progress: bool = True,
     ) -> Self:
         """Wait for the end of the Job, or until its pods run or have their nodes; see `AsyncJob.wait`.
 
         An interrupt leaves the Job alone and says how to end it.
         """
         try:
-            run(self.handle.wait(timeout, until, fail_if_never=fail_if_never, check=check))
+            run(self.handle.wait(timeout, until, fail_if_never=fail_if_never, check=check, progress=progress))
         except KeyboardInterrupt:
             where = f"{self.namespace}/{self.name}"
             sys.stderr.write(f"\nJob {where} goes on. `pc.job({where!r}).cancel()` ends it, `.wait()` waits for it again.\n")
@@ -188,14 +202,21 @@ class Client:
     @overload
     def submit(self, anything: SweepCall[R], *, name: str | None = None, dry_run: bool = False) -> Sweep[R]: ...
     @overload
+    def submit(self, anything: FlowCall[R], *, name: str | None = None, dry_run: bool = False) -> Flow[R]: ...
+    @overload
     def submit(
         self, anything: Submittable, *, name: str | None = None, dry_run: bool = False, cancel_on_exit: bool = False
     ) -> Job[Any]: ...
     def submit(
         self, anything: Any, *, name: str | None = None, dry_run: bool = False, cancel_on_exit: bool = False
-    ) -> Job[Any] | Sweep[Any]:
+    ) -> Job[Any] | Sweep[Any] | Flow[Any]:
         """Submit a call of a task, a model, a dict, the path of a manifest or its text; see `AsyncClient.submit`."""
-        made = cast("AsyncJob[Any] | AsyncSweep[Any]", run(self.asynchronous.submit(anything, name=name, dry_run=dry_run)))
+        made = cast(
+            "AsyncJob[Any] | AsyncSweep[Any] | AsyncFlow[Any]",
+            run(self.asynchronous.submit(anything, name=name, dry_run=dry_run)),
+        )
+        if isinstance(made, AsyncFlow):
+            return Flow(made)
         return Sweep(made) if isinstance(made, AsyncSweep) else Job(made, cancel_on_exit=cancel_on_exit)
 
     def job(self, name: str) -> Job[Any]:
@@ -205,6 +226,10 @@ class Client:
     def jobs(self, *, queue: str | None = None, phase: str | None = None) -> list[Job[Any]]:
         """The Jobs of the namespace, the latest first; those of one queue, or in one phase."""
         return [Job(each) for each in run(self.asynchronous.jobs(queue=queue, phase=phase))]
+
+    def flow(self, name: str) -> Flow[Any]:
+        """The JobFlow of that name, `NAME` or `NAMESPACE/NAME`."""
+        return Flow(run(self.asynchronous.flow(name)))
 
     def queues(self) -> list[dict[str, Any]]:
         """The Queue objects."""

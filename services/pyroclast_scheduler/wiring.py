@@ -29,14 +29,17 @@ from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell import debug
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.bootstrap import ensure_queues
+from pyroclast_scheduler.shell.change_trials import ChangeTrials
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
+from pyroclast_scheduler.shell.estimates import Estimates
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.explain_server import PATH, ExplainServer, finder
 from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.native_watch import NativeWatch
 from pyroclast_scheduler.shell.seat_keeper import SeatKeeper
 from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
@@ -76,7 +79,7 @@ async def main(service: Service) -> None:
     evictor = Evictor(client, cache, recorder, metrics)
     verifier = Verifier(client, cache, now=time.monotonic)
     writer = Writer(client, cache, recorder)
-    binder.refused = writer.bind_refused
+    binder.refused, evictor.told = writer.bind_refused, writer.evicted
     usage = Collector(client, lambda: file.current)
     loop = Loop(
         cache,
@@ -86,7 +89,7 @@ async def main(service: Service) -> None:
         binder=binder,
         evictor=evictor,
         writer=writer,
-        keeper=GangKeeper(client, cache, recorder),
+        keeper=GangKeeper(client, cache, recorder, releasing=binder.pause),
         metrics=metrics,
         recorder=recorder,
         usage=usage,
@@ -94,9 +97,10 @@ async def main(service: Service) -> None:
         period=settings.schedule_period.total_seconds(),
     )
     explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
-    explainer.reservations = lambda: loop.reservations
-    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client))
-    loop.warned, loop.explained = complaints.passed_over, explainer.take
+    explainer.estimates = Estimates(cache, loop, now=client.now) if settings.estimate_starts else None
+    trials = ChangeTrials(client, cache, loop, explainer, lambda: file.current, actions=actions, plugins=plugins)
+    _explain(service, client, cache, loop=loop, explainer=explainer, trials=trials)
+    loop.warned = complaints.passed_over
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
@@ -115,7 +119,7 @@ async def main(service: Service) -> None:
         loop.wake()
 
     file.changed = reconfigured
-    await service.synced()
+    await _synced(service, client, cache, taker, settings)
 
     async def decide(_shard: int) -> None:
         log.info("scheduler.leading")
@@ -157,6 +161,22 @@ def _ring() -> Ring | None:
         return ring_of(os.environ)
     except ValueError as error:
         raise StartFailure(str(error), status=2) from error
+
+
+async def _synced(service: Service, client: Client, cache: Cache, taker: Cache | RingMember, settings: SchedulerSettings) -> None:
+    """Wait for all that is watched; the PodGroups of Kubernetes itself too, which are followed once the API server has them."""
+    if settings.native_workloads:
+        natives = NativeWatch(client, cache, taker, partial(service.watch, is_needed=False))
+        await natives.start()
+        service.spawn("native-groups", natives.run())
+    await service.synced()
+
+
+def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, explainer: Explainer, trials: ChangeTrials) -> None:
+    """Let sessions tell the explainer what they found out, and answer who asks."""
+    loop.explained, loop.waiting = explainer.take, explainer.book
+    explainer.reservations = lambda: loop.reservations
+    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
 
 
 def _beside(

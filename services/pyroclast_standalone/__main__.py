@@ -56,6 +56,7 @@ def _up(options: argparse.Namespace) -> int:
 
 async def _serve(options: control_plane.Options, *, purge: bool) -> int:
     async with control_plane.running(options, _say) as plane:
+        _say(f"the web page is at {plane.board}")
         _say(f"ready KUBECONFIG={plane.kubeconfig}")
         try:
             await plane.watch()

@@ -55,12 +55,16 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """A control plane that serves: its administrator's kubeconfig, and `watch`, which keeps it alive until cancelled."""
+    """A control plane that serves: its administrator's kubeconfig, the URL of its web page, and `watch`.
+
+    `watch` keeps it alive until cancelled.
+    """
 
     kubeconfig: Path
     supervisor: Supervisor
     accounts: Accounts
     services: tuple[str, ...]
+    board: str
 
     async def watch(self) -> None:
         """Start again what dies and keep credentials fresh, until cancelled."""
@@ -147,17 +151,19 @@ async def _start_api_server(supervisor: Supervisor, options: Options, port: int)
 async def _start_services(
     supervisor: Supervisor, options: Options, client: Client, cluster: ClusterConfig, kubeconfig: Path
 ) -> Plane:
-    webhook_port, history_port = free_port(), free_port()
+    webhook_port, history_port, board_port = free_port(), free_port(), free_port()
     is_embedded = options.kubeconfig is None
     webhook = f"https://127.0.0.1:{webhook_port}"
     wanted = installation.objects(webhook, is_embedded=is_embedded, place_before_pods=options.place_before_pods)
     await installation.apply(client, wanted)
-    await _tell_history(client, f"http://127.0.0.1:{history_port}")
+    await _tell(client, "recorder", f"http://127.0.0.1:{history_port}")
+    await _tell(client, "board", f"http://127.0.0.1:{board_port}")
     accounts = Accounts(client, cluster, options.directory.accounts, supervisor.say)
-    services = _services(options, webhook_port, history_port)
+    services = _services(options, webhook_port, history_port, board_port)
 
     addresses = {service.name: f"127.0.0.1:{free_port()}" for service in services}
     options.directory.addresses.write_text(json.dumps(addresses, indent=2) + "\n")
+    await _tell(client, "scheduler", f"http://{addresses['scheduler']}")
 
     async def start(service: _Service) -> None:
         credentials = await accounts.issue(service.account)
@@ -166,7 +172,8 @@ async def _start_services(
     async with asyncio.TaskGroup() as group:
         for service in services:
             group.create_task(start(service))
-    return Plane(kubeconfig, supervisor, accounts, tuple(service.account for service in services))
+    board = f"http://127.0.0.1:{board_port}"
+    return Plane(kubeconfig, supervisor, accounts, tuple(service.account for service in services), board)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +185,7 @@ class _Service:
     metrics_flag: str = "--listen-address"
 
 
-def _services(options: Options, webhook_port: int, history_port: int) -> list[_Service]:
+def _services(options: Options, webhook_port: int, history_port: int, board_port: int) -> list[_Service]:
     root = options.directory.root
     scheduler_configuration = root / "scheduler.conf"
     if not scheduler_configuration.exists():  # a user may have changed it
@@ -208,25 +215,47 @@ def _services(options: Options, webhook_port: int, history_port: int) -> list[_S
     )
     release = installation.RELEASE
     history = ("--database-url", f"sqlite:///{root.resolve()}/history.db", "--api-address", f"127.0.0.1:{history_port}")
+    pages = (
+        *("--login", "local", "--page-address", f"127.0.0.1:{board_port}"),
+        *("--recorder-url", f"http://127.0.0.1:{history_port}", "--lease-namespace", installation.NAMESPACE),
+    )
     # processes have loopback addresses for pods, which probes of flows are to reach then
     probes = ("--probe-local-addresses",) if options.nodes and options.node_mode == "process" else ()
     discovery = ("--controller-configmap", f"{release}-controller-configmap")
     seats = ("--place-before-pods",) if options.place_before_pods else ()
     services = [
         _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks, "--metrics-address"),
-        _Service("job-controller", "pyroclast_job_controller", f"{release}-controllers", (*discovery, *seats, *lease)),
-        _Service("jobflow-controller", "pyroclast_jobflow_controller", f"{release}-jobflow", (*probes, *lease)),
+        _Service("board", "pyroclast_board", f"{release}-board", pages),
+        _Service(
+            "job-controller",
+            "pyroclast_job_controller",
+            f"{release}-controllers",
+            (*discovery, *seats, *lease, *_wait_for("vc-controller-manager")),
+        ),
+        _Service(
+            "jobflow-controller",
+            "pyroclast_jobflow_controller",
+            f"{release}-jobflow",
+            (*probes, *lease, *_wait_for("vc-controller-manager")),
+        ),
         _Service("recorder", "pyroclast_recorder", f"{release}-recorder", (*history, *lease)),
-        _Service("scheduler", "pyroclast_scheduler", f"{release}-scheduler", (*configuration, *seats, *lease)),
+        _Service(
+            "scheduler", "pyroclast_scheduler", f"{release}-scheduler", (*configuration, *seats, *lease, *_wait_for("volcano"))
+        ),
     ]
     if options.nodes:
         services.insert(0, _Service("nodes", "pyroclast_standalone.nodes", f"{release}-nodes", nodes))
     return services
 
 
-async def _tell_history(client: Client, url: str) -> None:
-    """Write down where history can be asked for, for the command line."""
-    name = f"{installation.RELEASE}-recorder"
+def _wait_for(lease: str) -> tuple[str, str]:
+    """The flag by which a service waits while Volcano, where it is installed, does the same work under this Lease."""
+    return "--leader-elect-wait-for", f"volcano-system/{lease}"
+
+
+async def _tell(client: Client, service: str, url: str) -> None:
+    """Write down where a service answers, for people and the command line."""
+    name = f"{installation.RELEASE}-{service}"
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,6 +157,27 @@ def test_who_waits_is_told_why(cluster: Cluster, shell: Shell, namespace: str, q
     assert shell.said("vcctl", "wait", "second", "--for", "Running", "--timeout", "60s") == f"Job {namespace}/second is Running\n"
 
 
+def test_what_fits_says_is_what_happens(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("first", queue, cpu="1"))
+    wait_until(lambda: shell.phase("first") == "Running", "first to run")
+    before = cluster.kubectl("get", "vcjob,podgroup,pod", "-n", namespace, "-o", "name")
+    for name, cpu, want in (("small", "1", None), ("second", "2", "QueueFull"), ("huge", "4", "AboveQueueLimit")):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(manifest(name, queue, cpu=cpu))
+        status = 3 if want == "AboveQueueLimit" else 0
+        answer = json.loads(shell.said("vcctl", "fits", "-f", str(file), "-o", "json", status=status))
+        assert answer["code"] == want
+    assert cluster.kubectl("get", "vcjob,podgroup,pod", "-n", namespace, "-o", "name") == before
+    for name in ("second", "huge"):
+        cluster.kubectl("create", "-n", namespace, "-f", str(tmp_path / f"{name}.yaml"))
+
+    def codes() -> dict[str, str]:
+        rows = json.loads(shell.said("vcctl", "waiting", "-o", "json"))["items"]
+        return {row["name"]: row["code"] for row in rows}
+
+    wait_until(lambda: codes() == {"second": "QueueFull", "huge": "AboveQueueLimit"}, "the same codes")
+
+
 def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster, shell: Shell, namespace: str):
     absence = 'no scheduler named "volcan" is at work; schedulers at work: '
     for name, scheduler, warning in (
@@ -247,7 +269,7 @@ def test_nodes_show_what_is_free(shell: Shell, cluster: Cluster):
 
 def test_watched_nodes_show_that_one_is_cordoned(cluster: Cluster, shell: Shell, tmp_path: Path):
     seen = tmp_path / "seen"
-    command = [str(PROGRAMS / "vcctl"), "nodes", "-w", "--no-headers"]
+    command = [str(PROGRAMS / "vcctl"), "nodes", "-w", "--no-headers", "--by", "kubernetes.io/hostname"]
     with seen.open("w") as output, subprocess.Popen(command, env=shell.environment, stdout=output) as process:
         try:
             wait_until(lambda: "node-1" in seen.read_text(), "the list")
@@ -329,3 +351,67 @@ def test_logs_are_followed_over_restarts_and_shown_by_time(cluster: Cluster, she
     for prefix in ("[main-0]", "[main-1]"):
         words = [line.split()[2] for line in lines if line.startswith(prefix)]
         assert words[:9] == ["line-1", "line-2", "line-3"] * 3
+
+
+def test_the_scheduler_tells_order_holders_and_what_would_help(cluster: Cluster, shell: Shell, namespace: str, queue: str):
+    for name in ("holder", "second", "third"):
+        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest(name, queue))
+        wait_until(lambda name=name: shell.phase(name) in {"Running", "Pending"}, f"{name} to be seen")
+        time.sleep(1.1)  # those of one second are ordered by their UIDs
+    wait_until(lambda: shell.phase("holder") == "Running", "holder to run")
+
+    def answered() -> bool:
+        answer = json.loads(shell.said("vcctl", "explain", "third", "-o", "json"))
+        return answer["complete"] and answer["code"] == "QueueFull" and answer["position"]["position"] == 2
+
+    wait_until(answered, "the scheduler to answer")
+    answer = json.loads(shell.said("vcctl", "explain", "third", "-o", "json"))
+    assert [each["name"] for each in answer["ahead"]["jobs"]] == ["second"]
+    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [("holder", "2")]
+    assert {(each["kind"], each["value"], each["when"]) for each in answer["change"]} >= {("queue", "default", "now")}
+    told = shell.said("vcctl", "explain", "third")
+    assert "change   any one of: queue default: now" in told
+    assert "as of    " in told
+    assert "from the scheduler" in told
+    order = shell.said("vcctl", "order", "-q", queue, "-o", "name")
+    assert order.splitlines() == ["vcjob.batch.volcano.sh/second", "vcjob.batch.volcano.sh/third"]
+
+
+def test_jobs_of_other_namespaces_are_never_named(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
+    other = f"{namespace}-other"
+    cluster.kubectl("create", "namespace", other)
+    try:
+        for name, where in (("sesame", other), ("poppy", other), ("mine", namespace)):
+            cluster.kubectl("create", "-n", where, "-f", "-", stdin=manifest(name, queue))
+            wait_until(
+                lambda name=name, where=where: bool(cluster.get("vcjob", name, "-n", where).get("status", {}).get("state")),
+                f"{name} to be seen",
+            )
+            time.sleep(1.1)  # those of one second are ordered by their UIDs
+        rules = ["--verb=get,list,watch", "--resource=jobs.batch.volcano.sh,podgroups.scheduling.volcano.sh,pods,events"]
+        cluster.kubectl("create", "role", "reader", "-n", namespace, *rules)
+        cluster.kubectl("create", "serviceaccount", "member", "-n", namespace)
+        account = f"--serviceaccount={namespace}:member"
+        cluster.kubectl("create", "rolebinding", "reader", "-n", namespace, "--role=reader", account)
+        token = cluster.kubectl("create", "token", "member", "-n", namespace).strip()
+        document = yaml.safe_load(Path(shell.environment["KUBECONFIG"]).read_text())
+        for user in document["users"]:
+            user["user"] = {"token": token}
+        (tmp_path / "member").write_text(yaml.safe_dump(document))
+        as_member = ["--kubeconfig", str(tmp_path / "member")]
+        url = cluster.get("configmap", "pyroclast-scheduler", "-n", "pyroclast-system")["data"]["url"]
+        wait_until(lambda: "before it" in shell.said("vcctl", "explain", "mine"), "a place in the queue")
+        wait_until(
+            lambda: "poppy" in shell.said("vcctl", "explain", "mine"), "the scheduler to name all to those who may see all"
+        )
+        for arguments in ([], ["--board", url]):
+            for form in ("table", "json", "yaml"):
+                told = shell.said("vcctl", "explain", "mine", *as_member, *arguments, "-o", form)
+                assert "QueueFull" in told
+                assert "sesame" not in told
+                assert "poppy" not in told
+        answer = json.loads(shell.said("vcctl", "explain", "mine", *as_member, "--board", url, "-o", "json"))
+        assert (answer["position"]["position"], answer["ahead"]["others"]) == (2, 1)
+        assert [each["name"] for each in answer["holders"]] == [None]
+    finally:
+        cluster.kubectl("delete", "namespace", other, "--wait=false")

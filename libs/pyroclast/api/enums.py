@@ -164,6 +164,7 @@ class JobEventReason(StrEnum):
     QUEUE_NOT_TAKEN = "QueueNotTaken"
     VARIABLE_LEFT_OUT = "VariableLeftOut"
     NO_SCHEDULER = "NoScheduler"
+    SCHEDULING_TAKEN_OVER = "SchedulingTakenOver"
 
 
 class PodPhase(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final
 
 from pyroclast.api.pending import PendingReason
@@ -161,10 +162,11 @@ def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
     waited = human_duration(answer["waitedSeconds"])
     lines = [f"{name} waits for {waited} in queue {answer['queue']}: {answer['code']}, {when}"]
     lines.append(f"why      {answer['sentence'].removeprefix(f'{when}: ')}")
-    place = answer["position"]
-    before = [f"{each['namespace']}/{each['name']} ({as_text(each['asks'])})" for each in answer["ahead"]["jobs"]]
-    before += [f"{answer['ahead']['others']} more"] if answer["ahead"]["others"] else []
-    behind = f"; before it {', '.join(before)}" if before else ""
+    place, ahead = answer["position"], answer["ahead"]
+    before = [f"{each['namespace']}/{each['name']} ({as_text(each['asks'])})" for each in ahead["jobs"]]
+    before += [f"{ahead['others']} more"] if ahead["others"] else []
+    in_all = f", {readable(ahead['resource'], ahead['amount'])} {ahead['resource']} in all" if ahead.get("amount") else ""
+    behind = f"; before it {', '.join(before)}{in_all}" if before else ""
     order = "by the scheduler's order" if answer["complete"] else "by priority and age"
     lines.append(f"before   {place['position']} of {place['total']} in its queue {order}{behind}")
     if answer["holders"]:
@@ -172,8 +174,10 @@ def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
     lines.append(f"start    {_start(answer)}")
     if changes := answer.get("change"):
         lines.append(f"change   any one of: {' · '.join(map(_change, changes))}")
+    elif answer.get("changeReason"):
+        lines.append(f"change   {answer['changeReason']}")
     if len(trail := answer.get("trail") or []) > 1:
-        lines.append(f"trail    {' → '.join(each['code'] for each in trail)} since {clock_text(trail[-1]['since'])}")
+        lines.append(f"trail    {' → '.join(_trail(trail))}")
     lines.append(f"help     {answer['help']}; see {answer['doc']}")
     seen = "" if answer["seesWholeCluster"] else "; Jobs of other namespaces are not counted: you may not list PodGroups there"
     source = "from the scheduler" if answer["complete"] else "from the objects in the API server"
@@ -192,6 +196,14 @@ def _start(answer: Mapping[str, Any]) -> str:
 
 def _change(change: Mapping[str, Any] | str) -> str:
     return change if isinstance(change, str) else str(change.get("text") or change)
+
+
+def _trail(trail: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The last codes, each with how long it held; the current one with since when it holds."""
+    begins = [datetime.fromisoformat(each["since"]) for each in trail]
+    held = [human_duration(int((end - begin).total_seconds())) for begin, end in pairwise(begins)]
+    past = [f"{each['code']} {duration}" for each, duration in zip(trail, held, strict=False)]
+    return [*past, f"{trail[-1]['code']} since {clock_text(trail[-1]['since'])}"]
 
 
 def _holder(holder: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 import orjson
@@ -29,7 +29,7 @@ class RecorderAway(Exception):
 
 
 class Recorder:
-    """The recorder, wherever it is.
+    """The recorder, wherever it is. To be entered before it is asked.
 
     Args:
         url: of the recorder; empty: there is none.
@@ -42,8 +42,12 @@ class Recorder:
             Client(ClusterConfig(url, credentials=credentials), max_attempts=1, user_agent="pyroclast-board") if url else None
         )
 
-    async def close(self) -> None:
-        """End its connections."""
+    async def __aenter__(self) -> Self:
+        if self._client is not None:
+            await self._client.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         if self._client is not None:
             await self._client.__aexit__()
 

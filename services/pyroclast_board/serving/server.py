@@ -16,13 +16,14 @@ from pyroclast.runtime.addresses import split_address
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.listener import Listener
 from pyroclast_board.metrics import BoardMetrics
-from pyroclast_board.pages.base import BadRequest, Page, Scope, Section, Templates
+from pyroclast_board.pages.base import BadRequest, NoPage, Page, Scope, Section, Templates
 from pyroclast_board.pages.jobs import jobs_csv
 from pyroclast_board.serving.changes import version_of
 from pyroclast_board.serving.pages import Pages
+from pyroclast_board.serving.recorder import RecorderAway
 from pyroclast_board.serving.sessions import COOKIE
 from pyroclast_board.serving.static import Static
-from pyroclast_board.serving.streams import Followed, Streams, TooMany
+from pyroclast_board.serving.streams import Followed, Review, Streams, TooMany
 from pyroclast_board.serving.viewers import Viewers, is_from_here, scope_of
 
 __all__ = ["BoardServer"]
@@ -109,8 +110,13 @@ class BoardServer:
             return self._denied(error)
         except TooMany:
             return self._told(503, "Too many streams", "as many pages are followed live as may be; this one is not")
-        except LookupError:
+        except RecorderAway as error:
+            return self._told(503, "No history", str(error))
+        except NoPage:
             return self._told(404, "Nothing here", f"there is no {request.path[:200]}, or you may not see it")
+        except Exception:
+            log.exception("board.not_answered", path=request.path[:200])
+            return self._told(500, "A mistake of ours", "this page could not be made; the log of the board says why")
         finally:
             self._metrics.answered(_place(request.path), time.perf_counter() - begun)
 
@@ -127,6 +133,8 @@ class BoardServer:
         now = self._pages.cluster.now()
         reader = await self._viewers.of(request, now)
         if path.startswith(f"{LIVE}/"):
+            if request.method == "HEAD":  # a stream has nothing else to tell
+                return web.Response(content_type="text/event-stream", headers=HEADERS)
             return await self._follow(request)
         scope = await scope_of(reader, self._pages.namespaces_of(path))
         if path == "/jobs.csv":
@@ -135,7 +143,7 @@ class BoardServer:
             return web.Response(text=text, content_type="text/csv", headers={**HEADERS, **disposition})
         page = await self._pages.page(Followed(path, tuple(sorted(request.query.items())), scope))
         if page is None:
-            raise LookupError(path)
+            raise NoPage
         note = "" if scope.is_all else "Jobs of namespaces in which you may not list Jobs are counted and not named."
         return self._shown(request, page, reader.name, note)
 
@@ -144,11 +152,12 @@ class BoardServer:
         query = {name: value for name, value in request.query.items() if name != "seen"}
         seen = request.headers.get("Last-Event-ID") or request.query.get("seen", "")
 
-        async def review() -> Scope:
+        async def scope() -> Scope:
             reader = await self._viewers.of(request, self._pages.cluster.now())
             return await scope_of(reader, self._pages.namespaces_of(path))
 
-        followed = Followed(path, tuple(sorted(query.items())), await review())
+        followed = Followed(path, tuple(sorted(query.items())), await scope())
+        review = Review(scope, lambda: self._pages.namespaces_of(path))
         return await self._streams.follow(request, dict(HEADERS), followed, seen, review)
 
     async def _form(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -10,6 +10,7 @@ from typing import Final
 from aiohttp import web
 
 from pyroclast.pictures.svg import STYLE
+from pyroclast_board.pages.base import NoPage
 
 __all__ = ["Static"]
 
@@ -32,9 +33,12 @@ class Static:
         """A file; 304 for who has it.
 
         Raises:
-            LookupError: there is none of that name.
+            NoPage: there is none of that name.
         """
-        content, kind, tag = self._files[request.path]
+        found = self._files.get(request.path)
+        if found is None:
+            raise NoPage
+        content, kind, tag = found
         whole = {**headers, "Cache-Control": "no-cache", "ETag": tag}
         if request.headers.get("If-None-Match") == tag:
             return web.Response(status=304, headers=whole)

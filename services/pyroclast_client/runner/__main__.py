@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
+import inspect
 import io
 import json
 import os
@@ -38,16 +40,18 @@ class Run:
         self.folder = folder
         self.index = int(environment.get("PYROCLAST_INDEX") or 0)
         self.attempt = environment.get("PYROCLAST_POD_UID", "")
+        self.round = int(environment.get("VC_FLOW_ITEM") or 0)
+        self.name = environment.get("PYROCLAST_PAYLOAD") or "payload"
         self.told = environment.get("PYROCLAST_TERMINATION_LOG", "/dev/termination-log")
         self.key = (folder / "key").read_bytes()
         self.header, self.blobs = unpacked(self._payload())
 
     def _payload(self) -> bytes:
         """The payload, which a Secret has when it is small, and a store otherwise."""
-        path = self.folder / "payload"
+        path = self.folder / self.name
         if path.exists():
             return path.read_bytes()
-        where = json.loads((self.folder / "payload.json").read_text())
+        where = json.loads((self.folder / (self.name + ".json")).read_text())
         payload = sealing.got(where["store"], where["name"])
         if payload is None:
             sys.exit(f"the code of this Job is not in the store {where['store']} any more")
@@ -61,7 +65,8 @@ class Run:
     def arguments(self) -> bytes:
         """The arguments of this index, pickled."""
         places = self.header["arguments"]
-        start, length = places[self.index if len(places) > 1 else 0]
+        number = self.round if self.header.get("rounds") else self.index
+        start, length = places[number if len(places) > 1 else 0]
         return self.blobs[start : start + length]
 
     def finish(self, kind: str, encoding: str, payload: bytes) -> None:
@@ -86,6 +91,25 @@ class Run:
     def stored(self, name: str) -> str:
         """The name of something of this start in the store."""
         return f"{self.header['submission']}/{self.index}/{self.attempt}/{name}"
+
+    def keep(self, payload: bytes) -> None:
+        """Keep the value of an entry of a flow for those after it."""
+        text = sealing.sealed(self.key, "value", self.header["serializer"], "store", self.round, self.header["entry"], payload)
+        sealing.put(self.header["store"], self.value_name(self.header["entry"], self.round), text.encode() + b"\n" + payload)
+
+    def value_of(self, entry: str, number: int) -> Any:
+        """The value of another entry, of a round of its loop."""
+        kept = sealing.got(self.header["store"], self.value_name(entry, number))
+        if kept is None:
+            raise LookupError(f"the value of entry {entry} is not in the store {self.header['store']}")
+        text, _, data = kept.partition(b"\n")
+        message = sealing.opened(self.key, text.decode(), number, entry)
+        payload = sealing.content(message, data)
+        return json.loads(payload) if message["encoding"] == "json" else pickle.loads(payload)  # noqa: S301 - its seal is right
+
+    def value_name(self, entry: str, number: int) -> str:
+        """The name of the value of an entry in the store."""
+        return f"{self.header['submission']}/entries/{entry}/{number}/value"
 
     def checkpoint_name(self) -> str:
         """The name of the checkpoint of this index, which outlives its pods."""
@@ -126,12 +150,28 @@ def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
             archive.extractall(folder)
         sys.path.insert(0, folder)
     function = pickle.loads(run.blob("function") or b"")  # noqa: S301 - to run what the Job's owner sent is what this is for
-    arguments, keywords = pickle.loads(run.arguments())  # noqa: S301 - see above
+    arguments, keywords = Arguments(io.BytesIO(run.arguments()), run).load()
     checkpoint = pickle.loads(run.blob("checkpoint") or b"") if run.header.get("checkpoint") else None  # noqa: S301 - see above
     if checkpoint is not None:
         function, arguments, keywords = restored(run, function, arguments, keywords)
         signal.signal(signal.SIGTERM, lambda *_: save(run, checkpoint, function, arguments, keywords))
     return function, arguments, keywords
+
+
+class Arguments(pickle.Unpickler):
+    """Puts values of other entries of a flow in the place of references to them."""
+
+    def __init__(self, file: io.BytesIO, run: Run) -> None:
+        super().__init__(file)
+        self._run = run
+
+    def persistent_load(self, reference: Any) -> Any:
+        """The value that a reference stands for: of an entry, of all rounds of a loop, or an item of one."""
+        kind, entry, number = reference
+        if kind == "rounds":
+            return [self._run.value_of(entry, each) for each in range(number)]
+        value = self._run.value_of(entry, 0)
+        return value[number] if kind == "item" else value
 
 
 def restored(
@@ -174,6 +214,8 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
     for number in range(tries):
         try:
             value = function(*arguments, **keywords)
+            if inspect.iscoroutine(value):
+                value = asyncio.run(value)
             payload = encoded(run, value)
         except BaseException as error:
             if isinstance(error, SystemExit) and error.code == TERMINATED:
@@ -184,6 +226,8 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
                 continue
             run.finish("error", "json", described(error, skip=1))
             return exit_code(error)
+        if run.header.get("entry") and run.header.get("store") and run.index == 0:
+            run.keep(payload)
         run.finish("value", run.header["serializer"], payload)
         return 0
     return FAILED

@@ -66,9 +66,18 @@ class WaitingBook:
         self._entries: dict[str, WaitingEntry] = {}
         self._queues: dict[str, list[_Place]] = {}
         self._by_code: dict[tuple[str, PendingReason], int] = {}
+        self.ranked_by: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def copy(self) -> WaitingBook:
+        """The book as it is, for another thread: what is taken up later does not show in its order."""
+        other = WaitingBook()
+        other.ranked_by = self.ranked_by
+        other._entries = self._entries.copy()
+        other._queues = {queue: line.copy() for queue, line in self._queues.items()}
+        return other
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -95,6 +104,11 @@ class WaitingBook:
         """The entries of a part of the order."""
         return [self._entries[key] for _, key in self._queues.get(queue, ())[start:stop]]
 
+    def ranks(self, entry: WaitingEntry) -> dict[str, float]:
+        """Its rank by plugin, the smaller first; only numbers."""
+        pairs = zip(self.ranked_by, entry.record.rank, strict=False)
+        return {name: float(rank) for name, rank in pairs if isinstance(rank, int | float)}
+
     def length(self, queue: str) -> int:
         """How many wait in a queue."""
         return len(self._queues.get(queue, ()))
@@ -103,6 +117,33 @@ class WaitingBook:
         """How many wait before it in its queue."""
         record = entry.record
         return bisect_left(self._queues.get(record.queue, []), (record.rank, entry.key))
+
+    def position(self, queue: str, rank: tuple[Any, ...], key: str) -> int:
+        """How many stand before a job of that rank."""
+        return bisect_left(self._queues.get(queue, []), (rank, key))
+
+    def place(self, queue: str, key: str) -> int | None:
+        """The place of a job, from 0; None if it does not stand in that queue."""
+        entry = self._entries.get(key)
+        if entry is None or entry.record.queue != queue:
+            return None
+        return self.position(queue, entry.record.rank, key)
+
+    def rank(self, key: str) -> tuple[Any, ...]:
+        """The rank of a job that waits."""
+        return self._entries[key].record.rank
+
+    def order_of(self, queue: str) -> Iterator[str]:
+        """The keys of the jobs that wait in a queue, the first one first."""
+        return (key for _, key in self._queues.get(queue, ()))
+
+    def place_of(self, key: str, record: WaitingRecord) -> int:
+        """How many others would wait before the job if its record were this one."""
+        line = self._queues.get(record.queue, [])
+        at = bisect_left(line, (record.rank, key))
+        known = self._entries.get(key)
+        is_before = known is not None and known.record.queue == record.queue and known.record.rank < record.rank
+        return at - is_before
 
     def take(self, records: Mapping[str, WaitingRecord], seen: Collection[str], now: float, *, since: Mapping[str, Past]) -> None:
         """Take up what a session found out; jobs that it has `seen` and says nothing of wait no more.

@@ -129,7 +129,7 @@ class Outcome:
     being ready, with tasks that wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None
     before the session ended. `released`: jobs that had one when the session began. `queues`: what each queue has allocated.
     `faults`: objects that make no sense to plugins. `records`: by PodGroup, why it waits; of those that were seen and have none,
-    none waits.
+    none waits. `ranked_by`: the plugins whose ranks the places of jobs begin with.
     """
 
     seen: set[str] = field(default_factory=set)
@@ -150,3 +150,4 @@ class Outcome:
     let_in: list[TaskFacts] = field(default_factory=list)
     promised: dict[str, str] = field(default_factory=dict)
     records: dict[str, WaitingRecord] = field(default_factory=dict)
+    ranked_by: tuple[str, ...] = ()

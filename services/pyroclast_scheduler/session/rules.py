@@ -53,6 +53,9 @@ class Rules:
         self._pre_predicate = self.all_of(lambda each: each.pre_predicate)
         self._coupled_predicate = self.all_of(lambda each: each.coupled_predicate)
         self._coupled_elsewhere = self.all_of(lambda each: None if each.is_coupled_by_node else each.coupled_predicate)
+        self._coupled_by_more = self.all_of(
+            lambda each: None if each.is_coupled_by_node or each.is_coupled_by_pods else each.coupled_predicate
+        )
         self._relative_node_order = self.all_of(lambda each: each.relative_node_order)
         self._batch_node_order = self.all_of(lambda each: each.batch_node_order)
         self._best_node = self.all_of(lambda each: each.best_node)
@@ -198,6 +201,7 @@ class Rules:
 
     def victim_tasks(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those of `candidates` that should go anyway: what any plugin of the first tier with an answer says."""
+        candidates = [pair for pair in candidates if not pair[0].facts.group.spec.is_protected]
         for tier in self._victim_tasks:
             uids = {task.uid for ask in tier for _, task in ask(candidates)}
             if uids:
@@ -225,6 +229,10 @@ class Rules:
     def depends_on_others(self, task: Task, plan: Plan) -> bool:
         """Whether nodes may take `task` because of what changes on other nodes."""
         return any(ask(task, plan) is not None for ask in self._coupled_elsewhere)
+
+    def depends_on_more_than_pods(self, task: Task, plan: Plan) -> bool:
+        """Whether anything but pods that `task` minds, or that mind it, decides on which nodes may take it. It has no claims."""
+        return any(ask(task, plan) is not None for ask in self._coupled_by_more)
 
     def batch_scores(self, job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
         """The scores that depend on which nodes are candidates; None if they say nothing."""

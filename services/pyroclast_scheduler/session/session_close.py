@@ -42,7 +42,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     outcome = Outcome(notes=session.notes, warnings=session.warnings, queues=_queues(session))
     outcome.reservations, outcome.measures = session.reservations, session.measures
     outcome.released = session.reserved.difference(session.reservations or ())
-    outcome.let_in, outcome.drawn = session.let_in, session.drawn
+    outcome.let_in, outcome.drawn, outcome.ranked_by = session.let_in, session.drawn, session.ranked_by
     unready: dict[str, int] = {}
     has_promises = any(job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED] for job in session.jobs.values())
     has_placeholders = session.snapshot.has_placeholders

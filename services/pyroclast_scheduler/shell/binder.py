@@ -65,8 +65,8 @@ class _Bind:
 
 
 def _group_label(task: TaskFacts) -> dict[str, str]:
-    """The label by which all pods of a placement lead to its one event: each has an annotation of this key."""
-    group = task.job.rpartition("/")[2]
+    """The label by which all pods of a placement lead to its one event, where each has an annotation of this key."""
+    group = task.pod.metadata.annotations.get(GROUP_NAME, "")
     return {GROUP_NAME: group} if 0 < len(group) <= _LONGEST_LABEL else {}
 
 

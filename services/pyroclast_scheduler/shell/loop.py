@@ -6,6 +6,7 @@ A cycle decides in a thread of its own on its own copy, so that watches, Lease a
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,7 +28,7 @@ from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Commit, Note, Outcome
-from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource, remembered
+from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource, WaitingPlaces, remembered
 from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.session.session_close import left_out_status
 from pyroclast_scheduler.shell.binder import Binder
@@ -53,7 +54,7 @@ _LONGEST_REST_SECONDS: Final = 0.2  # … more where cycles are long, as nothing
 
 
 class Loop:
-    """Runs cycles. `wake` may be called from the event loop's thread at any time."""
+    """Runs cycles. `wake` may be called from the event loop's thread at any time. `quiet` is set while no session decides."""
 
     def __init__(
         self,
@@ -80,7 +81,6 @@ class Loop:
         self._evictor = evictor
         self._writer = writer
         self._keeper = keeper
-        keeper.releasing = binder.pause
         self._metrics = metrics
         self._queue_series = QueueSeries(metrics.registry)
         self._card_series = CardSeries(metrics.registry)
@@ -93,6 +93,8 @@ class Loop:
         self.shard: Callable[[], Shard | None] = lambda: None
         self.shard_seen: Callable[[], Shard | None] = lambda: None
         self.elsewhere: Callable[[], Mapping[str, Amounts]] = dict
+        self.quiet = threading.Event()
+        self.quiet.set()
         self._placements: asyncio.Queue[Commit] = asyncio.Queue()
         self._unready: set[str] = set()
         self._reports = FaultReports(recorder, metrics)
@@ -107,6 +109,7 @@ class Loop:
         self.scheduler = "volcano"
         self.warned: Callable[[Sequence[str]], None] = lambda _warnings: None
         self.explained: Callable[[Outcome], None] = lambda _outcome: None
+        self.waiting: WaitingPlaces | None = None
 
     def wake(self) -> None:
         """Something changed on which decisions may depend."""
@@ -205,10 +208,12 @@ class Loop:
             shard=self.shard(),
             period=period,
             extender=self._extender,
+            waiting=self.waiting,
         )
         self._binder.session = ports.now
         before = ports.rehearsing()
         try:
+            self.quiet.clear()
             outcome = await loop.run_in_executor(thread, self._run, snapshot, configuration, ports)
         except Exception as error:
             await self._placements.join()
@@ -217,6 +222,8 @@ class Loop:
             if not await self._isolation.isolate(thread, configuration, before, error):
                 raise
             return
+        finally:
+            self.quiet.set()
         outcome.warnings += self._isolation.skipped.warnings
         self._metrics.opened(snapshot_milliseconds)
         await self._placements.join()

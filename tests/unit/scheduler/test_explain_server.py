@@ -50,6 +50,7 @@ CASE = {
 def answerer():
     outcome, cache = decide(CASE, CAPACITY)
     book = WaitingBook()
+    book.ranked_by = outcome.ranked_by
     book.take(outcome.records, outcome.seen, objects.NOW, since={})
     starts = "no estimate is made"
     return Answerer(book, cache.facts(), objects.NOW, {}, lambda _: starts, lambda facts: declared_end(facts, now=objects.NOW))
@@ -150,6 +151,7 @@ async def test_a_part_of_the_order(client):
     _, answer = await asked(server_of(client), "/explain/queues/q?offset=1&limit=2")
     assert [(row["position"], row["name"]) for row in answer["items"]] == [(2, "secret"), (3, "third")]
     assert answer["total"] == 5
+    assert [row["ranks"]["priority"] for row in answer["items"]] == [-8.0, -7.0]
 
 
 @pytest.mark.parametrize("path", ["/explain/jobs/t/none", "/explain/jobs/t/big", "/explain/nothing", "/explain"])
