@@ -201,6 +201,7 @@ def slots(
     *,
     configuration: Configuration = FILLING,
     labels: Callable[[int], dict[str, str]] = lambda _: {},
+    spec: dict[str, object] | None = None,
     prepare: Callable[[Cache], None] = lambda _: None,
 ) -> tuple[Callable[[], object], int]:
     """Jobs of one pod wait on 1,000 full nodes, and a pod of another job ends."""
@@ -209,7 +210,7 @@ def slots(
         running(cache, f"run{j}", 16, 1000, at=16 * j, millis=2000)
     prepare(cache)
     for j in range(jobs):
-        waiting(cache, f"job{j}", 1, millis=2000, labels=labels(j))
+        waiting(cache, f"job{j}", 1, millis=2000, labels=labels(j), spec=spec)
     steady(cache, configuration)
     turns = iter(range(1000))
 
@@ -256,6 +257,17 @@ def minds_names(cache: Cache) -> None:
     body["metadata"]["namespace"] = "kube-system"
     body["spec"]["nodeName"], body["status"]["phase"] = "node-3", "Running"
     cache.pod_changed(None, msgspec.convert(body, records.Pod))
+
+
+SHARED = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+def bound_claim(cache: Cache) -> None:
+    """A claim that has its volume, which all nodes reach."""
+    metadata = {"namespace": "b", "name": "data", "uid": "data", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    claim = {"metadata": metadata, "spec": {"volumeName": "volume"}, "status": {"phase": "Bound"}}
+    cache.object_changed(None, msgspec.convert(claim, records.PersistentVolumeClaim))
+    cache.object_changed(None, msgspec.convert({"metadata": {"name": "volume", "uid": "v"}}, records.PersistentVolume))
 
 
 def full_nodes(cache: Cache) -> None:
@@ -533,6 +545,12 @@ TABLE = {
         50,
         SIZES,
         partial(slots, configuration=TAKING, labels=lambda j: {"run": f"job{j}"}),
+    ),
+    "claim": Work(
+        "the same, all Jobs with one bound claim",
+        50,
+        SIZES,
+        partial(slots, configuration=TAKING, spec=SHARED, prepare=bound_claim),
     ),
     "names": Work("N one-pod Jobs beside a pod that minds names", 10, (250, 500, 1000), partial(slots, prepare=minds_names)),
     "gang": Work("gang of N on 5,000 nodes, whole cycle", 8, (250, 500, 1000), placing),

@@ -134,7 +134,7 @@ def may_hold(session: Session, plan: Plan) -> Bools:
     """
     columns = session.columns
     room = columns.allocatable[plan.present] - columns.pipelined[plan.present]
-    fits: Bools = (plan.request[plan.present, None] <= room).all(axis=0)
+    fits: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= room)
     return fits
 
 
