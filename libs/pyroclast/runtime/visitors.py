@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -52,13 +52,17 @@ def bearer_token(authorization: str) -> str:
     return token.strip() if kind.lower() == "bearer" else ""
 
 
-async def user_of(client: Client, token: str) -> dict[str, Any]:
-    """The user whom the API server knows by a token; empty if it knows none.
+async def user_of(client: Client, token: str, audiences: Sequence[str] = ()) -> dict[str, Any]:
+    """The user whom the API server knows by a token; empty if it knows none. The token is for it, or for one of `audiences`.
 
     Raises:
         KubeError: it cannot be asked.
     """
-    return (await _ask(client, REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})).get("user") or {}
+    spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
+    status = await _ask(client, REVIEWS, "authentication.k8s.io/v1", "TokenReview", spec)
+    if audiences and not set(status.get("audiences") or ()).intersection(audiences):
+        return {}  # an API server that knows nothing of audiences has not checked them
+    return status.get("user") or {}
 
 
 async def is_allowed(client: Client, user: Mapping[str, Any], what: Mapping[str, Any]) -> bool:

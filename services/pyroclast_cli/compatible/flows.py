@@ -15,9 +15,9 @@ import yaml
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, Key, ResourceType
 from pyroclast.kube.errors import KubeError
+from pyroclast.views.human_durations import age
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
-from pyroclast_cli.human_durations import age
 from pyroclast_cli.tables import fitted
 from pyroclast_cli.tree import Group, Leaf
 
@@ -83,7 +83,7 @@ async def _get(context: Context, *, kind: _Kind) -> None:
 
 
 def _print(context: Context, found: Sequence[Mapping[str, Any]], kind: _Kind) -> None:
-    now = datetime.now(UTC)
+    now = datetime.fromtimestamp(context.client.now(), UTC)
     for line in fitted([list(kind.header), *(kind.row(each, now) for each in found)], GAP):
         context.say(line)
 

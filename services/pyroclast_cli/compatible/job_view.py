@@ -11,7 +11,7 @@ import orjson
 
 from pyroclast.api.types import EVENTS, JOBS, Key
 from pyroclast.kube.errors import KubeError
-from pyroclast_cli.human_durations import age
+from pyroclast.views.human_durations import age
 
 if TYPE_CHECKING:
     from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
@@ -46,7 +46,7 @@ async def view_lines(client: Client, key: Key, *, with_conditions: bool) -> list
         events = [event for event in listed if event["metadata"]["name"].startswith(f"{key.name}.")]
     except KubeError as error:
         sys.stderr.write(f"Failed to list events: {error}\n")
-    return [*job_lines(job, with_conditions=with_conditions), *event_lines(events, datetime.now(UTC))]
+    return [*job_lines(job, with_conditions=with_conditions), *event_lines(events, datetime.fromtimestamp(client.now(), UTC))]
 
 
 def job_lines(job: Mapping[str, Any], *, with_conditions: bool) -> list[str]:

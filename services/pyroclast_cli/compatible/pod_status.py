@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from pyroclast_cli.human_durations import age
+from pyroclast.views.human_durations import age
 
 __all__ = ["pod_cells"]
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import PODS
+from pyroclast.views.human_durations import age
 from pyroclast_cli.compatible.pod_status import pod_cells
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
-from pyroclast_cli.human_durations import age
 from pyroclast_cli.tables import padded
 from pyroclast_cli.tree import Group, Leaf
 
@@ -35,7 +35,7 @@ async def _list(context: Context) -> None:
     if not pods:
         context.say("No resources found")
         return
-    now = datetime.now(UTC)
+    now = datetime.fromtimestamp(context.client.now(), UTC)
     pods.sort(key=lambda pod: (pod["metadata"]["namespace"], pod["metadata"]["name"]))
     rows = [(("Namespace",) if everywhere else ()) + HEADER]
     for pod in pods:

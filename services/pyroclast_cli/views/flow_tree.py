@@ -2,106 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from pyroclast.api.types import JOB_FLOWS, Key
 from pyroclast.kube.errors import NotFound
+from pyroclast.views.documents import document
+from pyroclast.views.drawings import draw_flow
+from pyroclast.views.flows import flow_rows, flow_tree_lines
 from pyroclast_cli.context import Context, Failure
-from pyroclast_cli.human_durations import human_duration
+from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import OUTPUT, document, write_document
-from pyroclast_cli.views.reading import seconds_since
+from pyroclast_cli.views.output import FORMATS, write_one
 from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, namespace_of
 
-__all__ = ["TREE", "flow_rows", "flow_tree_lines"]
+__all__ = ["TREE"]
 
 KINDS: Final = frozenset({"", "flow", "jobflow", "jf", "jobflows"})
-ICONS: Final[Mapping[str, str]] = {
-    "Completed": "✔",
-    "Succeed": "✔",
-    "Running": "▶",
-    "Pending": "…",
-    "Waiting": "…",
-    "Skipped": "↷",
-    "Failed": "✘",
-    "Terminated": "✘",
-    "Aborted": "✘",
-}
-NOT_YET: Final = "Waiting"
-
-
-def flow_rows(flow: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
-    """A row per entry, by depth and then in the order of the flow. `now`: seconds since the epoch."""
-    entries = {each["name"]: each for each in (flow.get("spec") or {}).get("flows") or ()}
-    conditions = _conditions(flow.get("status") or {})
-    depths: dict[str, int] = {}
-
-    def depth(name: str, above: frozenset[str]) -> int:
-        if name not in depths:
-            wanted = [each for each in _targets(entries[name]) if each in entries and each not in above]
-            depths[name] = max((depth(each, above | {name}) + 1 for each in wanted), default=0)
-        return depths[name]
-
-    found = [_row(flow["metadata"]["name"], entry, conditions, depth(name, frozenset()), now) for name, entry in entries.items()]
-    return sorted(found, key=lambda row: int(row["depth"]))
-
-
-def _conditions(status: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of Jobs and entries, by name. Of a large flow only the row of a Job may say how that is."""
-    told = {
-        row["name"]: {
-            "phase": row.get("state"),
-            "createTime": row.get("startTimestamp"),
-            "completionTime": row.get("endTimestamp"),
-        }
-        for row in status.get("jobStatusList") or ()
-    }
-    return {**told, **(status.get("conditions") or {})}
-
-
-def _row(flow: str, entry: Mapping[str, Any], conditions: Mapping[str, Any], depth: int, now: float) -> dict[str, Any]:
-    name = f"{flow}-{entry['name']}"
-    said: Mapping[str, Any] = conditions.get(name) or {}
-    rounds = [each for other, each in conditions.items() if other.startswith(f"{name}-") and other[len(name) + 1 :].isdigit()]
-    created = said.get("createTime") or min((each["createTime"] for each in rounds if each.get("createTime")), default="")
-    ended = said.get("completionTime")
-    if not ended and rounds and said.get("phase") != "Running":
-        ended = max(each.get("completionTime") or "" for each in rounds)
-    elapsed = None
-    if created:
-        elapsed = seconds_since(created, datetime.fromisoformat(ended).timestamp() if ended else now)
-    return {
-        "name": entry["name"],
-        "depth": depth,
-        "phase": said.get("phase") or NOT_YET,
-        "message": said.get("message", ""),
-        "elapsedSeconds": elapsed,
-        "dependsOn": _targets(entry),
-        "rounds": len(rounds),
-        "roundsRunning": sum(each.get("phase") == "Running" for each in rounds),
-    }
-
-
-def _targets(entry: Mapping[str, Any]) -> list[str]:
-    return list((entry.get("dependsOn") or {}).get("targets") or ())
-
-
-def flow_tree_lines(flow: Mapping[str, Any], now: float) -> list[str]:
-    """The tree as text: an icon and a word for each state; the rounds of a loop are counted."""
-    metadata, status = flow["metadata"], flow.get("status") or {}
-    phase = (status.get("state") or {}).get("phase") or "Pending"
-    rows = flow_rows(flow, now)
-    width = max((2 * row["depth"] + len(row["name"]) for row in rows), default=0)
-    lines = [f"{ICONS.get(phase, '?')} {metadata['namespace']}/{metadata['name']} {phase}"]
-    for row in rows:
-        label = ("  " * row["depth"] + row["name"]).ljust(width)
-        elapsed = human_duration(row["elapsedSeconds"]) if row["elapsedSeconds"] is not None else "-"
-        rounds = f"{row['rounds']} rounds, {row['roundsRunning']} running" if row["rounds"] else ""
-        told = "; ".join(filter(None, (rounds, row["message"])))
-        lines.append(f"  {ICONS.get(row['phase'], '?')} {label}  {row['phase']:<10} {elapsed:>6}  {told}".rstrip())
-    return lines
 
 
 async def _tree(context: Context) -> None:
@@ -116,15 +32,21 @@ async def _tree(context: Context) -> None:
     except NotFound:
         raise Failure(f"there is no JobFlow {key}", status=NO_SUCH_OBJECT) from None
     now = context.client.now()
-    if context.text("output") in {"table", ""}:
-        for line in flow_tree_lines(flow, now):
-            context.say(line)
+    if context.text("output") == "svg":
+        context.say(draw_flow(str(key), flow_rows(flow, now)).document())
         return
     phase = ((flow.get("status") or {}).get("state") or {}).get("phase")
     metadata = {"namespace": key.namespace, "name": key.name}
-    write_document(context, document("FlowTree", {"metadata": metadata, "phase": phase, "entries": flow_rows(flow, now)}))
+    rows = flow_rows(flow, now)
+    whole = document("FlowTree", {"metadata": metadata, "phase": phase, "entries": rows})
+    write_one(context, whole, flow_tree_lines(flow, now), reference=f"jobflow.flow.volcano.sh/{key.name}", rows=rows)
 
 
 TREE: Final = Leaf(
-    "tree", "show the entries of a flow by what they wait for", _tree, (NAMESPACE, OUTPUT), takes="FLOW", is_ours=True
+    "tree",
+    "show the entries of a flow by what they wait for",
+    _tree,
+    (NAMESPACE, Flag("output", "o", "table", f"{FORMATS}, svg")),
+    takes="FLOW",
+    is_ours=True,
 )

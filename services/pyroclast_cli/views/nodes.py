@@ -2,100 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pyroclast.api.types import NODES, PODS
-from pyroclast.resources import quantity
-from pyroclast.resources.pods import effective
-from pyroclast.resources.quantity import Quantity
+from pyroclast.api.types import HYPER_NODES, NODES, PODS
+from pyroclast.views.amounts import as_text, readable
+from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.amounts import added, amount, as_text, readable
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
+from pyroclast_cli.views.reading import read_groups
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["NODES_VIEW", "node_rows"]
+__all__ = ["NODES_VIEW"]
 
-ENDED: Final = frozenset({"Succeeded", "Failed"})
-SHOWN: Final = ("cpu", "memory")
+TIER: Final = "tier"
 COLUMNS: Final = (
     Column("GROUP", "group"),
     Column("STATE", "state"),
     Column("NODES", "nodes"),
     Column("CPU-FREE", "cpuFree", lambda value: readable("cpu", value)),
     Column("MEMORY-FREE", "memoryFree", lambda value: readable("memory", value)),
-    Column("DEVICES-FREE", "devicesFree", as_text),
+    Column("GPU-FREE", "devicesFree", as_text),
     Column("LARGEST-FREE", "largestFree", as_text),
     Column("PODS", "pods"),
+    Column("RESERVED-FOR", "reservedFor", ",".join),
     Column("NAMES", "names", ",".join, is_wide=True),
 )
 
 
-def node_rows(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]], label: str) -> list[Row]:
-    """A row per value of `label` (or per node where it is empty) and state, with what is free in all and on one node."""
-    on_node: dict[str, list[Mapping[str, Any]]] = {}
-    for pod in pods:
-        name = (pod.get("spec") or {}).get("nodeName")
-        if name and (pod.get("status") or {}).get("phase") not in ENDED:
-            on_node.setdefault(name, []).append(pod)
-    groups: dict[tuple[str, str], list[tuple[str, Mapping[str, Quantity], int]]] = {}
-    for node in nodes:
-        metadata = node["metadata"]
-        group = (metadata.get("labels") or {}).get(label, "<none>") if label else metadata["name"]
-        own = on_node.get(metadata["name"], [])
-        groups.setdefault((group, _state(node)), []).append((metadata["name"], _free(node, own), len(own)))
-    return [_row(group, state, found) for (group, state), found in sorted(groups.items())]
-
-
-def _row(group: str, state: str, found: Sequence[tuple[str, Mapping[str, Quantity], int]]) -> Row:
-    free = added([free for _, free, _ in found])
-    names = (*_devices(free), *SHOWN)
-    best = max((each for _, each, _ in found), key=lambda each: tuple(each.get(name, quantity.ZERO) for name in names))
-    return {
-        "group": group,
-        "name": group,
-        "state": state,
-        "nodes": len(found),
-        "cpuFree": free.get("cpu", "0"),
-        "memoryFree": free.get("memory", "0"),
-        "devicesFree": {name: free[name] for name in _devices(free)},
-        "largestFree": {name: str(best[name]) for name in (*_devices(best), *SHOWN) if name in best},
-        "pods": sum(count for _, _, count in found),
-        "names": sorted(name for name, _, _ in found),
-    }
-
-
-def _free(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> dict[str, Quantity]:
-    free = {name: amount(value) for name, value in ((node.get("status") or {}).get("allocatable") or {}).items()}
-    for pod in pods:
-        for name, asked in effective(pod["spec"], "requests").items():
-            if name in free:
-                free[name] -= asked
-    return free
-
-
-def _devices(amounts: Mapping[str, Any]) -> list[str]:
-    return sorted(name for name in amounts if "/" in name)
-
-
-def _state(node: Mapping[str, Any]) -> str:
-    """`Ready`, `NotReady`, and `Cordoned` where it takes no new pods."""
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    is_ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
-    if not is_ready:
-        return "NotReady"
-    return "Cordoned" if (node.get("spec") or {}).get("unschedulable") else "Ready"
-
-
 async def _nodes(context: Context) -> None:
     async def read() -> Table:
-        nodes, _ = await context.client.list(NODES, label_selector=context.text("selector"))
-        pods, _ = await context.client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
-        return Table("NodeGroup", COLUMNS, node_rows(nodes, pods, context.text("by")), "node")
+        client, by = context.client, context.text("by")
+        nodes, _ = await client.list(NODES, label_selector=context.text("selector"))
+        pods, _ = await client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+        reserved = reservations_of((await read_groups(client, client.config.namespace)).groups)
+        groups: Mapping[str, Sequence[str]] | None = None
+        if by == TIER:
+            groups = await _tiers(context, nodes)
+        elif by:
+            groups = label_groups(nodes, by)
+        return Table("NodeGroup", COLUMNS, node_rows(nodes, pods, groups, reserved), "node", "No nodes", names="names")
 
     await show(context, read, NODES, PODS)
+
+
+async def _tiers(context: Context, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The HyperNodes that each node is in, as `tier 1: NAME`."""
+    from pyroclast_cli.views.tiers import tier_groups  # noqa: PLC0415 - reads records, which no other command does
+
+    hyper_nodes, _ = await context.client.list(HYPER_NODES)
+    return tier_groups(hyper_nodes, {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes})
 
 
 NODES_VIEW: Final = Leaf(
@@ -103,7 +61,7 @@ NODES_VIEW: Final = Leaf(
     "list what is free on the nodes",
     _nodes,
     (
-        Flag("by", "", "", "one row per value of this label of the nodes"),
+        Flag("by", "", "", "one row per value of this label of the nodes, or per HyperNode with `tier`"),
         Flag("selector", "l", "", "labels of the nodes"),
         *TABLE_FLAGS,
         WATCH,

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from pyroclast.api.types import QUEUES
+from pyroclast.views.drawings import draw_queues
+from pyroclast.views.human_durations import human_duration
+from pyroclast.views.queues import queue_rows
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
-from pyroclast_cli.human_durations import human_duration
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.amounts import amount, main_resources, readable
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table
-from pyroclast_cli.views.reading import WAITING_PHASES, Group, read_groups, seconds_since
+from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table
+from pyroclast_cli.views.reading import read_groups
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["QUEUES_VIEW", "in_tree_order", "queue_rows"]
+__all__ = ["QUEUES_VIEW"]
 
-ROOT: Final = "root"
-INDENT: Final = "  "
 COLUMNS: Final = (
-    Column("QUEUE", "label"),
+    Column("QUEUE", "label", plain="name"),
     Column("STATE", "state"),
     Column("RESOURCE", "resource"),
     Column("GUARANTEE", "guarantee"),
@@ -37,84 +34,6 @@ COLUMNS: Final = (
 )
 
 
-def in_tree_order(queues: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
-    """The queues with their depth, each behind its parent, brothers by name. A queue whose parent is not there is at the top."""
-    names = {queue["metadata"]["name"] for queue in queues}
-    below: dict[str, list[Mapping[str, Any]]] = {}
-    for queue in sorted(queues, key=lambda each: str(each["metadata"]["name"])):
-        name, parent = queue["metadata"]["name"], (queue.get("spec") or {}).get("parent") or ROOT
-        below.setdefault(parent if parent in names and name != ROOT else "", []).append(queue)
-    found: list[tuple[int, Mapping[str, Any]]] = []
-
-    def visit(name: str, depth: int) -> None:
-        for queue in below.pop(name, ()):
-            found.append((depth, queue))
-            visit(queue["metadata"]["name"], depth + 1)
-
-    visit("", 0)
-    found += [(0, queue) for circle in below.values() for queue in circle]  # parents in a circle, which admission refuses
-    return found
-
-
-def queue_rows(queues: Sequence[Mapping[str, Any]], groups: Sequence[Group], now: float, *, is_tree: bool) -> list[Row]:
-    """A row per queue and resource that it has, may have or is guaranteed. `now`: seconds since the epoch."""
-    waiting: Counter[str] = Counter()
-    running: Counter[str] = Counter()
-    oldest: dict[str, str] = {}
-    for group in groups:
-        queue, phase = (group.get("spec") or {}).get("queue") or "default", (group.get("status") or {}).get("phase", "")
-        if phase in WAITING_PHASES:
-            waiting[queue] += 1
-            created = group["metadata"]["creationTimestamp"]
-            oldest[queue] = min(created, oldest.get(queue, created))
-        elif phase in {"Running", "Unknown"}:
-            running[queue] += 1
-    ordered = (
-        in_tree_order(queues) if is_tree else [(0, each) for each in sorted(queues, key=lambda q: str(q["metadata"]["name"]))]
-    )
-    rows: list[Row] = []
-    for depth, queue in ordered:
-        name = queue["metadata"]["name"]
-        common = {
-            "name": name,
-            "label": INDENT * depth + name,
-            "parent": (queue.get("spec") or {}).get("parent"),
-            "weight": (queue.get("spec") or {}).get("weight", 0),
-            "state": (queue.get("status") or {}).get("state"),
-            "waiting": waiting[name],
-            "running": running[name],
-            "oldestSeconds": seconds_since(oldest[name], now) if name in oldest else None,
-        }
-        rows += [{**common, **each} for each in _resources(queue) or [{"resource": None}]]
-    return rows
-
-
-def _resources(queue: Mapping[str, Any]) -> list[Row]:
-    spec, status = queue.get("spec") or {}, queue.get("status") or {}
-    guarantee = (spec.get("guarantee") or {}).get("resource") or {}
-    deserved, limit, allocated = spec.get("deserved") or {}, spec.get("capability") or {}, status.get("allocated") or {}
-    used = {name for name, value in allocated.items() if amount(value)}
-    names = main_resources(dict.fromkeys({*guarantee, *deserved, *limit, *used}, ""))
-    rows: list[Row] = []
-    for name in sorted(names):
-        borrowed = amount(allocated.get(name, 0)) - amount(deserved[name]) if name in deserved else None
-        rows.append(
-            {
-                "resource": name,
-                "guarantee": _written(name, guarantee),
-                "deserved": _written(name, deserved),
-                "allocated": readable(name, allocated.get(name, 0)),
-                "borrowed": None if borrowed is None else readable(name, max(borrowed, amount(0))),
-                "limit": _written(name, limit),
-            }
-        )
-    return rows
-
-
-def _written(name: str, amounts: Mapping[str, Any]) -> str | None:
-    return readable(name, amounts[name]) if name in amounts else None
-
-
 async def _queues(context: Context) -> None:
     async def read() -> Table:
         queues, _ = await context.client.list(QUEUES)
@@ -122,6 +41,9 @@ async def _queues(context: Context) -> None:
         rows = queue_rows(queues, reading.groups, context.client.now(), is_tree=context.is_set("tree"))
         return Table("QueueShare", COLUMNS, rows, "queue.scheduling.volcano.sh")
 
+    if context.text("output") == "svg":
+        context.say(draw_queues("queues", (await read()).rows).document())
+        return
     await show(context, read, QUEUES)  # the status of a queue counts its PodGroups, so that it changes with them
 
 
@@ -129,6 +51,11 @@ QUEUES_VIEW: Final = Leaf(
     "queues",
     "list what each queue has, may have, and keeps waiting",
     _queues,
-    (Flag("tree", "", default=False, text="each queue below its parent", kind="bool"), *TABLE_FLAGS, WATCH),
+    (
+        Flag("tree", "", default=False, text="each queue below its parent", kind="bool"),
+        Flag("output", "o", "table", f"{FORMATS}, svg"),
+        *TABLE_FLAGS[1:],
+        WATCH,
+    ),
     is_ours=True,
 )

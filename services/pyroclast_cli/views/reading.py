@@ -2,150 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from pyroclast.api.types import JOBS, LEASES, POD_GROUPS
-from pyroclast.kube.errors import Forbidden, KubeError
+from pyroclast.api.schedulers import NOT_OF_NODES, Schedulers
+from pyroclast.api.types import JOBS, LEASES, POD_GROUPS, PRIORITY_CLASSES
+from pyroclast.kube.errors import Forbidden
+from pyroclast.views.jobs import Group, JobView, Reading, leaders, view_of
 from pyroclast_cli.context import Context
-from pyroclast_cli.views.amounts import main_resources
 from pyroclast_cli.views.scope import is_selected, namespaces_of
-from pyroclast_cli.views.waiting_causes import WaitingCause, waiting_cause
 
 if TYPE_CHECKING:
     from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
 
-__all__ = [
-    "WAITING_PHASES",
-    "Group",
-    "JobView",
-    "Reading",
-    "group_of",
-    "jobs_of",
-    "read_groups",
-    "schedulers_at_work",
-    "seconds_since",
-    "view_of",
-]
-
-JOB_KIND: Final = "Job"
-WAITING_PHASES: Final = frozenset({"", "Pending", "Inqueue"})
-"""Phases of PodGroups that have no places yet."""
-
-Group = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class JobView:
-    """A Job with its PodGroup, which may not be there yet."""
-
-    job: Mapping[str, Any]
-    group: Group | None
-    cause: WaitingCause
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of the Job."""
-        return str(self.job["metadata"]["namespace"])
-
-    @property
-    def name(self) -> str:
-        """The name of the Job."""
-        return str(self.job["metadata"]["name"])
-
-    @property
-    def queue(self) -> str:
-        """The queue that it is submitted to."""
-        return str((self.job.get("spec") or {}).get("queue") or "default")
-
-    @property
-    def phase(self) -> str:
-        """Its phase; empty before its controller has seen it."""
-        return str(((self.job.get("status") or {}).get("state") or {}).get("phase", ""))
-
-    @property
-    def priority_class(self) -> str:
-        """The name of its PriorityClass; empty for none."""
-        return str((self.job.get("spec") or {}).get("priorityClassName") or "")
-
-    @property
-    def pods(self) -> int:
-        """How many pods it has when all of it runs."""
-        return sum(int(task.get("replicas", 1)) for task in (self.job.get("spec") or {}).get("tasks") or ())
-
-    @property
-    def asks(self) -> dict[str, str]:
-        """What the gang needs at least; empty while there is no PodGroup."""
-        return main_resources(((self.group or {}).get("spec") or {}).get("minResources") or {})
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """PodGroups. `is_complete`: of the whole cluster, since the user may see them."""
-
-    groups: Sequence[Group]
-    is_complete: bool
-
-    def by_owner(self) -> dict[str, Group]:
-        """The PodGroups of Jobs, by the Job's uid."""
-        return {
-            owner["uid"]: group
-            for group in self.groups
-            for owner in group["metadata"].get("ownerReferences") or ()
-            if owner.get("kind") == JOB_KIND
-        }
+__all__ = ["group_of", "jobs_of", "read_groups", "schedulers_at_work", "views_in"]
 
 
 async def read_groups(client: Client, namespace: str) -> Reading:
     """All PodGroups, or those of `namespace` for a user who may not list them in the whole cluster."""
     try:
-        return Reading((await client.list(POD_GROUPS))[0], is_complete=True)
+        groups, is_complete = (await client.list(POD_GROUPS))[0], True
     except Forbidden:
-        return Reading((await client.list(POD_GROUPS, namespace))[0] if namespace else [], is_complete=False)
+        groups, is_complete = (await client.list(POD_GROUPS, namespace))[0] if namespace else [], False
+    return Reading(await _ranked(client, groups), is_complete=is_complete)
+
+
+async def _ranked(client: Client, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The PodGroups with `spec.priority`, the value of their PriorityClass; 0 for a user who may not read these."""
+    try:
+        classes, _ = await client.list(PRIORITY_CLASSES)
+    except Forbidden:
+        classes = []
+    values = {each["metadata"]["name"]: each.get("value", 0) for each in classes}
+    values[""] = next((each.get("value", 0) for each in classes if each.get("globalDefault")), 0)
+    for group in groups:
+        spec = group.setdefault("spec", {})
+        spec["priority"] = values.get(spec.get("priorityClassName") or "", 0)
+    return groups
 
 
 async def jobs_of(context: Context) -> list[JobView]:
     """The Jobs that the flags select."""
-    client, namespace = context.client, namespaces_of(context)
-    jobs, _ = await client.list(JOBS, namespace, label_selector=context.text("selector"))
+    views = await views_in(context.client, namespaces_of(context), context.text("selector"))
+    return [view for view in views if is_selected(view.job, context)]
+
+
+async def views_in(client: Client, namespace: str, selector: str = "") -> list[JobView]:
+    """The Jobs of a namespace, or of all."""
+    jobs, _ = await client.list(JOBS, namespace, label_selector=selector)
     groups, _ = await client.list(POD_GROUPS, namespace)
     by_owner = Reading(groups, is_complete=not namespace).by_owner()
     at_work = await schedulers_at_work(client)
-    return [view_of(job, by_owner.get(job["metadata"]["uid"]), at_work) for job in jobs if is_selected(job, context)]
+    return [view_of(job, by_owner.get(job["metadata"]["uid"]), at_work) for job in jobs]
 
 
 async def group_of(client: Client, job: Mapping[str, Any]) -> Group | None:
     """The PodGroup of one Job."""
     groups, _ = await client.list(POD_GROUPS, job["metadata"]["namespace"])
-    return Reading(groups, is_complete=False).by_owner().get(job["metadata"]["uid"])
+    return Reading(await _ranked(client, groups), is_complete=False).by_owner().get(job["metadata"]["uid"])
 
 
-async def schedulers_at_work(client: Client) -> frozenset[str] | None:
-    """The names under which a scheduler leads, by its Lease; None for a user who may not read Leases."""
+async def schedulers_at_work(client: Client) -> Schedulers | None:
+    """The schedulers that lead, by their Leases; None for a user who may not read Leases."""
     try:
-        leases, _ = await client.list(LEASES)
-    except KubeError:
+        leases, _ = await client.list(LEASES, field_selector=NOT_OF_NODES)
+    except Forbidden:
         return None
-    now = client.now()
-    return frozenset(each["metadata"]["name"] for each in leases if _is_held(each.get("spec") or {}, now))
-
-
-def seconds_since(timestamp: str, now: float) -> int:
-    """Whole seconds from an API timestamp to `now`, seconds since the epoch; 0 for a time to come."""
-    return max(0, int(now - datetime.fromisoformat(timestamp).timestamp()))
-
-
-def view_of(job: Mapping[str, Any], group: Group | None, at_work: frozenset[str] | None) -> JobView:
-    """One Job with why it waits. `at_work`: the schedulers at work, None where nobody knows."""
-    name = (job.get("spec") or {}).get("schedulerName", "")
-    is_served = at_work is None or any(lease == name or lease.startswith(f"{name}-") for lease in at_work)
-    return JobView(job, group, waiting_cause(job, group, is_served=is_served))
-
-
-def _is_held(lease: Mapping[str, Any], now: float) -> bool:
-    renewed = lease.get("renewTime")
-    if not renewed or not lease.get("holderIdentity"):
-        return False
-    return now < datetime.fromisoformat(renewed).timestamp() + float(lease.get("leaseDurationSeconds") or 0)
+    return leaders(leases, client.now())

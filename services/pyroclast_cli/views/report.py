@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pyroclast.views.documents import Row
+from pyroclast.views.human_durations import human_duration
+from pyroclast.views.usage_hours import hours_text, in_hours
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
-from pyroclast_cli.human_durations import human_duration
 from pyroclast_cli.tree import Group, Leaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Row, Table, write
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write
 from pyroclast_cli.views.recorder import RECORDER, WINDOW_FLAGS, asked, history_path
-from pyroclast_cli.views.usage_hours import hours_text, in_hours
 
 __all__ = ["REPORT", "usage_rows"]
 
@@ -70,6 +71,29 @@ async def _waits(context: Context) -> None:
     write(context, Table("WaitRecord", WAITS, answer["items"], empty="No Job began in that time"))
 
 
+CLUSTER: Final = (
+    Column("RESOURCE", "resource"),
+    Column("ALLOCATED", "allocatedHours", hours_text),
+    Column("IDLE", "idleHours", hours_text),
+    Column("DOWN", "downHours", hours_text),
+    Column("TOTAL", "totalHours", hours_text),
+    Column("ALLOCATED%", "share", is_wide=True),
+)
+
+
+async def _cluster(context: Context) -> None:
+    answer = await asked(context, history_path("cluster"), {name: context.text(name) for name in ("since", "until")})
+    rows = [
+        {
+            **item,
+            **{f"{part}Hours": in_hours(item["resource"], item[part]) for part in ("allocated", "idle", "down", "total")},
+            "share": f"{item['allocated'] / item['total']:.0%}" if item["total"] else None,
+        }
+        for item in answer["items"]
+    ]
+    write(context, Table("ClusterRecord", CLUSTER, rows, empty="No node was seen in that time"))
+
+
 USAGE: Final = Leaf(
     "usage",
     "sum up what was asked for and used",
@@ -91,6 +115,13 @@ REPORT: Final = Group(
     "report usage and waits",
     (
         USAGE,
+        Leaf(
+            "cluster",
+            "show how much of the nodes was allocated, idle and down, in whole hours",
+            _cluster,
+            (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
+            is_ours=True,
+        ),
         Leaf(
             "waits", "show how long Jobs waited, by queue and size", _waits, (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER), is_ours=True
         ),

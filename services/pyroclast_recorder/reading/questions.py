@@ -9,15 +9,28 @@ from typing import Final
 
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["GROUPS", "PERIODS", "BadQuestion", "HistoryQuestion", "UsageQuestion", "history_question", "usage_question", "window"]
+__all__ = [
+    "GROUPS",
+    "PERIODS",
+    "BadQuestion",
+    "HistoryQuestion",
+    "UsageQuestion",
+    "chosen_namespaces",
+    "history_question",
+    "usage_question",
+    "whole_hours",
+    "window",
+]
 
 GROUPS: Final = ("queue", "user", "namespace", "flow", "resource")
 PERIODS: Final = ("hour", "day", "week", "month", "all")
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+HOUR: Final = 3600
 DEFAULT_SINCE: Final = "7d"
 MOST_ROWS: Final = 10_000
 DEFAULT_ROWS: Final = 1_000
 LONGEST: Final = 317
+MOST_NAMESPACES: Final = 200
 
 _AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
 
@@ -39,6 +52,7 @@ class HistoryQuestion:
     flow: str = ""
     state: str = ""
     name: str = ""
+    namespaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,7 @@ class UsageQuestion:
     queue: str = ""
     user: str = ""
     namespace: str = ""
+    namespaces: tuple[str, ...] = ()
 
 
 def history_question(query: Mapping[str, str], now: int) -> HistoryQuestion:
@@ -61,9 +76,9 @@ def history_question(query: Mapping[str, str], now: int) -> HistoryQuestion:
         BadQuestion: see there.
     """
     since, until = window(query, now)
-    _only(query, {"since", "until", "limit", "namespace", "queue", "user", "flow", "state", "name"})
+    _only(query, {"since", "until", "limit", "namespace", "queue", "user", "flow", "state", "name", "namespaces"})
     texts = {name: _text(query, name) for name in ("namespace", "queue", "user", "flow", "state", "name")}
-    return HistoryQuestion(since, until, _limit(query.get("limit", "")), **texts)
+    return HistoryQuestion(since, until, _limit(query.get("limit", "")), **texts, namespaces=chosen_namespaces(query))
 
 
 def usage_question(query: Mapping[str, str], now: int) -> UsageQuestion:
@@ -73,7 +88,7 @@ def usage_question(query: Mapping[str, str], now: int) -> UsageQuestion:
         BadQuestion: see there.
     """
     since, until = window(query, now)
-    _only(query, {"since", "until", "by", "per", "queue", "user", "namespace"})
+    _only(query, {"since", "until", "by", "per", "queue", "user", "namespace", "namespaces"})
     by = tuple(dict.fromkeys(each for each in (query.get("by") or "queue,resource").split(",") if each))
     if wrong := [each for each in by if each not in GROUPS]:
         raise BadQuestion(f'by: there is no "{wrong[0][:64]}"; there are {", ".join(GROUPS)}')
@@ -83,7 +98,7 @@ def usage_question(query: Mapping[str, str], now: int) -> UsageQuestion:
     if "resource" not in by:  # amounts of different resources do not add up
         by = (*by, "resource")
     texts = {name: _text(query, name) for name in ("queue", "user", "namespace")}
-    return UsageQuestion(since, until, by, per, **texts)
+    return UsageQuestion(since, until, by, per, **texts, namespaces=chosen_namespaces(query))
 
 
 def window(query: Mapping[str, str], now: int) -> tuple[int, int]:
@@ -97,6 +112,23 @@ def window(query: Mapping[str, str], now: int) -> tuple[int, int]:
     if since > until:
         raise BadQuestion(f'since: "{query.get("since", DEFAULT_SINCE)[:64]}" is later than until')
     return since, until
+
+
+def whole_hours(since: int, until: int, now: int) -> tuple[int, int]:
+    """The window in whole hours, which usage is added up in: the first one whole, the last one only where it goes on."""
+    return since // HOUR * HOUR, until if until >= now else until // HOUR * HOUR
+
+
+def chosen_namespaces(query: Mapping[str, str]) -> tuple[str, ...]:
+    """The namespaces beyond which nothing is asked for; none: all that may be read.
+
+    Raises:
+        BadQuestion: too many of them.
+    """
+    found = tuple(each for each in query.get("namespaces", "").split(",") if each)
+    if len(found) > MOST_NAMESPACES:
+        raise BadQuestion(f"namespaces: at most {MOST_NAMESPACES}, not {len(found)}")
+    return found
 
 
 def _moment(name: str, text: str, now: int) -> int:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
 
 import orjson
 import structlog
 from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pyroclast.lifecycle.times import format_time
+from pyroclast.runtime.access import Access, Denied, Reader
 from pyroclast.runtime.addresses import split_address
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.listener import Listener
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.reading import queries
-from pyroclast_recorder.reading.access import Access, Denied, Reader
-from pyroclast_recorder.reading.questions import BadQuestion, history_question, usage_question, window
+from pyroclast_recorder.reading.questions import (
+    BadQuestion,
+    chosen_namespaces,
+    history_question,
+    usage_question,
+    whole_hours,
+    window,
+)
 
 __all__ = ["HistoryServer"]
 
@@ -28,7 +37,7 @@ Answer = dict[str, Any]
 
 
 class HistoryServer:
-    """Answers `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `usage`, `waits`.
+    """Answers `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`.
 
     Args:
         database: what is asked.
@@ -89,8 +98,12 @@ class HistoryServer:
                 return await self._history(request, reader)
             case ["jobs", namespace, name]:
                 return await self._job(reader, namespace, name)
+            case ["uids", uid]:
+                return await self._uid(reader, uid)
             case ["usage"]:
                 return await self._usage(request, reader)
+            case ["cluster"]:
+                return await self._cluster(request)
             case ["waits"]:
                 return await self._waits(request, reader)
         return None
@@ -99,7 +112,7 @@ class HistoryServer:
         now = int(self._now())
         question = history_question(request.query, now)
         async with self._database.reading() as connection:
-            visible = await reader.visible(await queries.namespaces(connection, self._database.cluster))
+            visible = await self._visible(connection, reader, question.namespaces)
             items, is_cut = await queries.history(connection, self._database.cluster, question, visible, now)
         return {"items": items, "isCut": is_cut}
 
@@ -109,11 +122,21 @@ class HistoryServer:
         async with self._database.reading() as connection:
             return {"items": await queries.tries(connection, self._database.cluster, namespace, name, int(self._now()))}
 
+    async def _uid(self, reader: Reader, uid: str) -> Answer | None:
+        """The Job of a uid; None, as for one that never was, where it may not be read."""
+        async with self._database.reading() as connection:
+            cluster, now = self._database.cluster, int(self._now())
+            key = await queries.key_of(connection, cluster, uid)
+            if key is None or not await reader.visible([key.namespace]):
+                return None
+            items = await queries.tries(connection, cluster, key.namespace, key.name, now)
+            return {"items": [each for each in items if each["uid"] == uid]}
+
     async def _usage(self, request: web.BaseRequest, reader: Reader) -> Answer:
         question = usage_question(request.query, int(self._now()))
         await self._settle()
         async with self._database.reading() as connection:
-            visible = await reader.visible(await queries.namespaces(connection, self._database.cluster))
+            visible = await self._visible(connection, reader, question.namespaces)
             items = await queries.usage(connection, self._database.cluster, question, visible)
             gap = await queries.gap_seconds(connection, self._database.cluster, question.since, question.until)
         return {"by": list(question.by), "items": items, "gapSeconds": gap}
@@ -121,8 +144,22 @@ class HistoryServer:
     async def _waits(self, request: web.BaseRequest, reader: Reader) -> Answer:
         since, until = window(request.query, int(self._now()))
         async with self._database.reading() as connection:
-            visible = await reader.visible(await queries.namespaces(connection, self._database.cluster))
+            visible = await self._visible(connection, reader, chosen_namespaces(request.query))
             return {"items": await queries.waits(connection, self._database.cluster, since, until, visible)}
+
+    async def _cluster(self, request: web.BaseRequest) -> Answer:
+        """Sums over all namespaces, which name nobody."""
+        now = int(self._now())
+        since, until = whole_hours(*window(request.query, now), now)
+        await self._settle()
+        async with self._database.reading() as connection:
+            items = await queries.cluster_use(connection, self._database.cluster, since, until)
+        return {"since": format_time(since), "until": format_time(until), "items": items}
+
+    async def _visible(self, connection: AsyncConnection, reader: Reader, only: Collection[str]) -> list[str]:
+        """The namespaces that there is history of and that may be read; where `only` names some, of those."""
+        known = await queries.namespaces(connection, self._database.cluster)
+        return await reader.visible([each for each in known if not only or each in only])
 
 
 def _error(status: int, message: str) -> web.Response:

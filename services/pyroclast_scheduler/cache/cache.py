@@ -6,25 +6,32 @@ Belongs to one thread; a session gets a snapshot. An object that makes no sense 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+
+import msgspec
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
-from pyroclast.api.types import NODES, PODS, QUEUES
+from pyroclast.api.types import NODES, PODS, QUEUES, ResourceType
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
 from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
+from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.holds import Holds
 from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, Faults, reason_of, uncounted
 from pyroclast_scheduler.cache.jobs import JobTable
+from pyroclast_scheduler.cache.native_groups import NativeGroups
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
+from pyroclast_scheduler.cache.seat_tasks import SeatTasks, TaskPort
 from pyroclast_scheduler.cache.shifts import Shifts
 from pyroclast_scheduler.cache.tasks import TaskTable
 from pyroclast_scheduler.cache.wakes import Wakes
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.groups import Group, GroupStatus
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
@@ -41,6 +48,7 @@ class Cache:
     """Keeps the picture. `now`: seconds, for the deadlines of assumptions.
 
     `is_shared`: other schedulers work with the same queues, and the PodGroups of their pods are theirs.
+    `places_seats`: gangs may be placed before their pods exist.
     """
 
     def __init__(
@@ -49,6 +57,7 @@ class Cache:
         *,
         default_queue: str = "default",
         is_shared: bool = False,
+        places_seats: bool = False,
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.dimensions = Dimensions()
@@ -60,8 +69,15 @@ class Cache:
         self._faults = Faults()
         self._names = frozenset(scheduler_names)
         self._shapes = ShapeBook()
-        names = self._names if is_shared else ()
-        self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=names, minded=self._shapes.minded)
+        self._jobs = JobTable(
+            self.dimensions,
+            default_queue=default_queue,
+            names=self._names if is_shared else (),
+            ours=self._names,
+            now=now,
+            minded=self._shapes.minded,
+        )
+        self.natives = NativeGroups(self._jobs, self._names, now, self._described)
         self._shifts = Shifts()
         self._tasks = TaskTable(self.nodes, self._jobs, self._shifts)
         self.tasks = self._tasks.by_uid
@@ -69,10 +85,10 @@ class Cache:
         self._wakes = Wakes(self._jobs, self.nodes, self._shifts, self.objects.read)
         self._gone: set[str] = set()
         self._holds = Holds()
-        self._features = NodeFeatures()
-        self._now = now
-        self._snapshots = 0
+        self._features, self._snapshots, self._now = NodeFeatures(), 0, now
         self._wake: Callable[[], None] = lambda: None
+        port = TaskPort(self.tasks, self.assumptions, self._set_pod, self._tasks.drop, self._changed, self.stale, now)
+        self.seats = SeatTasks(self._jobs, port, is_enabled=places_seats)
 
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake` after each change that may alter what a session decides."""
@@ -96,12 +112,16 @@ class Cache:
 
     def pod_changed(self, old: records.Pod | None, new: records.Pod | None) -> None:
         """A pod came (`old` None), changed, or went (`new` None)."""
+        if new is not None:
+            self.seats.pod(new, is_there=True)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             uid = old.metadata.uid
             self.assumptions.end(uid)
             self._holds.drop(uid)
             self._tasks.drop(uid)
             self._faults.clear(PODS, old)
+            if new is None:
+                self.seats.pod(old, is_there=False)
             self._changed()
         self._jobs.count_strangers(old, new)
         if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
@@ -128,15 +148,19 @@ class Cache:
 
     def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
         """A PodGroup came, changed, or went."""
+        self._group_changed(*(None if record is None else volcano.group_of(record) for record in (old, new)))
+
+    def _group_changed(self, old: Group | None, new: Group | None) -> None:
         group = new or old
         if group is None:
             return
-        key = str(group.key)
+        key = group.key
         if new is None:
             if key in self._jobs.entries:
                 self._jobs.show(key, None, None)
                 self._gone.add(key)
                 self._holds.resume(key)
+                self.seats.follow(key)
         else:
             known = self._jobs.entries.get(key)
             before = None if known is None else known.group
@@ -147,10 +171,17 @@ class Cache:
                 self._gone.add(key)
                 self._holds.resume(key)
             self._jobs.show(key, new, known.believed if known is not None and same else None)
+            self.seats.follow(key)
             if before is not None and same and same_but_status(before, new):
                 return
         self._shifts.group(key)
         self._changed()
+
+    def native_group_changed(
+        self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType
+    ) -> None:
+        """A PodGroup of Kubernetes itself, served as `kind`, came, changed, or went."""
+        self.natives.group_changed(old, new, kind)
 
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
         """A queue came, changed, or went."""
@@ -323,18 +354,20 @@ class Cache:
             self._set_pod(pod)
             self._changed()
 
-    def believe(self, job: str, status: records.PodGroupStatus | None) -> None:
-        """Take `status` as that of PodGroup `job` while it is being written; None: as the API server says again."""
-        known = self._jobs.entries.get(job)
-        if known is not None and known.believed != status:
-            self._jobs.show(job, known.group, status)
+    def believe(self, job: str, status: GroupStatus | None) -> None:
+        """Take `status` as that of group `job` while it is being written; None: as the API server says again.
 
-    def group(self, job: str) -> records.PodGroup | None:
+        Where the object has no phase it stays until another one comes.
+        """
+        self._jobs.believe(job, status)
+        self.seats.follow(job)
+
+    def group(self, job: str) -> Group | None:
         """The PodGroup of that key, with the status that is being written."""
         entry = self._jobs.entries.get(job)
         return None if entry is None else entry.current
 
-    def written(self, job: str) -> records.PodGroup | None:
+    def written(self, job: str) -> Group | None:
         """The PodGroup of that key as the API server last showed it."""
         entry = self._jobs.entries.get(job)
         return None if entry is None else entry.group
@@ -462,6 +495,10 @@ class Cache:
             objects=self.objects.view(),
         )
 
+    def facts(self) -> Mapping[str, JobFacts]:
+        """All jobs by key as sessions saw them last; it stays as it is."""
+        return self._jobs.all_facts()
+
     def read_anew(self) -> None:
         """A session failed: what sessions share of nodes may be half done, and is worked out anew."""
         self._features = NodeFeatures()
@@ -474,6 +511,13 @@ class Cache:
     def _changed(self) -> None:
         self._wakes.note()
         self._wake()
+
+    def _described(self, key: str, *, has_gone: bool) -> None:
+        """What describes group `key` is another object, or says something else."""
+        if has_gone:
+            self._gone.add(key)
+        self._shifts.group(key)
+        self._changed()
 
     def _lose_node(self, name: str) -> None:
         """Take a node out; gangs of which it did not take up a member may be incomplete now."""
@@ -492,6 +536,8 @@ class Cache:
         if version != self._shapes.minded.version:
             self._wakes.regroup()
         self._faults.clear(PODS, pod)
+        if task.is_preemptable and pod.spec.scheduling_group is not None and pod.spec.scheduler_name not in self._names:
+            task = msgspec.structs.replace(task, is_preemptable=False)  # whom another scheduler placed it alone may evict
         task = self.assumptions.applied(task)
         self._holds.seen(task)
         self._tasks.set(before, task)

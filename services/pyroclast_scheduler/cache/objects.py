@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from pyroclast.api.records.meta import Record
+from pyroclast.api.records.meta import Meta, Record
 from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.cache.changes import same_but_version
 from pyroclast_scheduler.cache.invalid_objects import Faults
@@ -15,6 +15,12 @@ from pyroclast_scheduler.cache.read_objects import NotingObjects, ReadObjects
 from pyroclast_scheduler.model.objects import Objects
 
 __all__ = ["ObjectTable", "is_older"]
+
+
+class _HasMetadata(Protocol):
+    @property
+    def metadata(self) -> Meta: ...
+
 
 _Slot = tuple[type[Record], str]
 
@@ -102,7 +108,7 @@ def _merged(body: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
     return result
 
 
-def is_older(new: Record, known: Record) -> bool:
+def is_older(new: _HasMetadata, known: _HasMetadata) -> bool:
     """Whether `new` is an earlier version of `known`, as a late watch event after the answer to our own write is."""
     one, other = new.metadata, known.metadata
     if one.uid != other.uid or not (one.resource_version.isdecimal() and other.resource_version.isdecimal()):

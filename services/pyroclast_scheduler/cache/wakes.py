@@ -59,7 +59,7 @@ class Wakes:
         self._jobs.wake(self._waiting.jobs)
 
     def note_freed(self, name: str, queues: Mapping[str, QueueFacts]) -> None:
-        """Another scheduler has less in a queue: the topmost capability above it may let more in. Unknown queue: any may."""
+        """A queue has less than before: the highest above it with a capability may take more; any may, if it is not known."""
         limited, seen = "", set[str]()
         while name in queues and name not in seen:
             seen.add(name)

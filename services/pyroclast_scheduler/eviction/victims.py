@@ -75,6 +75,8 @@ class Residents:
             session = self.session
             owned = [(session.job(facts.job), facts) for facts in session.snapshot.residents[row]]
             found = self._found[row] = [(job, job.task(facts)) for job, facts in owned if job is not None]
+        if among is _PRESENT:
+            found = [pair for pair in found if not pair[0].facts.group.spec.is_protected]
         return [(job, task) for job, task in found if task.status in among and task.row == row and keep(job, task)]
 
     def evictable(self, row: int, job: Job, keep: Callable[[Job, Task], bool]) -> list[Candidate]:
@@ -134,7 +136,7 @@ def may_hold(session: Session, plan: Plan) -> Bools:
     """
     columns = session.columns
     room = columns.allocatable[plan.present] - columns.pipelined[plan.present]
-    fits: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= room)
+    fits: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= room, axis=0)
     return fits
 
 

@@ -1,14 +1,15 @@
-"""What the scheduler knows of one PodGroup and its pods at the time of a snapshot."""
+"""What the scheduler knows of one group and its pods at the time of a snapshot."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import EllipsisType
 
-from pyroclast.api import keys, records
+from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.kinds import kind_of
 from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.node_columns import Floats
@@ -24,7 +25,7 @@ _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGr
 
 
 class JobFacts:
-    """One PodGroup with its tasks at the time of a snapshot; never changed afterwards, so that sessions share it.
+    """One group with its tasks at the time of a snapshot; never changed afterwards, so that sessions share it.
 
     Raises (when made):
         ValueError: a quantity of the PodGroup makes no sense.
@@ -59,7 +60,7 @@ class JobFacts:
 
     def __init__(
         self,
-        group: records.PodGroup,
+        group: Group,
         tasks: Sequence[TaskFacts],
         sums: TaskSums,
         *,
@@ -69,7 +70,7 @@ class JobFacts:
     ) -> None:
         spec, meta = group.spec, group.metadata
         self.group = group
-        self.key = str(group.key)
+        self.key = group.key
         self.uid = meta.uid
         self.namespace = meta.namespace
         self.name = meta.name
@@ -78,7 +79,9 @@ class JobFacts:
         self.created = seconds_of(meta.creation_timestamp)
         self.min_available = spec.min_member
         self.role_minimum = spec.min_task_member
-        self.min_resources: Amounts | None = None if spec.min_resources is None else amounts_of(spec.min_resources)
+        self.min_resources: Amounts | None = (
+            spec.member_resources if spec.min_resources is None else amounts_of(spec.min_resources)
+        )
         self.tasks = tasks
         self.sums = sums
         self._minded = minded
@@ -91,8 +94,8 @@ class JobFacts:
         self.contribution = self._contribution()
 
     @classmethod
-    def of(cls, group: records.PodGroup, tasks: Iterable[TaskFacts], *, priority: int = 0, queue: str = "") -> JobFacts:
-        """The facts of a PodGroup with these tasks, summed up anew."""
+    def of(cls, group: Group, tasks: Iterable[TaskFacts], *, priority: int = 0, queue: str = "") -> JobFacts:
+        """The facts of a group with these tasks, summed up anew."""
         listed, sums = tuple(tasks), TaskSums()
         for task in listed:
             sums.add(task)

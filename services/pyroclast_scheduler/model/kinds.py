@@ -16,6 +16,7 @@ import msgspec
 from pyroclast.api import keys, records
 from pyroclast.resources.selectors import selected_labels
 from pyroclast_scheduler.model.claims import volume_claims
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -41,12 +42,13 @@ NAMES: Final = frozenset({
 """Labels by which controllers name and number their objects: jobs of one kind may differ in these."""
 
 _NAMED: Final = NAMES | {keys.CRON_JOB_SCHEDULED_TIMESTAMP, "kubectl.kubernetes.io/last-applied-configuration"}
+_TOLD: Final = _NAMED | {keys.WAITING}
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 _BYTES: Final = 16
 
 
 def kind_of(
-    group: records.PodGroup, tasks: Sequence[TaskFacts], *, priority: int, queue: str, minded: frozenset[str] | None = None
+    group: Group, tasks: Sequence[TaskFacts], *, priority: int, queue: str, minded: frozenset[str] | None = None
 ) -> bytes | None:
     """What tells the kind of a job of `queue` from others; None if it is the only one of its kind.
 
@@ -75,7 +77,7 @@ def kind_of(
         counts[id(shape), task.role, task.priority, task.is_preemptable, policy, tuple(sorted(kept.items())), claims] += 1
     meta = group.metadata
     own = _without(meta.labels, _NAMED) if read is None else {keys.PREEMPTABLE: meta.labels.get(keys.PREEMPTABLE, "")}
-    texts = _without(meta.annotations, _NAMED), own
+    texts = _without(meta.annotations, _TOLD), own
     content = (meta.namespace, queue, priority, group.spec, group.status.phase, texts, sorted(counts.items()))
     try:
         return hashlib.blake2b(_ENCODER.encode((content, read is None)), digest_size=_BYTES).digest()

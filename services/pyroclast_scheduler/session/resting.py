@@ -23,6 +23,8 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
     tally = job.tally
     if not any(tally[status] for status in WAITING) and not job.is_pending:
         return Rest(job.facts)
+    if job.facts.group.spec.hold is not None:
+        return Rest(job.facts)
     is_timed = session.is_timed or job.facts.key in session.withheld
     if session.is_restless or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
         return None
@@ -61,7 +63,7 @@ def _is_wary(session: Session, job: Job, waiting: Sequence[Task]) -> bool:
 
     A part of the network is chosen by the sum of its room, which may grow on nodes that take none of them.
     """
-    if job.is_limited or not job.fit_errors or is_constrained(session, job):
+    if job.is_limited or not job.fit_errors or is_constrained(session, job) or job.facts.group.spec.topology_key:
         return True
     if any(task.facts.shape.has_claims for task in waiting):
         return True

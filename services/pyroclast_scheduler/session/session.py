@@ -20,6 +20,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.kinds import NAMES
 from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats, Rows
 from pyroclast_scheduler.model.queues import queues_of
+from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Shape
@@ -29,11 +30,12 @@ from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.terms import Term, TermCounts
 from pyroclast_scheduler.model.waits import Evicts
 from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session import label_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
-from pyroclast_scheduler.session.points import Extensions, Rank
+from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.rules import Rules
 from pyroclast_scheduler.session.statement import Move, Statement, undo
@@ -109,7 +111,7 @@ class Session(Rules):
         awake = sorted(snapshot.jobs, key=lambda facts: facts.key)
         self.jobs = {facts.key: Job(facts, self.dimensions, self._rows) for facts in awake}
         self.others: dict[str, Job] = {}
-        self.waiting_by_queue: dict[str, list[tuple[tuple[Rank, ...], Job]]] | None = None
+        self.waiting_orders: dict[str, object] = {}  # see there; worked out when it is asked for
         self.queue_changes: dict[str, Floats] = {}
         hyper_nodes = snapshot.objects.of(records.HyperNode)
         book = snapshot.features.hyper_nodes
@@ -144,10 +146,12 @@ class Session(Rules):
         self._is_timed = any(getattr(plugins[name], "is_timed", False) for name in offered)
         self._is_restless = any(getattr(plugins[name], "is_restless", False) for name in offered)
         self._are_labels_read = any(_reads_labels(plugins[name]) for name in offered)
-        return [
-            [offered[entry.name].only(entry.enabled) for entry in tier if entry.name in offered]
+        named = [
+            [(entry.name, offered[entry.name].only(entry.enabled)) for entry in tier if entry.name in offered]
             for tier in self.configuration.tiers
         ]
+        self.ranked_by = tuple(name for tier in named for name, each in tier if each.job_order is not None)
+        return [[each for _, each in tier] for tier in named]
 
     def _draw_first(self) -> None:
         """Take up the first of each line; all of it where their names decide who keeps away from them."""
@@ -249,6 +253,10 @@ class Session(Rules):
         if job.is_changed or self._is_restless or self._are_names_minded(job):
             return None
         return None if held and any(task.uid in held for task in job.facts.tasks) else self.kind_at_rest(job)
+
+    def job_refusals(self, job: Job) -> list[Refusal]:
+        """As the plugins say, and by the label that all of its nodes must share."""
+        return [*super().job_refusals(job), *label_refusals.refusals_of(self, job)]
 
     def follower(self, job: Job) -> Job | None:
         """The next one at rest of the kind of `job`, which got something just now: it may too. None if there is none.

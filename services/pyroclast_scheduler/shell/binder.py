@@ -21,6 +21,7 @@ from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFoun
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.response_records import readable
 from pyroclast.kube.time_slices import Turn
+from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.cache.assumptions import Assumption, Kind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import TaskFacts
@@ -64,8 +65,8 @@ class _Bind:
 
 
 def _group_label(task: TaskFacts) -> dict[str, str]:
-    """The label by which all pods of a placement lead to its one event: each has an annotation of this key."""
-    group = task.job.rpartition("/")[2]
+    """The label by which all pods of a placement lead to its one event, where each has an annotation of this key."""
+    group = task.pod.metadata.annotations.get(GROUP_NAME, "")
     return {GROUP_NAME: group} if 0 < len(group) <= _LONGEST_LABEL else {}
 
 
@@ -115,10 +116,11 @@ class Binder:
             if problem is not None:
                 log.info("job.placement_outdated", job=binds.job, reason=problem)
                 continue
+            self._cache.seats.claim(binds.job, [pair for pair in binds.placed if is_seat(pair[0])])
             for i, (task, (_, node)) in enumerate(zip(tasks, binds.placed, strict=True)):
                 if turn.is_over:
                     await turn.next()
-                if task is not None:
+                if task is not None and not is_seat(task.uid):
                     for write in (write for each in binds.preparations.get(task.uid, ()) for write in each.writes):
                         if write.record is not None:
                             self._cache.objects.promise(write.record, str(write.key), write.patch)

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from pyroclast.api.enums import DisruptionReason
-from pyroclast.api.types import NODES, POD_GROUPS, PODS, Key
+from pyroclast.api.types import NODES, PODS, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
@@ -79,7 +79,7 @@ class GangKeeper:
         """
         tasks = to_release(self._cache.tasks_of(job))
         group = self._cache.group(job)
-        about = Reference.of(group, POD_GROUPS) if group is not None else None
+        about = Reference.of(group, group.kind) if group is not None else None
         if not tasks or about is None or self._refusals.left(about):
             return
         stranded = [task for task in tasks if not task.has_started and not self._cache.nodes.is_known(task.node)]

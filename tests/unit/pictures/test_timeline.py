@@ -24,7 +24,7 @@ def bars(text: str) -> dict[str, tuple[float, float]]:
 
 
 def test_bars_are_as_long_as_their_stages():
-    found = bars(timeline("default/gang", LANES))
+    found = bars(timeline("default/gang", LANES).document())
     begin, whole = found["gang-worker-0: waiting from 0 s to 2 s"][0], found["gang-worker-0: running from 3 s to 10 s"]
     scale = whole[1] / 7
     assert found["gang-worker-1: waiting from 0 s to 5 s"] == pytest.approx((begin, 5 * scale), abs=0.2)
@@ -33,10 +33,10 @@ def test_bars_are_as_long_as_their_stages():
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", '"onload="alert(1)', "a & b"])
 def test_hostile_names_stay_text(name: str):
-    root = ET.fromstring(timeline(name, [Lane(name, (Span("waiting", 0, 1),))]))
+    root = ET.fromstring(timeline(name, [Lane(name, (Span("waiting", 0, 1),))]).document())
     assert [each.text for each in root.iter(f"{SVG}text")].count(name) == 2
     assert {each.tag for each in root.iter()} <= {f"{SVG}{tag}" for tag in ("svg", "title", "style", "text", "rect", "line")}
 
 
 def test_a_job_without_pods_is_a_picture_too():
-    assert bars(timeline("default/empty", [])) == {}
+    assert bars(timeline("default/empty", []).document()) == {}

@@ -5,6 +5,7 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.waits import Evicts, Rest
 from tests.scenarios import objects
 
@@ -56,13 +57,12 @@ def test_that_what_was_written_is_there_now_wakes_nobody():
     world.cache.believe("t/g", status)
     assert world.awake() == ["g"]
     world.rest()
-    answer = records.PodGroup(
-        metadata=msgspec.structs.replace(group.metadata, resource_version="77"), spec=group.spec, status=status
-    )
-    world.cache.group_changed(group, answer)
+    metadata = msgspec.structs.replace(group.metadata, resource_version="77")
+    answer = volcano.record_of(msgspec.structs.replace(group, metadata=metadata, status=status))
+    world.cache.group_changed(None, answer)
     world.cache.believe("t/g", None)
     assert world.awake() == []
-    assert world.cache.group("t/g") is answer
+    assert world.cache.group("t/g") == volcano.group_of(answer)
     labelled = msgspec.structs.replace(answer.metadata, resource_version="78", labels={"a": "b"})
     world.cache.group_changed(answer, msgspec.structs.replace(answer, metadata=labelled))
     assert world.awake() == ["g"]

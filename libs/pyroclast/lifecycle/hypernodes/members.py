@@ -8,7 +8,7 @@ from pyroclast.api.records import HyperNode, MemberSelector
 from pyroclast.resources import selectors
 from pyroclast.resources.patterns import BadPattern, compile_pattern
 
-__all__ = ["depends_on_nodes", "node_count"]
+__all__ = ["depends_on_nodes", "member_names", "node_count"]
 
 
 def node_count(hyper_node: HyperNode, nodes: Mapping[str, Mapping[str, str]]) -> int:
@@ -16,11 +16,16 @@ def node_count(hyper_node: HyperNode, nodes: Mapping[str, Mapping[str, str]]) ->
 
     A member named exactly counts whether or not it exists, and HyperNodes among the members count as one each.
     """
+    return len(member_names(hyper_node, nodes))
+
+
+def member_names(hyper_node: HyperNode, nodes: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """The names of the members of `hyper_node`; `nodes` are labels by name."""
     names: set[str] = set()
     for member in hyper_node.spec.members:
         if member.selector is not None:
             names.update(_resolve(member.selector, nodes))
-    return len(names)
+    return names
 
 
 def depends_on_nodes(hyper_node: HyperNode) -> bool:

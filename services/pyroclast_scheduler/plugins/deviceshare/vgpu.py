@@ -103,7 +103,7 @@ class Vgpu:
             if part is not None and _has_room(pod, card, wish):
                 parts.append(part)
                 card.users.setdefault(pod.metadata.uid, []).append(part)
-                card.groups[pod.metadata.uid] = group_of(pod.metadata)
+                card.groups[pod.metadata.uid] = group_of(pod)
         if len(parts) < wish.number:
             possible = sum(_is_allowed(pod, card) and wish.memory_of(card) <= card.memory for card in cards)
             raise Refused("not enough gpu fitted on this node", is_final=possible < wish.number)
@@ -192,7 +192,7 @@ def _is_allowed(pod: records.Pod, card: Card) -> bool:
 
 
 def _has_room(pod: records.Pod, card: Card, wish: _Wish) -> bool:
-    group = group_of(pod.metadata)
+    group = group_of(pod)
     if pod.metadata.annotations.get(keys.VGPU_POD_GROUP_POLICY) == "spread" and group and group in card.groups.values():
         return False
     if card.uses >= card.slots or card.idle_memory < wish.memory_of(card):

@@ -1,0 +1,111 @@
+"""Draws queues: for each resource of a queue one bar with guarantee, deserved, allocated, borrowed and limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, line, rectangle, text
+
+__all__ = ["COLOURS", "QueueBar", "queue_bars"]
+
+ROW_HEIGHT: Final = 26
+BAR_HEIGHT: Final = 16
+WIDTH: Final = 480
+HEAD: Final = 46
+INDENT: Final = 14
+COLOURS: Final[Mapping[str, str]] = {"allocated": "#2b6cb0", "borrowed": "#b7791f"}
+"""What is filled. The legend and the titles name the colours too; guarantee and deserved are lines, the limit is the frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBar:
+    """One resource of one queue, as numbers in one unit, and how each of them is written.
+
+    `limit`, `guarantee` and `deserved` are None where the queue has none; `depth` is that of the queue in its tree.
+    """
+
+    queue: str
+    resource: str
+    allocated: float
+    guarantee: float | None = None
+    deserved: float | None = None
+    limit: float | None = None
+    depth: int = 0
+    written: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def borrowed(self) -> float:
+        """What it has beyond what it deserves; 0 where it deserves nothing in particular."""
+        return 0.0 if self.deserved is None else max(0.0, self.allocated - self.deserved)
+
+
+def queue_bars(title: str, bars: Sequence[QueueBar]) -> Picture:
+    """The picture. Bars of one resource share a scale, so that queues can be compared. Names may be any text."""
+    names = [bar.depth * INDENT + CHARACTER_WIDTH * len(f"{bar.queue} {bar.resource}") for bar in bars]
+    left = max(names, default=0) + 20
+    right = CHARACTER_WIDTH * max((len(_numbers(bar)) for bar in bars), default=0) + 16
+    scales = _scales(bars)
+    parts = [text(8, 16, title, kind="strong"), *_legend(left)]
+    previous = None
+    for index, bar in enumerate(bars):
+        top = HEAD + index * ROW_HEIGHT
+        indent = 8 + bar.depth * INDENT
+        if bar.queue != previous:
+            parts.append(text(indent, top + 12, bar.queue))
+        parts.append(text(left - 8, top + 12, bar.resource, kind="faint", anchor="end"))
+        parts += _bar(bar, left, top, scales[bar.resource])
+        parts.append(text(left + WIDTH + 10, top + 12, _numbers(bar), kind="faint"))
+        previous = bar.queue
+    return Picture(title, left + WIDTH + right, HEAD + ROW_HEIGHT * len(bars) + 8, tuple(parts))
+
+
+def _scales(bars: Sequence[QueueBar]) -> dict[str, float]:
+    """Width per unit, by resource."""
+    largest: dict[str, float] = {}
+    for bar in bars:
+        most = max(bar.allocated, bar.guarantee or 0, bar.deserved or 0, bar.limit or 0)
+        largest[bar.resource] = max(largest.get(bar.resource, 0), most)
+    return {resource: WIDTH / (most or 1) for resource, most in largest.items()}
+
+
+def _bar(bar: QueueBar, left: float, top: float, scale: float) -> list[str]:
+    told = f"{bar.queue} {bar.resource}: "
+    own = bar.allocated - bar.borrowed
+    parts = []
+    if bar.limit is not None:
+        said = f"{told}limit {_said(bar, 'limit')}"
+        parts.append(rectangle(left, top, max(bar.limit * scale, 1), BAR_HEIGHT, kind="frame", title=said))
+    if own > 0:
+        said = f"{told}allocated {_said(bar, 'allocated')}"
+        parts.append(rectangle(left, top + 2, own * scale, BAR_HEIGHT - 4, fill=COLOURS["allocated"], title=said))
+    if bar.borrowed > 0:
+        said, begin = f"{told}borrowed {_said(bar, 'borrowed')}", left + own * scale
+        parts.append(rectangle(begin, top + 2, bar.borrowed * scale, BAR_HEIGHT - 4, fill=COLOURS["borrowed"], title=said))
+    for name, value, y in (("guarantee", bar.guarantee, top - 3), ("deserved", bar.deserved, top + BAR_HEIGHT / 2)):
+        if value is not None:
+            x = left + value * scale
+            parts.append(line(x, y, x, y + BAR_HEIGHT / 2 + 3, kind="mark", title=f"{told}{name} {_said(bar, name)}"))
+    return parts
+
+
+def _said(bar: QueueBar, name: str) -> str:
+    return bar.written.get(name) or f"{getattr(bar, name):g}"
+
+
+def _numbers(bar: QueueBar) -> str:
+    limit = "" if bar.limit is None else f" of {_said(bar, 'limit')}"
+    borrowed = f", {_said(bar, 'borrowed')} borrowed" if bar.borrowed > 0 else ""
+    return f"{_said(bar, 'allocated')}{limit}{borrowed}"
+
+
+def _legend(left: float) -> list[str]:
+    parts = []
+    for index, (name, colour) in enumerate(COLOURS.items()):
+        parts += [rectangle(left + index * 96, 24, 12, 12, fill=colour), text(left + index * 96 + 17, 34, name)]
+    x = left + 2 * 96
+    parts += [line(x + 4, 20, x + 4, 30, kind="mark"), text(x + 12, 34, "guarantee")]
+    parts += [line(x + 100, 28, x + 100, 38, kind="mark"), text(x + 108, 34, "deserved")]
+    parts += [rectangle(x + 186, 24, 12, 12, kind="frame"), text(x + 203, 34, "limit")]
+    return parts

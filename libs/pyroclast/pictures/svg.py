@@ -1,0 +1,102 @@
+"""SVG elements in which every text is escaped, and the picture that they make."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+__all__ = ["CHARACTER_WIDTH", "STYLE", "Picture", "element", "line", "rectangle", "text"]
+
+CHARACTER_WIDTH: Final = 7.3
+"""Of a character of the font in which all text is set, in the units of the picture."""
+
+STYLE: Final = """\
+svg.picture text{font:12px ui-monospace,monospace;fill:#1a202c}
+svg.picture text.faint{fill:#4a5568}
+svg.picture text.strong{font-weight:bold}
+svg.picture line,svg.picture path{stroke:#718096;fill:none}
+svg.picture rect.frame{fill:none;stroke:#718096}
+svg.picture rect.box{fill:#fff;stroke:#4a5568}
+svg.picture rect.critical,svg.picture path.critical{stroke:#c05621;stroke-width:2.5}
+svg.picture line.mark{stroke:#1a202c;stroke-width:2}
+svg.picture text.cell{fill:#000}
+@media(prefers-color-scheme:dark){
+svg.picture text{fill:#e2e8f0}
+svg.picture text.faint{fill:#a0aec0}
+svg.picture line,svg.picture path,svg.picture rect.frame{stroke:#a0aec0}
+svg.picture rect.box{fill:#1a202c;stroke:#a0aec0}
+svg.picture rect.critical,svg.picture path.critical{stroke:#f6ad55}
+svg.picture line.mark{stroke:#fff}
+svg.picture text.cell{fill:#000}
+}
+"""
+"""A document carries it; a page has it in a stylesheet of its own, since its policy allows no style inside."""
+
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing of a width and height, made of elements."""
+
+    title: str
+    width: float
+    height: float
+    elements: tuple[str, ...]
+
+    def document(self) -> str:
+        """A complete SVG document."""
+        return self._written(f"<style>{STYLE}</style>")
+
+    def inline(self) -> str:
+        """The element `svg` for an HTML page that has `STYLE` in a stylesheet."""
+        return self._written("")
+
+    def _written(self, style: str) -> str:
+        size = f'width="{self.width:.0f}" height="{self.height:.0f}" viewBox="0 0 {self.width:.0f} {self.height:.0f}"'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" {size}>'
+        return "".join([head, f"<title>{_escaped(self.title)}</title>", style, *self.elements, "</svg>"])
+
+
+def element(tag: str, attributes: dict[str, object], *, content: str = "", title: str = "", inner: str = "") -> str:
+    """One element. `content` and `title` may be any text; `inner` is elements made here; of attributes None is left out."""
+    written = "".join(f' {name}="{_value(value)}"' for name, value in attributes.items() if value is not None and value != "")
+    told = f"<title>{_escaped(title)}</title>" if title else ""
+    return f"<{tag}{written}>{told}{_escaped(content)}{inner}</{tag}>"
+
+
+def text(x: float, y: float, content: str, *, kind: str = "", anchor: str = "") -> str:
+    """Text from, around (`anchor` middle) or up to (`end`) a point."""
+    return element("text", {"x": x, "y": y, "class": kind, "text-anchor": anchor}, content=content)
+
+
+def rectangle(
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    *,
+    fill: str = "",
+    kind: str = "",
+    title: str = "",
+    rounded: float | None = None,
+) -> str:
+    """A rectangle; `title` is what a pointer that rests on it shows."""
+    attributes: dict[str, object] = {"x": x, "y": y, "width": width, "height": height}
+    return element("rect", {**attributes, "rx": rounded, "fill": fill, "class": kind}, title=title)
+
+
+def line(x: float, y: float, to_x: float, to_y: float, *, kind: str = "", title: str = "") -> str:
+    """A straight line."""
+    return element("line", {"x1": x, "y1": y, "x2": to_x, "y2": to_y, "class": kind}, title=title)
+
+
+def _value(value: object) -> str:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else _escaped(str(value))
+
+
+def _escaped(content: str) -> str:
+    """Text with what XML cannot hold replaced."""
+    return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", content))

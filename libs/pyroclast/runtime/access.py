@@ -1,0 +1,130 @@
+"""Who may read what: whoever may list Jobs in a namespace may read about them, in history and on the web page."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import KubeError
+from pyroclast.runtime.visitors import bearer_token, is_allowed, is_local, user_of
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+__all__ = ["Access", "Denied", "Reader"]
+
+T = TypeVar("T")
+
+REMEMBERED_SECONDS: Final = 60.0
+MOST_REMEMBERED: Final = 10_000
+ASKED_AT_ONCE: Final = 16
+
+
+class Denied(Exception):
+    """A request is not answered; `status` is that of HTTP."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Reader:
+    """Whoever asks. `user` None: somebody on this machine, who may read everything."""
+
+    def __init__(self, access: Access, user: Mapping[str, Any] | None) -> None:
+        self._access, self._user = access, user
+
+    @property
+    def name(self) -> str:
+        """The name of the user; empty for somebody on this machine."""
+        return "" if self._user is None else str(self._user.get("username", ""))
+
+    async def sees_all(self) -> bool:
+        """Whether the Jobs of every namespace may be read."""
+        return self._user is None or await self._access.may_list(self._user, "")
+
+    async def visible(self, namespaces: Iterable[str]) -> list[str]:
+        """The namespaces of these whose Jobs may be read."""
+        user, asked = self._user, list(namespaces)
+        if user is None or await self.sees_all():
+            return asked
+        found: list[str] = []
+        for begin in range(0, len(asked), ASKED_AT_ONCE):
+            some = asked[begin : begin + ASKED_AT_ONCE]
+            verdicts = await asyncio.gather(*(self._access.may_list(user, each) for each in some))
+            found += [each for each, may in zip(some, verdicts, strict=True) if may]
+        return found
+
+
+class Access:
+    """Asks the API server, and remembers its answers for a minute.
+
+    Args:
+        client: the API server.
+        audience: tokens for it are taken too, beside those for the API server.
+    """
+
+    def __init__(self, client: Client, audience: str = "") -> None:
+        self._client = client
+        self._audiences: Sequence[str] = (audience,) if audience else ()
+        self._known: OrderedDict[tuple[str, str], tuple[float, Any]] = OrderedDict()
+
+    async def reader(self, request: web.BaseRequest) -> Reader:
+        """Who sent a request.
+
+        Raises:
+            Denied: nobody that the API server knows.
+        """
+        if is_local(request.transport and request.transport.get_extra_info("peername")):
+            return Reader(self, None)
+        token = bearer_token(request.headers.get("Authorization", ""))
+        if not token:
+            raise Denied(401, "say who you are: Authorization: Bearer TOKEN, with a token that the API server knows")
+        return await self.bearer(token)
+
+    async def bearer(self, token: str) -> Reader:
+        """Whose token it is.
+
+        Raises:
+            Denied: nobody's that the API server knows.
+        """
+        user = self._recall(("token", token))
+        if user is None:
+            user = await _answered(user_of(self._client, token))
+            if not user.get("username") and self._audiences:
+                user = await _answered(user_of(self._client, token, self._audiences))
+            if not user.get("username"):
+                raise Denied(401, "the API server does not know this token")
+            self._remember(("token", token), user)
+        return Reader(self, user)
+
+    async def may_list(self, user: Mapping[str, Any], namespace: str) -> bool:
+        """Whether a user may list the Jobs of a namespace; of all, where it is empty."""
+        question = (user["username"] + "\0" + "\0".join(sorted(user.get("groups") or ())), namespace)
+        known = self._recall(question)
+        if known is None:
+            attributes = {"group": "batch.volcano.sh", "resource": "jobs", "verb": "list", "namespace": namespace}
+            known = await _answered(is_allowed(self._client, user, {"resourceAttributes": attributes}))
+            self._remember(question, known)
+        return bool(known)
+
+    def _recall(self, question: tuple[str, str]) -> Any:  # noqa: ANN401 - a user or a verdict
+        found = self._known.get(question)
+        return found[1] if found is not None and found[0] > time.monotonic() else None
+
+    def _remember(self, question: tuple[str, str], answer: Any) -> None:  # noqa: ANN401 - the same
+        self._known[question] = (time.monotonic() + REMEMBERED_SECONDS, answer)
+        self._known.move_to_end(question)
+        while len(self._known) > MOST_REMEMBERED:
+            self._known.popitem(last=False)
+
+
+async def _answered(review: Awaitable[T]) -> T:
+    try:
+        return await review
+    except KubeError as error:
+        raise Denied(503, f"the API server cannot be asked who may read this: {error}") from error

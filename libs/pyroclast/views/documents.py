@@ -1,0 +1,17 @@
+"""Documents of the views' API, as `-o json` prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+__all__ = ["API_VERSION", "Row", "document"]
+
+API_VERSION: Final = "view.pyroclast.dev/v1"
+
+Row: TypeAlias = Mapping[str, Any]
+
+
+def document(kind: str, fields: Row) -> dict[str, Any]:
+    """A document of the views' API."""
+    return {"apiVersion": API_VERSION, "kind": kind, **fields}

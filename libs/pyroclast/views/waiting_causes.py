@@ -1,0 +1,80 @@
+"""Why a Job waits, read from the Job and its PodGroup: the code, the sentence, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyroclast.api import pending
+from pyroclast.api.enums import JobPhase, JobReason
+from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_codes import says_never
+
+__all__ = ["WAITS", "WaitingCause", "is_waiting", "waiting_cause"]
+
+WAITS: Final = "waits: "
+"""How the message of a Job begins that says why it waits."""
+
+_WAITING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.ABORTED, JobPhase.ABORTING, ""})
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCause:
+    """One cause. `sentence` is without the code; `is_final`: waiting alone does not help; `since`: an API timestamp."""
+
+    code: PendingReason
+    sentence: str
+    since: str
+    is_final: bool = False
+
+
+def is_waiting(job: Mapping[str, Any]) -> bool:
+    """Whether a Job has not started, or was suspended."""
+    return _state(job).get("phase", "") in _WAITING_PHASES
+
+
+def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, absence: str = "") -> WaitingCause:
+    """The nearest cause. `absence`: why nobody schedules its pods; empty where somebody does, or nobody knows.
+
+    A code that stands in the objects is taken from there; the rest is worked out from what is missing.
+    """
+    state, created = _state(job), job["metadata"].get("creationTimestamp", "")
+    since = state.get("lastTransitionTime") or created
+    phase, message = state.get("phase", ""), state.get("message", "")
+    if phase in {JobPhase.ABORTED, JobPhase.ABORTING}:
+        return WaitingCause(PendingReason.SUSPENDED, f"it was suspended: {message}" if message else "it was suspended", since)
+    if state.get("reason") == JobReason.VOLUME_CLAIM_NOT_FOUND:
+        return WaitingCause(PendingReason.CLAIM_MISSING, message, since)
+    told = _coded(message.removeprefix(WAITS), since) if message.startswith(WAITS) else None
+    is_placed = (group.get("status") or {}).get("phase") == "Running" if group is not None else False
+    if absence and not is_placed and (told is None or told.code is not PendingReason.PODS_REFUSED):
+        return WaitingCause(PendingReason.NO_SCHEDULER, absence, created)
+    if told is not None:
+        return told
+    condition = _condition(group)
+    if condition is not None:
+        return _coded(pending.summary_of(condition.get("message", "")), condition.get("lastTransitionTime") or since)
+    if is_placed:
+        return WaitingCause(PendingReason.STARTING, "its pods have their nodes, and their containers are starting", since)
+    return WaitingCause(PendingReason.NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", since)
+
+
+def _coded(message: str, since: str) -> WaitingCause:
+    code, _, sentence = message.partition(": ")
+    if code not in set(PendingReason):
+        return WaitingCause(PendingReason.PODS_REFUSED, message, since)
+    return WaitingCause(PendingReason(code), sentence, since, is_final=says_never(sentence))
+
+
+def _condition(group: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    conditions = ((group or {}).get("status") or {}).get("conditions") or ()
+    known = set(PendingReason)
+    return next(
+        (each for each in conditions if each.get("status") == "True" and pending.reason_of(each.get("message", "")) in known),
+        None,
+    )
+
+
+def _state(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (job.get("status") or {}).get("state") or {}
