@@ -54,8 +54,9 @@ class Flavour:
 
     @property
     def apis(self) -> dict[str, Any]:
-        """Options of the API server."""
-        return {"runtime-config": _WORKLOADS} if self.serves_workloads else {}
+        """Options of the API server: from 1.37 on it will not be announced inside the cluster by an address of loopback."""
+        announced = {} if self.kubernetes == build.PRESENT else {"endpoint-reconciler-type": "none"}
+        return announced | ({"runtime-config": _WORKLOADS} if self.serves_workloads else {})
 
 
 PLAIN = Flavour()

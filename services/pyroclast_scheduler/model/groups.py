@@ -44,6 +44,7 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
         member_resources: the same as the sum of its members' requests, which their namespace has counted already.
         hold: why none of it may be placed now; None if it may.
         evicts_whole: either all of its pods are evicted or none.
+        is_protected: none of its pods is evicted, whatever they say themselves.
         never_preempts: it takes no place from others.
         topology_key: all of it goes to nodes with one value of this label; empty: anywhere.
     """
@@ -59,6 +60,7 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
     sub_group_policy: tuple[records.SubGroupPolicy, ...] = ()
     hold: Hold | None = None
     evicts_whole: bool = False
+    is_protected: bool = False
     never_preempts: bool = False
     topology_key: str = ""
 

@@ -201,6 +201,7 @@ class Rules:
 
     def victim_tasks(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those of `candidates` that should go anyway: what any plugin of the first tier with an answer says."""
+        candidates = [pair for pair in candidates if not pair[0].facts.group.spec.is_protected]
         for tier in self._victim_tasks:
             uids = {task.uid for ask in tier for _, task in ask(candidates)}
             if uids:

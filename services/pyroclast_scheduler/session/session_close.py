@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from pyroclast.api import pending
-from pyroclast.api.enums import NativeConditionType, PodGroupConditionType, PodGroupPhase
+from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
 from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.groups import GroupCondition, GroupStatus
@@ -124,12 +124,9 @@ def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> 
     if cause is not None and phase in _WAITING_PHASES and PodGroupConditionType.UNSCHEDULABLE not in job.conditions:
         stated.append(Condition(PodGroupConditionType.UNSCHEDULABLE, cause.reason))
     said = [_worded(old.conditions, each, cause, now=session.ports.now) for each in stated]
-    before = old.conditions
-    if phase is PodGroupPhase.RUNNING and old.phase in _WAITING_PHASES:  # its pods have their places again
-        before = tuple(each for each in before if each.type != NativeConditionType.DISRUPTION_TARGET)
     return GroupStatus(
         phase=phase,
-        conditions=_conditions(before, said, session.uid, timestamp),
+        conditions=_conditions(old.conditions, said, session.uid, timestamp),
         running=tally[TaskStatus.RUNNING],
         succeeded=tally[TaskStatus.SUCCEEDED],
         failed=tally[TaskStatus.FAILED],

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from pyroclast.api import pending
 from pyroclast.api.enums import NativeConditionReason, NativeConditionType, PodGroupConditionType, PodGroupPhase
 from pyroclast.api.pending import PendingReason
-from pyroclast_scheduler.model.groups import Group, GroupCondition
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.shell.patches import condition, reason_class
 
 __all__ = ["conditions_patch", "said_class"]
@@ -33,15 +33,18 @@ class _Said(NamedTuple):
         return self.type, self.status, reason_class(self.reason, self.message)
 
 
-def said_class(group: Group) -> tuple[tuple[str, str, str], ...]:
+def said_class(group: Group, evicted: str = "") -> tuple[tuple[str, str, str], ...]:
     """What a group should say, without its numbers."""
-    return tuple(each.mark for each in _wanted(group))
+    return tuple(each.mark for each in _wanted(group, evicted))
 
 
-def conditions_patch(group: Group, now: str) -> dict[str, Any] | None:
-    """The strategic merge patch of the status of `group` that makes it say what it should; None if it does."""
+def conditions_patch(group: Group, now: str, evicted: str = "") -> dict[str, Any] | None:
+    """The strategic merge patch of the status of `group` that makes it say what it should; None if it does.
+
+    `evicted`: why all of its pods were evicted, until they have places again; empty if they were not.
+    """
     known = {each.type: each for each in group.said}
-    wanted = _wanted(group)
+    wanted = _wanted(group, evicted)
     made: list[dict[str, Any]] = []
     for each in wanted:
         before = known.get(each.type)
@@ -56,7 +59,7 @@ def conditions_patch(group: Group, now: str) -> dict[str, Any] | None:
     return {"metadata": {"uid": group.metadata.uid}, "status": {"conditions": made}} if made else None
 
 
-def _wanted(group: Group) -> list[_Said]:
+def _wanted(group: Group, evicted: str) -> list[_Said]:
     status, hold = group.status, group.spec.hold
     kinds = {each.type: each for each in status.conditions}
     unschedulable = kinds.get(PodGroupConditionType.UNSCHEDULABLE)
@@ -74,16 +77,14 @@ def _wanted(group: Group) -> list[_Said]:
         found.append(_Said(NativeConditionType.QUEUED, "True", code, why))
     elif is_started:
         found.append(_Said(NativeConditionType.QUEUED, "False", NativeConditionReason.ADMITTED))
-    disrupted = kinds.get(NativeConditionType.DISRUPTION_TARGET)
-    if disrupted is not None:
-        found.append(_of(disrupted))
+    before = next((each for each in group.said if each.type == NativeConditionType.DISRUPTION_TARGET), None)
+    if evicted:
+        found.append(_Said(NativeConditionType.DISRUPTION_TARGET, "True", NativeConditionReason.PREEMPTION, evicted))
+    elif before is not None and not is_started:
+        found.append(_Said(before.type, before.status, before.reason, before.message))
     return found
 
 
 def _was_started(group: Group) -> bool:
     """Whether it says already that it has started, which is never taken back."""
     return any(each.type == NativeConditionType.INITIALLY_SCHEDULED and each.status == "True" for each in group.said)
-
-
-def _of(given: GroupCondition) -> _Said:
-    return _Said(given.type, given.status, given.reason, given.message)

@@ -11,11 +11,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
 import structlog
 
 from pyroclast.api import keys, records
-from pyroclast.api.enums import NativeConditionReason, NativeConditionType, PodGroupPhase
+from pyroclast.api.enums import NativeConditionType, PodGroupPhase
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
@@ -27,7 +26,7 @@ from pyroclast.kube.time_slices import in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.groups import Group, GroupCondition, GroupStatus
+from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
@@ -101,7 +100,8 @@ class Writer:
         self._gates: Debounce[str, TaskFacts] = Debounce()
         self._conditions: dict[str, str] = {}
         self._bare: dict[str, str] = {}
-        self._pruners = Pruner(), Pruner()
+        self._evicted: dict[str, str] = {}
+        self._pruners = Pruner(), Pruner(), Pruner()
         self._noted: dict[tuple[str, str], str] = {}
         self._waits: dict[str, set[str]] = {}
         self._slots: dict[str, set[tuple[str, str]]] = {}
@@ -115,7 +115,8 @@ class Writer:
     async def take(self, outcome: Outcome) -> None:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
         now = self._now()
-        conditions, bare = self._pruners
+        conditions, bare, evicted = self._pruners
+        evicted.prune(self._evicted, lambda key: self._cache.group(key) is not None)
         conditions.prune(self._conditions, self._cache.tasks.__contains__)
         bare.prune(self._bare, lambda key: self._cache.group(key) is not None)
         preempting = frozenset(waiting.task.job for waiting in outcome.waiting if waiting.nominated)
@@ -181,6 +182,8 @@ class Writer:
             if group is None:
                 continue
             if not group.keeps_phase:
+                if status.phase is PodGroupPhase.RUNNING and group.status.phase is not PodGroupPhase.RUNNING:
+                    self._evicted.pop(key, None)  # its pods have their places again
                 self._cache.believe(key, status)
                 self._wish_native(key, now)
             elif status.phase is not group.status.phase or key in preempting:
@@ -321,25 +324,24 @@ class Writer:
         group = self._cache.group(job)
         if group is None or group.keeps_phase or not group.spec.evicts_whole:
             return
-        others = [each for each in group.status.conditions if each.type != NativeConditionType.DISRUPTION_TARGET]
-        said = GroupCondition(
-            type=NativeConditionType.DISRUPTION_TARGET, status="True", reason=NativeConditionReason.PREEMPTION, message=message
-        )
-        self._cache.believe(job, msgspec.structs.replace(group.status, conditions=(*others, said)))
+        self._evicted[job] = message
         self._wish_native(job, self._now())
         self._alarm.set()
 
     def _wish_native(self, key: str, now: float) -> None:
         """Have the conditions of a group written whose phase is in memory alone, if they say something else by then."""
         group = self._cache.group(key)
-        if group is None or conditions_patch(group, "") is None:
+        evicted = self._evicted.get(key, "")
+        if group is None or conditions_patch(group, "", evicted) is None:
             self._natives.drop(key)
         else:
-            self._natives.wish(key, None, now, hold=_HOLD_SECONDS, mark=said_class(group))
+            is_late = bool(evicted) and all(each.type != NativeConditionType.DISRUPTION_TARGET for each in group.said)
+            hold = 0.0 if is_late else _HOLD_SECONDS  # soon it may have no pods that it could speak for
+            self._natives.wish(key, None, now, hold=hold, mark=said_class(group, evicted))
 
     def _send_native(self, key: str, now: float) -> None:
         group = self._cache.group(key)
-        patch = None if group is None else conditions_patch(group, format_time(now))
+        patch = None if group is None else conditions_patch(group, format_time(now), self._evicted.get(key, ""))
         if group is not None and patch is not None:
             about = Reference.of(group, group.kind)
             self._send(_Write(group.kind, about, patch, PatchKind.STRATEGIC, self._natives, key, key))

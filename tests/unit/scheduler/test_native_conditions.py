@@ -40,7 +40,6 @@ def group(
     said: Sequence[tuple[str, str, str, str]] = (),
     *,
     hold: Hold | None = None,
-    more: Any = (),
 ) -> Group:
     unschedulable = [GroupCondition(type="Unschedulable", status="True", reason="x", message=text)] if text else []
     written = tuple(
@@ -52,7 +51,7 @@ def group(
         key="t/g",
         metadata=records.Meta(name="g", namespace="t", uid="u", generation=4),
         spec=GroupSpec(hold=hold),
-        status=GroupStatus(phase=phase, conditions=(*unschedulable, *more)),
+        status=GroupStatus(phase=phase, conditions=tuple(unschedulable)),
         keeps_phase=False,
         said=written,
     )
@@ -193,9 +192,10 @@ async def test_nothing_is_written_on_a_group_of_another_scheduler():
 
 
 def test_that_it_is_evicted_is_said_until_its_pods_have_places_again():
-    evicted = GroupCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler", message="m")
     says = ("DisruptionTarget", "True", "PreemptionByScheduler", "m")
-    assert made(conditions_patch(group(P.RUNNING, said=[SCHEDULED, ADMITTED], more=[evicted]), NOW)) == [says]
+    assert made(conditions_patch(group(P.RUNNING, said=[SCHEDULED, ADMITTED]), NOW, "m")) == [says]
+    assert made(conditions_patch(group(P.RUNNING, said=[SCHEDULED, ADMITTED, says]), NOW, "m")) == []
+    assert made(conditions_patch(group(P.PENDING, FULL, said=[SCHEDULED, QUEUED, says]), NOW)) == []
     patch = conditions_patch(group(P.RUNNING, said=[SCHEDULED, ADMITTED, says]), NOW)
     assert patch is not None
     assert patch["status"]["conditions"] == [{"$patch": "delete", "type": "DisruptionTarget"}]

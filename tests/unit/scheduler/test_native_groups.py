@@ -8,6 +8,11 @@ import pytest
 
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import native_key
+from pyroclast_scheduler.replay.capture import Ours, taken
+from pyroclast_scheduler.replay.decide import decided as decided_again
+from pyroclast_scheduler.replay.state import encoded, read
+from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.shell.explain_server import finder
 from tests.scenarios import objects
 from tests.unit.scheduler.deciding import committed, decided
 from tests.unit.scheduler.natives import SETTINGS, WITHOUT_ENQUEUE, gang, namespace, pod, world
@@ -236,6 +241,17 @@ def test_a_group_that_goes_whole_stays_if_one_of_it_may_not_go(critical: bool):
     assert evicted(cache) == (set() if critical else {"low-0", "low-1"})
 
 
+def test_a_group_that_is_protected_keeps_its_pods():
+    cache = world({f"n{i}": 1 for i in range(2)})
+    annotations = {"volcano.sh/preemptable": "false"}
+    cache.natives.group_changed(None, gang("low", 2, started=True, annotations=annotations))
+    for i in range(2):
+        cache.pod_changed(None, pod(f"low-{i}", "low", node=f"n{i}"))
+    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100}))
+    add(cache, 1, priority=100)
+    assert evicted(cache) == set()
+
+
 def test_never_evicts_nobody():
     cache = world({f"n{i}": 1 for i in range(2)})
     started(cache, "low", 2)
@@ -280,6 +296,29 @@ def test_a_queue_that_does_not_exist_is_said_to_be_missing():
     add(cache, 3)
     assert binds(cache) == {}
     assert cache.left_out() == {KEY: "queue gone does not exist"}
+
+
+@pytest.mark.parametrize("name", ["g", "job"])
+def test_it_is_found_by_its_name_and_by_that_of_its_job(name: str):
+    cache = world({"n": 9})
+    cache.natives.group_changed(None, gang(owner=("batch/v1", "Job", "job-uid")))
+    add(cache, 3)
+    jobs = cache.snapshot().all_jobs
+    assert finder(lambda: jobs)(objects.NAMESPACE, name) == KEY
+
+
+def test_a_session_over_it_can_be_decided_again():
+    cache = world({"n": 9}, ["q"])
+    cache.natives.namespace_changed(None, namespace("q"))
+    cache.natives.group_changed(None, gang())
+    add(cache, 2)
+    cache.pod_changed(None, pod("x", scheduler="default-scheduler"))
+    outcome, _ = decided(cache, SETTINGS)
+    cache.believe(KEY, outcome.statuses[KEY])
+    state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW), Ours()))) + b"}")
+    again = decided_again(state)
+    assert again.reasons[KEY] == [f"{each.type} {each.reason}: {each.message}" for each in cache.group(KEY).status.conditions]  # type: ignore[union-attr]
+    assert again.binds == {}
 
 
 def test_the_queue_counts_members_that_are_bound():

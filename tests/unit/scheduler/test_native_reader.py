@@ -68,6 +68,9 @@ CASES = {
     "the last replacement starts when nobody else comes": Case(
         gang(started=True), [*DONE, pod("p")], {"min_member": 3, "hold": None}, {"settled": 2.0}
     ),
+    "members that ended before it was written that it started count": Case(
+        gang(), [*DONE, pod("p", node="n")], {"min_member": 3, "hold": None}
+    ),
     "until then others may be on their way": Case(
         gang(started=True), [*DONE, pod("p")], {"hold": missing("1 of 3 pods present")}, {"settled": 1.0}
     ),

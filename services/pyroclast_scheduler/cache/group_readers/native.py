@@ -17,9 +17,10 @@ from pyroclast.api.enums import NativeConditionType, PodGroupPhase
 from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
+from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.groups import Group, GroupSpec, GroupStatus, Hold
-from pyroclast_scheduler.model.statuses import ALLOCATED, VALID, TaskStatus
+from pyroclast_scheduler.model.statuses import ALLOCATED, SCHEDULED, VALID, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, native_key
 
 __all__ = ["PATIENCE_SECONDS", "Members", "Reading", "has_started", "read"]
@@ -77,7 +78,7 @@ def read(
     meta, spec = record.metadata, record.spec
     oldest = min(tasks, key=_age)
     living = [task for task in tasks if task.status in _LIVING]
-    started = has_started(record)
+    started = has_started(record) or _is_placed(spec, tasks)
     needed, is_timed = _needed(spec, tasks, living, members.settled_seconds, started=started)
     hold = _mismatch(record, living, members.elsewhere) or _parent(spec)
     if hold is None and len(living) < needed:
@@ -95,6 +96,7 @@ def read(
             member_resources=_sum(sorted(living, key=_age)[:needed]) if hold is None else None,
             hold=hold,
             evicts_whole=spec.disruption_mode is not None and spec.disruption_mode.all is not None,
+            is_protected=not parse_bool(meta.annotations.get(keys.PREEMPTABLE, "true")),
             never_preempts=_never_preempts(spec, living),
             topology_key=next((each.key for each in _topology(spec)), ""),
         ),
@@ -109,6 +111,12 @@ def has_started(record: records.NativePodGroup) -> bool:
     """Whether it is written that as many members as it needs were placed."""
     wanted = NativeConditionType.INITIALLY_SCHEDULED, "True"
     return any((each.type, each.status) == wanted for each in record.status.conditions)
+
+
+def _is_placed(spec: records.NativePodGroupSpec, tasks: Sequence[TaskFacts]) -> bool:
+    """Whether as many members as it needs have a node, or had one: some may end before that is written."""
+    gang = spec.scheduling_policy.gang
+    return sum(task.status in SCHEDULED for task in tasks) >= (1 if gang is None else gang.min_count)
 
 
 def _needed(
