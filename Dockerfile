@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# One target for each service: admission, job-controller, jobflow-controller, recorder, scheduler.
+# One target for each service: admission, board, job-controller, jobflow-controller, recorder, scheduler.
 #   docker build --target scheduler --tag pyroclast/scheduler .
 # For two architectures: docker buildx build --platform linux/amd64,linux/arm64 --sbom=true --provenance=true …
 # The base must be named by its digest: --build-arg PYTHON=python:3.13-slim@sha256:…
@@ -45,6 +45,10 @@ EXPOSE 11251
 FROM runtime AS admission
 EXPOSE 8443
 ENTRYPOINT ["python", "-m", "pyroclast_admission"]
+
+FROM runtime AS board
+EXPOSE 8084 8091
+ENTRYPOINT ["python", "-m", "pyroclast_board"]
 
 FROM runtime AS job-controller
 EXPOSE 8081

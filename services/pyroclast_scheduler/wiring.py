@@ -22,7 +22,7 @@ from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.ring import ring_of
+from pyroclast_scheduler.model.ring import Ring, ring_of
 from pyroclast_scheduler.replay.capture import Ours, taken
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.settings import SchedulerSettings
@@ -39,6 +39,8 @@ from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.native_watch import NativeWatch
+from pyroclast_scheduler.shell.seat_keeper import SeatKeeper
 from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
 from pyroclast_scheduler.shell.verifier import Verifier
@@ -49,6 +51,8 @@ from pyroclast_scheduler.shell.writer import Writer
 __all__ = ["main"]
 
 log = structlog.get_logger()
+
+_ALL_NODES = "--place-before-pods: one scheduler must know all nodes: take it away, or --scheduler-sharding-mode and the ring"
 
 
 async def main(service: Service) -> None:
@@ -70,13 +74,12 @@ async def main(service: Service) -> None:
         recorder,
         Reference(LEASES.api_version, LEASES.kind, settings.lease_namespace, settings.leader_elect_resource_name, ""),
     )
-    is_shared = settings.scheduler_sharding_mode != "none"
-    cache = Cache(settings.scheduler_name, default_queue=settings.default_queue, is_shared=is_shared, now=time.monotonic)
+    cache = _cache(settings)
     binder = Binder(client, cache, recorder, metrics)
     evictor = Evictor(client, cache, recorder, metrics)
     verifier = Verifier(client, cache, now=time.monotonic)
     writer = Writer(client, cache, recorder)
-    binder.refused = writer.bind_refused
+    binder.refused, evictor.told = writer.bind_refused, writer.evicted
     usage = Collector(client, lambda: file.current)
     loop = Loop(
         cache,
@@ -86,7 +89,7 @@ async def main(service: Service) -> None:
         binder=binder,
         evictor=evictor,
         writer=writer,
-        keeper=GangKeeper(client, cache, recorder),
+        keeper=GangKeeper(client, cache, recorder, releasing=binder.pause),
         metrics=metrics,
         recorder=recorder,
         usage=usage,
@@ -101,7 +104,7 @@ async def main(service: Service) -> None:
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
-    ours = Ours(settings.scheduler_name, settings.default_queue, is_shared)
+    ours = Ours(settings.scheduler_name, settings.default_queue, settings.scheduler_sharding_mode != "none")
     service.pages["/debug/snapshot"] = lambda: debug.page(cache, taken(cache, file.current, loop.circumstances(), ours))
     service.spawn("configuration", file.follow())
     await ensure_queues(client, settings.default_queue)
@@ -116,17 +119,57 @@ async def main(service: Service) -> None:
         loop.wake()
 
     file.changed = reconfigured
-    await service.synced()
+    await _synced(service, client, cache, taker, settings)
 
     async def decide(_shard: int) -> None:
         log.info("scheduler.leading")
         async with asyncio.TaskGroup() as group:
-            for work in (binder, evictor, writer, explainer, loop, verifier, usage):
+            seats = SeatKeeper(client, cache, recorder, now=time.monotonic)
+            for work in (binder, evictor, writer, explainer, loop, verifier, seats, usage):
                 group.create_task(work.run())
             if keeper is not None:
                 group.create_task(keeper.run())
 
     service.spawn("leader", lead(client, settings, decide, recorder, {SCHEDULER_NAMES: ",".join(settings.scheduler_name)}))
+
+
+def _cache(settings: SchedulerSettings) -> Cache:
+    """The cache that the settings ask for.
+
+    Raises:
+        StartFailure: it cannot be as they ask.
+    """
+    is_shared = settings.scheduler_sharding_mode != "none"
+    if settings.place_before_pods and (is_shared or _ring() is not None):
+        raise StartFailure(_ALL_NODES, status=2)
+    return Cache(
+        settings.scheduler_name,
+        default_queue=settings.default_queue,
+        is_shared=is_shared,
+        places_seats=settings.place_before_pods,
+        now=time.monotonic,
+    )
+
+
+def _ring() -> Ring | None:
+    """The ring of schedulers that this one belongs to; None if to none.
+
+    Raises:
+        StartFailure: the ring that the environment describes makes no sense.
+    """
+    try:
+        return ring_of(os.environ)
+    except ValueError as error:
+        raise StartFailure(str(error), status=2) from error
+
+
+async def _synced(service: Service, client: Client, cache: Cache, taker: Cache | RingMember, settings: SchedulerSettings) -> None:
+    """Wait for all that is watched; the PodGroups of Kubernetes itself too, which are followed once the API server has them."""
+    if settings.native_workloads:
+        natives = NativeWatch(client, cache, taker, partial(service.watch, is_needed=False))
+        await natives.start()
+        service.spawn("native-groups", natives.run())
+    await service.synced()
 
 
 def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, explainer: Explainer, trials: ChangeTrials) -> None:
@@ -152,10 +195,7 @@ def _beside(
         StartFailure: the ring that the environment describes makes no sense.
     """
     taker: Cache | RingMember = cache
-    try:
-        ring = ring_of(os.environ)
-    except ValueError as error:
-        raise StartFailure(str(error), status=2) from error
+    ring = _ring()
     if ring is not None:
         taker = RingMember(ring, cache, settings.scheduler_name, default_queue=settings.default_queue)
         loop.elsewhere, writer.writes = taker.elsewhere, taker.writes

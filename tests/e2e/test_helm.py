@@ -15,7 +15,7 @@ from tests.unit.chart.conftest import helm  # noqa: F401 - a fixture
 from tests.unit.chart.render import CHART
 
 NAMESPACE = "batch"
-PROGRAMS = ["admission", "controllers", "jobflow", "recorder", "scheduler"]
+PROGRAMS = ["admission", "board", "controllers", "jobflow", "recorder", "scheduler"]
 
 
 @pytest.mark.timeout(180)

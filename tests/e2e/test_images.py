@@ -31,6 +31,7 @@ from tests.unit.chart.conftest import helm  # noqa: F401 - a fixture
 
 TARGETS = {
     "pyroclast-admission": "admission",
+    "pyroclast-board": "board",
     "pyroclast-controllers": "job-controller",
     "pyroclast-jobflow": "jobflow-controller",
     "pyroclast-recorder": "recorder",

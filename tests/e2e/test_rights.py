@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.cluster import Cluster
 from tests.e2e.workers import OTHERS_SECONDS, audits_of_others
 
-ACCOUNTS = ["admission", "controllers", "jobflow", "nodes", "recorder", "scheduler"]
+ACCOUNTS = ["admission", "board", "controllers", "jobflow", "nodes", "recorder", "scheduler"]
 PREFIX = "system:serviceaccount:pyroclast-system:pyroclast-"
 
 RARE = {
@@ -25,6 +25,10 @@ RARE = {
         ("batch", "jobs", "get"): "asked about the owner of a pod that is seen before it",
         ("batch.volcano.sh", "jobs", "get"): "asked by a CronJob whose Job is there already",
         ("scheduling.volcano.sh", "podgroups", "get"): "asked after a create whose answer was lost",
+    },
+    "board": {
+        ("authentication.k8s.io", "tokenreviews", "create"): "asked where somebody on another machine looks",
+        ("authorization.k8s.io", "subjectaccessreviews", "create"): "asked where somebody on another machine looks",
     },
     "jobflow": {("batch.volcano.sh", "jobs", "get"): "asked after a create whose answer was lost"},
     "recorder": {

@@ -48,6 +48,8 @@
 {{- else if eq $key "jobflow" }}
 {{- $names := list "jobflow-controller" "jobtemplate-controller" }}
 {{- if and $custom.controller_enable $custom.jobflow_enable }}{{ include "pyroclast.controllers.any" (list $root $names) }}{{ end }}
+{{- else if eq $key "board" }}
+{{- if $custom.board_enable }}true{{ end }}
 {{- else if eq $key "recorder" }}
 {{- if $custom.recorder_enable }}true{{ end }}
 {{- else if $custom.scheduler_enable }}true{{ end }}

@@ -32,7 +32,7 @@ spec:
   {{- if gt $members 1 }}
   serviceName: {{ .name }}-service
   podManagementPolicy: Parallel
-  {{- else if or .alone (and (ne $key "admission") (not $custom.leader_elect_enable)) }}
+  {{- else if or .alone (and (not (has $key (list "admission" "board"))) (not $custom.leader_elect_enable)) }}
   # the old one ends before the new one starts: nothing else keeps two from working at the same time
   strategy:
     type: Recreate

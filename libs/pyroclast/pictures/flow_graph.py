@@ -9,7 +9,7 @@ from typing import Final
 from pyroclast.pictures.layers import FlowNode, critical_path, grouped, in_layers
 from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, element, rectangle, text
 
-__all__ = ["COLOURS", "MOST_NODES", "flow_graph"]
+__all__ = ["COLOURS", "MOST_NODES", "OTHERWISE", "flow_graph"]
 
 MOST_NODES: Final = 200
 """A larger flow is drawn with one box per depth."""

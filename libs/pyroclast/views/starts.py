@@ -48,7 +48,11 @@ def start_of(group: Mapping[str, Any] | None) -> list[str] | None:
 
 def start_text(start: list[str] | str) -> str:
     """`14:20–18:40`, or what stands there instead of an estimate."""
-    return start if isinstance(start, str) else f"{clock_text(start[0])}–{clock_text(start[2])}"
+    if isinstance(start, str):
+        return start
+    first, last = clock_text(start[0]), clock_text(start[2])
+    day, _, time = last.rpartition(" ")
+    return f"{first}–{time}" if day and first.startswith(day) else f"{first}–{last}"
 
 
 def clock_text(timestamp: str, today: datetime | None = None) -> str:

@@ -43,7 +43,7 @@ async def _nodes(context: Context) -> None:
             groups = await _tiers(context, nodes)
         elif by:
             groups = label_groups(nodes, by)
-        return Table("NodeGroup", COLUMNS, node_rows(nodes, pods, groups, reserved), "node", "No nodes")
+        return Table("NodeGroup", COLUMNS, node_rows(nodes, pods, groups, reserved), "node", "No nodes", names="names")
 
     await show(context, read, NODES, PODS)
 

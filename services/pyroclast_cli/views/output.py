@@ -37,7 +37,7 @@ _NOTHING: Final[tuple[Any, ...]] = (None, "", {}, [])
 class Column:
     """One column. `field` is its name in JSON; `text` writes a value that a table shows in another way; `is_wide`: `-o wide`.
 
-    `absent` stands where there is no value.
+    `absent` stands where there is no value; `plain` is the field that a program reads instead.
     """
 
     header: str
@@ -45,6 +45,7 @@ class Column:
     text: Callable[[Any], str] | None = None
     is_wide: bool = False
     absent: str = "-"
+    plain: str = ""
 
     def cell(self, row: Row) -> str:
         """The value as the table shows it."""
@@ -56,13 +57,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a command shows. `kind` is that of one item in JSON; `reference` is the `KIND.GROUP` of `-o name`."""
+    """What a command shows. `kind` is that of one item in JSON.
+
+    `reference` is the `KIND.GROUP` of `-o name`; `names`: the field with all names of a row that stands for several objects.
+    """
 
     kind: str
     columns: tuple[Column, ...]
     rows: Sequence[Row]
     reference: str = ""
     empty: str = "No resources found"
+    names: str = ""
 
 
 def write(context: Context, table: Table) -> None:
@@ -77,14 +82,27 @@ def write(context: Context, table: Table) -> None:
         case "table" | "wide" | "":
             _write_table(context, table, rows, is_wide=form == "wide")
         case "name":
-            for name in dict.fromkeys(str(row["name"]) for row in rows):
+            for name in dict.fromkeys(each for row in rows for each in _names(table, row)):
                 context.say(f"{table.reference}/{name}" if table.reference else name)
         case "csv":
-            _write_csv(context, [column.field for column in table.columns], rows)
+            _write_csv(context, [column.plain or column.field for column in table.columns], rows)
         case "custom-columns" if argument:
             _write_custom(context, argument, rows)
         case _:
             write_document(context, document(f"{table.kind}List", {"items": list(rows)}))
+
+
+def _names(table: Table, row: Row) -> Sequence[str]:
+    """The names of what a row stands for.
+
+    Raises:
+        Failure: it stands for no object.
+    """
+    if table.names:
+        return [str(name) for name in row[table.names]]
+    if "name" not in row:
+        raise Failure("-o name: what this command lists has no names; use another form")
+    return [str(row["name"])]
 
 
 def write_one(context: Context, whole: Row, lines: Sequence[str], *, reference: str, rows: Sequence[Row] | None = None) -> None:

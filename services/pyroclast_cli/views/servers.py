@@ -11,7 +11,6 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from pyroclast.api.types import CONFIG_MAPS, Key
-from pyroclast.kube.client import Client
 from pyroclast.kube.config import ClusterConfig
 from pyroclast.kube.credentials import Anonymous
 from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError
@@ -85,17 +84,22 @@ class Server:
         except (ConnectionFailed, orjson.JSONDecodeError) as error:
             raise Failure(f"the {self.name} at {server} does not answer: {error}; try {self.how}", status=UNREACHABLE) from error
 
-    async def request(self, context: Context, server: str, path: str, query: Mapping[str, str]) -> dict[str, Any]:
-        """The answer of the one at `server`.
+    async def request(
+        self, context: Context, server: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The answer of the one at `server`, to which `body` is posted where there is one.
 
         Raises:
             KubeError: as for the API server.
             JSONDecodeError: something else answers there.
         """
+        from pyroclast.kube.client import Client  # noqa: PLC0415 - commands that ask nobody need not load it
+
         config = ClusterConfig(server, credentials=context.client.config.credentials)
         if not server.startswith("https:"):  # a token would be there for everybody on the way to read
             config = replace(config, credentials=Anonymous())
         given = {name: value for name, value in query.items() if value}
         async with Client(config, max_attempts=2, user_agent="vcctl") as client:
-            answer: dict[str, Any] = orjson.loads(await client.request("GET", path, query=given))
+            method, content = ("GET", b"") if body is None else ("POST", orjson.dumps(body))
+            answer: dict[str, Any] = orjson.loads(await client.request(method, path, query=given, body=content or None))
             return answer

@@ -67,7 +67,9 @@ async def _selected_jobs(context: Context) -> dict[tuple[str, str], str]:
     }
 
 
-async def _of_pods(context: Context, kind: str, columns: tuple[Column, ...], rows_of: Callable[..., list[Row]]) -> None:
+async def _of_pods(
+    context: Context, kind: str, columns: tuple[Column, ...], rows_of: Callable[..., list[Row]], *, reference: str = ""
+) -> None:
     async def read() -> Table:
         namespace = namespaces_of(context)
         queues, listed, measured = await asyncio.gather(
@@ -77,7 +79,7 @@ async def _of_pods(context: Context, kind: str, columns: tuple[Column, ...], row
         )
         pods = [pod for pod in listed[0] if _job_of(pod) in queues]
         _say_unmeasured(measured)
-        return Table(kind, columns, rows_of(pods, queues, Usage.of(measured)), empty="No pod of a Job runs")
+        return Table(kind, columns, rows_of(pods, queues, Usage.of(measured)), reference, "No pod of a Job runs")
 
     await show(context, read, PODS, namespace=namespaces_of(context), every=EVERY)
 
@@ -92,7 +94,10 @@ def _say_unmeasured(measured: object) -> None:
 
 
 async def _jobs(context: Context) -> None:
-    await _of_pods(context, "JobUsage", (NAMESPACE, *AMOUNTS), lambda pods, _, usage: job_usage(pods, usage))
+    def rows_of(pods: Sequence[Mapping[str, Any]], _: object, usage: Usage) -> list[Row]:
+        return job_usage(pods, usage)
+
+    await _of_pods(context, "JobUsage", (NAMESPACE, *AMOUNTS), rows_of, reference="vcjob.batch.volcano.sh")
 
 
 async def _tasks(context: Context) -> None:
@@ -100,7 +105,7 @@ async def _tasks(context: Context) -> None:
 
 
 async def _queues(context: Context) -> None:
-    await _of_pods(context, "QueueUsage", AMOUNTS, queue_usage)
+    await _of_pods(context, "QueueUsage", AMOUNTS, queue_usage, reference="queue.scheduling.volcano.sh")
 
 
 async def _nodes(context: Context) -> None:

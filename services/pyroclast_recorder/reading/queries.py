@@ -12,13 +12,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
-from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, pods, usage_hours
+from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, node_states, pod_use, pods, usage_hours
+from pyroclast_recorder.reading.cluster_use import cluster_rows
+from pyroclast_recorder.reading.efficiency import Measured, measured_of, use_of
 from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
 from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
 from pyroclast_recorder.reading.states import STATES, state_of
 from pyroclast_recorder.usage import HOUR, held
 
-__all__ = ["gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
+__all__ = ["cluster_use", "gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
 
 COLUMNS: Final = {
     "queue": usage_hours.c.queue,
@@ -83,12 +85,14 @@ async def tries(connection: AsyncConnection, cluster: str, namespace: str, name:
     )
     rows = [dict(row) for row in found.mappings()]
     of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in rows])
+    measured = await _measured(connection, cluster, [pod["uid"] for of_job in of_jobs.values() for pod in of_job])
     return [
         {
             **_job(row, of_jobs.get(row["uid"], ()), now),
+            "use": use_of(of_jobs.get(row["uid"], ()), measured, now),
             "phases": await _steps(connection, job_phases, cluster, row["uid"]),
             "causes": await _steps(connection, job_causes, cluster, row["uid"]),
-            "tasks": _tasks(of_jobs.get(row["uid"], ()), now),
+            "tasks": _tasks(of_jobs.get(row["uid"], ()), measured, now),
             "evictions": _evictions(of_jobs.get(row["uid"], ())),
         }
         for row in rows
@@ -156,6 +160,19 @@ def _numbers(values: Sequence[Any]) -> list[int]:
     return [int(value or 0) for value in values]
 
 
+async def cluster_use(connection: AsyncConnection, cluster: str, since: int, until: int) -> list[dict[str, Any]]:
+    """How the amounts of all nodes divided between two times, which are bounds of hours."""
+    held = await connection.execute(
+        select(usage_hours.c.resource, func.sum(usage_hours.c.asked))
+        .where(usage_hours.c.cluster == cluster, usage_hours.c.hour >= since, usage_hours.c.hour < until)
+        .group_by(usage_hours.c.resource)
+    )
+    allocated = {resource: int(amount) for resource, amount in held}
+    ordered = select(node_states).where(node_states.c.cluster == cluster, node_states.c.at < until)
+    states = (await connection.execute(ordered.order_by(node_states.c.uid, node_states.c.at))).mappings()
+    return cluster_rows([dict(state) for state in states], allocated, since, until)
+
+
 async def waits(
     connection: AsyncConnection, cluster: str, since: int, until: int, visible: Sequence[str]
 ) -> list[dict[str, Any]]:
@@ -191,6 +208,14 @@ async def _pods_of(connection: AsyncConnection, cluster: str, uids: Sequence[str
         for row in (await connection.execute(chosen)).mappings():
             of_jobs[row["job"]].append(dict(row))
     return of_jobs
+
+
+async def _measured(connection: AsyncConnection, cluster: str, uids: Sequence[str]) -> dict[str, dict[str, Measured]]:
+    rows: list[Row] = []
+    for begin in range(0, len(uids), 500):
+        chosen = select(pod_use).where(pod_use.c.cluster == cluster, pod_use.c.pod.in_(uids[begin : begin + 500]))
+        rows += [dict(row) for row in (await connection.execute(chosen)).mappings()]
+    return measured_of(rows)
 
 
 async def _steps(connection: AsyncConnection, table: Any, cluster: str, job: str) -> list[dict[str, Any]]:  # noqa: ANN401
@@ -240,7 +265,7 @@ def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:
     }
 
 
-def _tasks(of_job: Sequence[Row], now: int) -> list[dict[str, Any]]:
+def _tasks(of_job: Sequence[Row], measured: Mapping[str, Mapping[str, Measured]], now: int) -> list[dict[str, Any]]:
     by_task: dict[str, list[Row]] = defaultdict(list)
     for pod in of_job:
         by_task[pod["task"] or ""].append(pod)
@@ -252,6 +277,7 @@ def _tasks(of_job: Sequence[Row], now: int) -> list[dict[str, Any]]:
             "evicted": sum(pod["evicted_for"] is not None for pod in of_task),
             "nodes": sorted({pod["node"] for pod in of_task if pod["node"]})[:64],
             "asked": _sums(of_task, now)[0],
+            "use": use_of(of_task, measured, now),
         }
         for task, of_task in sorted(by_task.items())
     ]

@@ -9,6 +9,7 @@ import msgspec
 
 from pyroclast.api import keys, records
 from pyroclast.api.records.meta import ObjectRecord, Record
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -43,7 +44,7 @@ def _looked_at(task: TaskFacts) -> tuple[object, ...]:
     )
 
 
-def same_but_status(old: records.PodGroup, new: records.PodGroup) -> bool:
+def same_but_status(old: Group, new: Group) -> bool:
     """Whether two PodGroups differ in nothing but counts and conditions of their status."""
     a, b = old.metadata, new.metadata
     return (
@@ -54,7 +55,7 @@ def same_but_status(old: records.PodGroup, new: records.PodGroup) -> bool:
     )
 
 
-def same_but_version(old: ObjectRecord, new: Record) -> bool:
+def same_but_version(old: Group | ObjectRecord, new: Group | Record) -> bool:
     """Whether two objects, as far as they are read, differ in nothing but the version that the API server gave them."""
     metadata = msgspec.structs.replace(old.metadata, resource_version=new.metadata.resource_version)
     return metadata == new.metadata and msgspec.structs.replace(old, metadata=metadata) == new
@@ -73,7 +74,7 @@ def same_queue(old: records.Queue, new: records.Queue) -> bool:
     )
 
 
-def same_but_told(old: records.PodGroup, new: records.PodGroup) -> bool:
+def same_but_told(old: Group, new: Group) -> bool:
     """Whether two PodGroups differ in nothing but their version and what the scheduler itself says there of why they wait."""
     if not _same_annotations(old.metadata.annotations, new.metadata.annotations):
         return False

@@ -14,6 +14,7 @@ from pyroclast.lifecycle.gang import members, podgroups, pods
 from pyroclast.lifecycle.times import format_time
 from pyroclast.rules.jobs import defaults
 from pyroclast.rules.patches import applied
+from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import TaskFacts, task_of
@@ -68,7 +69,7 @@ def gang_of(
     for task in job.spec.tasks:
         tasks += _tasks(job, task, book, priorities)
     priority = priorities.get(group.spec.priority_class_name, default) if group.spec.priority_class_name else default
-    return JobFacts.of(group, tasks, priority=priority, queue=group.spec.queue)
+    return JobFacts.of(volcano.group_of(group), tasks, priority=priority, queue=group.spec.queue)
 
 
 def _tasks(job: records.Job, task: records.Task, book: ShapeBook, priorities: Mapping[str, int]) -> list[TaskFacts]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import Key, ResourceType
 from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.faults import Fault
+from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.waits import Rest
@@ -135,7 +135,7 @@ class Outcome:
     seen: set[str] = field(default_factory=set)
     drawn: list[str] = field(default_factory=list)
     rests: list[Rest] = field(default_factory=list)
-    statuses: dict[str, records.PodGroupStatus] = field(default_factory=dict)
+    statuses: dict[str, GroupStatus] = field(default_factory=dict)
     bare: list[str] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)

@@ -25,6 +25,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session import enqueue_refusals
+from pyroclast_scheduler.session.label_domains import NO_DOMAIN
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["cause_of"]
@@ -36,7 +37,17 @@ _ROOM = ("Insufficient ", "node(s) pod number exceeded")  # how refusals begin t
 
 
 def cause_of(session: Session, job: Job) -> Cause | None:
-    """Why `job` waits now; None if it does not, or nobody knows."""
+    """Why `job` waits now; None if it does not, or nobody knows. Who may not be evicted for it yet is told too."""
+    cause, withheld = _cause_of(session, job), session.withheld.get(job.facts.key)
+    if cause is None or withheld is None or job.tally[TaskStatus.PIPELINED]:
+        return cause
+    return Cause(cause.reason, lambda: f"{cause.explain()}; {withheld}", cause.sentence)
+
+
+def _cause_of(session: Session, job: Job) -> Cause | None:
+    hold = job.facts.group.spec.hold
+    if hold is not None:
+        return Cause(hold.reason, lambda: hold.text)
     if job.phase is PodGroupPhase.PENDING:
         return job.cause.settled() if job.cause is not None else _not_let_in(session, job)
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING]
@@ -122,7 +133,7 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
     if not len(allowed) and np.array_equal(unready, session.usable):
         return _no_node(session)
     possible = np.flatnonzero(plan.mask | unready)  # of a node that is not ready nothing is proved
-    is_narrow = bool(errors.hyper_node) or errors.text.startswith("no hypernode")
+    is_narrow = bool(errors.hyper_node) or errors.text.startswith(("no hypernode", NO_DOMAIN))
     refused = Cause(PendingReason.NODES_REFUSE, lambda: f"not now: no node takes {task.facts.name}: {_reasons(errors)}")
     if not len(allowed) and (errors.reasons or is_narrow):
         when = "not now" if len(possible) else "never"

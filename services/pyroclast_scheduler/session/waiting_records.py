@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pyroclast.api import pending, records
+from pyroclast.api import pending
 from pyroclast.api.enums import PodGroupConditionType
 from pyroclast_scheduler.model.causes import Cause, WaitingRecord
+from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["record_of"]
 
 
-def record_of(session: Session, job: Job, cause: Cause, status: records.PodGroupStatus) -> WaitingRecord:
+def record_of(session: Session, job: Job, cause: Cause, status: GroupStatus) -> WaitingRecord:
     """The record of a job that waits for `cause`, of which `status` is written."""
     message, before = _said(status), _said(job.facts.group.status)
     summary = pending.summary_of(message) or str(cause)
@@ -26,5 +27,5 @@ def record_of(session: Session, job: Job, cause: Cause, status: records.PodGroup
     )
 
 
-def _said(status: records.PodGroupStatus) -> str:
+def _said(status: GroupStatus) -> str:
     return next((each.message for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), "")

@@ -12,6 +12,7 @@ from pyroclast.views.documents import document
 from pyroclast_scheduler.explaining.answers import Answerer, answer_of, queue_rows
 from pyroclast_scheduler.explaining.book import WaitingEntry
 from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.tasks import native_key
 
 if TYPE_CHECKING:
     from aiohttp import web  # a scheduler that serves nothing needs none of it
@@ -149,8 +150,9 @@ def finder(jobs: Callable[[], Mapping[str, JobFacts]]) -> Callable[[str, str], s
 
     def find(namespace: str, name: str) -> str:
         known = jobs()
-        if f"{namespace}/{name}" in known:
-            return f"{namespace}/{name}"
+        for key in (f"{namespace}/{name}", native_key(namespace, name)):
+            if key in known:
+                return key
         for key, facts in known.items():
             owner = facts.group.metadata.controller if facts.namespace == namespace else None
             if owner is not None and owner.kind == "Job" and owner.name == name:

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from pyroclast.api import keys, records
+from pyroclast.api import keys
 from pyroclast.api.pending import PendingReason
 from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
 from pyroclast_scheduler.cache.cache import Cache
@@ -17,6 +17,7 @@ from pyroclast_scheduler.explaining.answers import Answerer
 from pyroclast_scheduler.explaining.book import Past, WaitingBook
 from pyroclast_scheduler.explaining.run_times import declared_end
 from pyroclast_scheduler.explaining.waits import measured
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.shell.estimates import Estimates
@@ -62,10 +63,12 @@ class Explainer:
             if group is not None and keys.WAITING in group.metadata.annotations and key not in outcome.statuses:
                 self._writer.annotate(key)
 
-    def text(self, group: records.PodGroup) -> str:
-        """What the annotation of a PodGroup should say, empty for none; what it says where the difference is worth no write."""
+    def text(self, group: Group) -> str:
+        """What the annotation of a group should say, empty for none; what it says where the difference is worth no write."""
         said = group.metadata.annotations.get(keys.WAITING, "")
-        new = self._waiting(str(group.key))
+        if not group.keeps_phase:
+            return said
+        new = self._waiting(group.key)
         if new is None:
             return ""
         old = read_waiting(said) if said else None

@@ -217,6 +217,7 @@ class Loop:
             outcome = await loop.run_in_executor(thread, self._run, snapshot, configuration, ports)
         except Exception as error:
             await self._placements.join()
+            self._writer.sweep()
             self._memory = remembered(self._memory)
             if not await self._isolation.isolate(thread, configuration, before, error):
                 raise

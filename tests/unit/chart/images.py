@@ -19,6 +19,7 @@ PACKAGES = frozenset(
     {
         "pyroclast",
         "pyroclast_admission",
+        "pyroclast_board",
         "pyroclast_job_controller",
         "pyroclast_jobflow_controller",
         "pyroclast_recorder",

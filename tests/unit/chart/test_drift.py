@@ -5,12 +5,14 @@ import pytest
 from pyroclast.kube.leases import ShardLeases
 from pyroclast.runtime.settings import parse
 from tests.unit.chart import values_schema
-from tests.unit.chart.test_chart import KEYS, PROGRAMS, of_kind, rendered
+from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, of_kind, rendered
 
 ALL_FLAGS = [
     "webhook.url=https://a.example.org",
     "custom.bind_address=$(POD_IP)",
     "custom.scheduler_name=a",
+    "custom.board_session_secret=a",
+    "nativeWorkloads.enabled=false",
     "custom.job_plugins=a",
     "custom.otel_endpoint=http://b",
     "custom.admission_feature_gates=A=true",
@@ -24,16 +26,18 @@ ALL_FLAGS = [
     "custom.sharding_configmap_data=schedulerConfigs: []",
 ]
 UNREACHED = {
+    "board": {"login"},
     "controllers": {"controller-configmap", "lock-object-namespace"},
     "jobflow": {"lock-object-namespace"},
-    "recorder": {"leader-elect-shards", "lock-object-namespace"},
+    "recorder": {"leader-elect-shards", "leader-elect-wait-for", "lock-object-namespace"},
     "scheduler": {"leader-elect-shards", "lock-object-namespace"},
 }
 """The ConfigMap has the release's name, the namespace of Leases its newer flag; schedulers divide work as members, and one
-recorder does it all."""
+recorder does it all, in which Volcano has no part; in a pod nobody is on the machine of the board."""
 OF_A_POD = {
     "log_format", "enable_healthz", "enable_metrics", "admission_conf", "webhook_namespace", "webhook_service_name",
     "webhook_url", "leader_elect_resource_namespace", "scheduler_conf", "database_url",
+    "lease_namespace", "recorder_url", "recorder_token_file",
 }  # fmt: skip
 """Settings that are another in a pod: it has files and a namespace, is probed, and its log is read by machines."""
 
@@ -51,7 +55,7 @@ def flags_of(documents, program):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_flag_is_reached_by_some_value(helm, program):
     key = KEYS[program]
-    secret = rendered(helm, "webhook.certificates=secret")
+    secret = rendered(helm, "webhook.certificates=secret", "custom.place_before_pods=true")
     given = flags_of(rendered(helm, *ALL_FLAGS), program) | flags_of(secret, program) | {"v", "log-level"}
     there_are = {name.replace("_", "-") for name in values_schema.SETTINGS[key].model_fields}
     assert there_are - given - set(values_schema.extra_flags(key)) == UNREACHED.get(program, set())
@@ -130,7 +134,7 @@ def test_webhooks_have_a_name_each(helm):
 def test_without_election_an_upgrade_never_has_two_at_work(helm, program, elects):
     documents = rendered(helm, f"custom.leader_elect_enable={str(elects).lower()}")
     strategy = of_kind(documents, "Deployment")[f"pyroclast-{program}"]["spec"].get("strategy")
-    ends_first = program == "recorder" or not (elects or program == "admission")  # a SQLite file has one writer
+    ends_first = program == "recorder" or not (elects or program in {"admission", "board"})  # a SQLite file has one writer
     assert strategy == ({"type": "Recreate"} if ends_first else None)
 
 
@@ -152,7 +156,7 @@ def test_webhooks_are_served_where_health_is(helm):
 def test_leases_go_with_the_release(helm, options):
     """Those that the programs write by their flags, and no other."""
     documents = rendered(helm, *options)
-    for program in PROGRAMS[1:]:
+    for program in set(WRITERS) - {"admission"}:
         settings = parse(values_schema.SETTINGS[KEYS[program]], container_of(documents, program)["args"], program)
         variables = {each["name"]: each.get("value") for each in container_of(documents, program)["env"]}
         name, members = settings.leader_elect_resource_name, int(variables.get("SCHEDULER_NUM", "0"))

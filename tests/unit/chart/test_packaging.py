@@ -17,6 +17,7 @@ VALUES = yaml.safe_load((render.CHART / "values.yaml").read_text())
 def test_there_is_a_target_for_each_service():
     assert TARGETS == {
         "admission": "pyroclast_admission",
+        "board": "pyroclast_board",
         "job-controller": "pyroclast_job_controller",
         "jobflow-controller": "pyroclast_jobflow_controller",
         "recorder": "pyroclast_recorder",

@@ -10,7 +10,7 @@ from tests.unit.chart import render, values_schema
 from tests.unit.chart.test_chart import KEYS, of_kind
 
 VALUES = yaml.safe_load(values_schema.VALUES.read_text())
-PORTS = {"admission": 8080, "controller": 8081, "jobflow": 8081, "recorder": 8083, "scheduler": 8080}
+PORTS = {"admission": 8080, "board": 8084, "controller": 8081, "jobflow": 8081, "recorder": 8083, "scheduler": 8080}
 
 
 def pod(workload):
@@ -94,6 +94,8 @@ SETTINGS = {
     "custom.controller_kube_api_qps": ("controller", "kube-api-qps", 7),
     "custom.controller_kube_api_burst": ("controller", "kube-api-burst", 8),
     "custom.jobflow_shards": ("jobflow", "leader-elect-shards", 3),
+    "custom.board_kube_api_qps": ("board", "kube-api-qps", 13),
+    "custom.board_kube_api_burst": ("board", "kube-api-burst", 14),
     "custom.recorder_kube_api_qps": ("recorder", "kube-api-qps", 11),
     "custom.recorder_kube_api_burst": ("recorder", "kube-api-burst", 12),
     "custom.recorder_keep_pods": ("recorder", "keep-pods", "25h"),
@@ -135,7 +137,7 @@ def made(helm, folder, values):
 
 def of_programs():
     """(path, value, where it shows, key) of each value that each program has of its own."""
-    leaders = [key for key in KEYS.values() if key != "admission"]
+    leaders = [key for key in KEYS.values() if key not in {"admission", "board"}]
     for table, keys in ((OF_A_PROGRAM, KEYS.values()), (OF_A_LEADER, leaders)):
         for path, (value, shows) in table.items():
             for key in keys:
@@ -147,6 +149,7 @@ def test_what_is_set_for_a_program_shows_in_it_alone(helm, tmp_path):
     for path, value, _, _ in of_programs():
         put(values, path, value)
     put(values, "custom.recorder_database_secret", "history")
+    put(values, "custom.board_session_secret", "session")
     workloads, _ = made(helm, tmp_path, values)
     for path, value, shows, key in of_programs():
         assert shows(workloads[key]) == value, path
@@ -196,7 +199,7 @@ def test_metrics_can_be_off_in_one_program(helm, tmp_path, off):
         assert ("prometheus.io/scrape" in service["metadata"].get("annotations", {})) == (key != off)
 
 
-@pytest.mark.parametrize("off", ["admission", "controller", "jobflow", "recorder", "scheduler"])
+@pytest.mark.parametrize("off", ["admission", "board", "controller", "jobflow", "recorder", "scheduler"])
 def test_a_program_can_be_left_out_with_all_that_is_its_own(helm, tmp_path, off):
     workloads, documents = made(
         helm, tmp_path, {"custom": {f"{off}_enable": False, "vap_enable": True, "leader_elect_enable": True}}

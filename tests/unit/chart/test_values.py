@@ -31,6 +31,10 @@ FIGHTS = {
         ["custom.leader_elect_enable=false", "custom.controller_replicas=2"],
         "set leader_elect_enable to true, or controller_replicas to 1",
     ),
+    "two boards without a common key": (
+        ["custom.board_replicas=2"],
+        "name a Secret with a key of 32 bytes or more, or set board_replicas to 1",
+    ),
     "two recorders of one file": (
         ["custom.recorder_replicas=2"],
         "name the Secret of a PostgreSQL database, or set recorder_replicas to 1",
@@ -46,6 +50,14 @@ FIGHTS = {
     "members that stand by": (
         ["custom.scheduler_members=2", "custom.scheduler_replicas=2"],
         "members divide the work and none stands by",
+    ),
+    "seats with several schedulers": (
+        ["custom.place_before_pods=true", "custom.scheduler_members=2"],
+        "set place_before_pods to false, or scheduler_members to 1",
+    ),
+    "seats with nodes divided among schedulers": (
+        ["custom.place_before_pods=true", "custom.scheduler_sharding_mode=soft"],
+        "one scheduler must know all nodes",
     ),
     "a scheduler configuration that is not there": (
         ["basic.scheduler_config_file=config/other.conf"],
@@ -199,7 +211,12 @@ def test_further_flags_and_variables_reach_their_program(helm):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_replicas_are_kept_apart_and_go_one_by_one(helm, program):
-    documents = rendered(helm, f"custom.{KEYS[program]}_replicas=2", "custom.recorder_database_secret=history")
+    documents = rendered(
+        helm,
+        f"custom.{KEYS[program]}_replicas=2",
+        "custom.recorder_database_secret=history",
+        "custom.board_session_secret=session",
+    )
     name = f"pyroclast-{program}"
     template = of_kind(documents, "Deployment")[name]["spec"]["template"]
     (spread,) = template["spec"]["topologySpreadConstraints"]
@@ -298,3 +315,47 @@ def test_history_without_a_size_goes_with_the_pod(helm):
     spec = of_kind(documents, "Deployment")["pyroclast-recorder"]["spec"]["template"]["spec"]
     assert {"name": "history", "emptyDir": {}} in spec["volumes"]
     assert not of_kind(documents, "PersistentVolumeClaim")
+
+
+def test_the_board_has_no_ingress_by_default(helm):
+    assert not of_kind(rendered(helm), "Ingress")
+
+
+def test_the_board_is_reached_by_an_ingress_where_one_is_asked_for(helm):
+    settings = ["board_ingress_host=board.example.org", "board_ingress_class=nginx", "board_ingress_tls_secret=cert"]
+    documents = rendered(helm, *(f"custom.{each}" for each in settings))
+    spec = of_kind(documents, "Ingress")["pyroclast-board"]["spec"]
+    assert spec["ingressClassName"] == "nginx"
+    assert spec["tls"] == [{"hosts": ["board.example.org"], "secretName": "cert"}]
+    (rule,) = spec["rules"]
+    (path,) = rule["http"]["paths"]
+    service = of_kind(documents, "Service")[path["backend"]["service"]["name"]]["spec"]
+    assert (rule["host"], path["backend"]["service"]["port"]["name"]) == ("board.example.org", "board")
+    assert {"name": "board", "port": 80, "targetPort": "board"} in service["ports"]
+
+
+def test_the_board_shows_the_recorder_a_token_that_opens_nothing_else(helm):
+    spec = of_kind(rendered(helm), "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
+    (volume,) = [each for each in spec["volumes"] if "projected" in each]
+    (source,) = volume["projected"]["sources"]
+    assert source["serviceAccountToken"]["audience"] == "pyroclast-recorder"
+    (container,) = spec["containers"]
+    assert "--recorder-url=http://pyroclast-recorder-service.pyroclast-system.svc" in container["args"]
+    alone = of_kind(rendered(helm, "custom.recorder_enable=false"), "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
+    assert not any("recorder" in argument for argument in alone["containers"][0]["args"])
+
+
+def test_the_board_only_reads(helm):
+    rules = of_kind(rendered(helm), "ClusterRole")["pyroclast-board"]["rules"]
+    reviews = [rule for rule in rules if rule["verbs"] == ["create"]]
+    assert {rule["resources"][0] for rule in reviews} == {"tokenreviews", "subjectaccessreviews"}
+    assert {verb for rule in rules if rule not in reviews for verb in rule["verbs"]} == {"get", "list", "watch"}
+    assert not any(word in rule[part] for rule in rules for part in ("resources", "apiGroups") for word in ("secrets", "*"))
+
+
+def test_sessions_are_sealed_by_the_secret_that_is_named(helm):
+    spec = of_kind(rendered(helm, "custom.board_session_secret=session"), "Deployment")["pyroclast-board"]["spec"]["template"][
+        "spec"
+    ]
+    assert {"name": "session", "secret": {"secretName": "session"}} in spec["volumes"]
+    assert "--session-key-file=/var/run/secrets/pyroclast/session/key" in spec["containers"][0]["args"]

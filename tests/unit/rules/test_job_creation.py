@@ -194,6 +194,21 @@ REFUSED: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
         'time: missing unit in duration "5"',
         ("spec.runningEstimate",),
     ),
+    "a pause between restarts that is none": (
+        job(retry={"backoff": "5"}),
+        'time: missing unit in duration "5"',
+        ("spec.retry.backoff",),
+    ),
+    "a negative window of retries": (
+        job(retry={"resetAfter": "-1h"}),
+        "must not be negative",
+        ("spec.retry.resetAfter",),
+    ),
+    "a longest pause below the first": (
+        job(retry={"backoff": "1m", "maxBackoff": "30s"}),
+        "is shorter than backoff",
+        ("spec.retry.maxBackoff",),
+    ),
     "a volume without mount path": (
         job(volumes=[{"volumeClaimName": "x"}]),
         "mountPath is required;",

@@ -216,6 +216,28 @@ def test_what_was_said_before_a_gang_was_let_in_goes_when_it_is():
     assert after.statuses["t/j"].conditions == ()
 
 
+STARTED = pods("j", 2, 1, "n1")
+PARTIAL = {
+    "none has room": (
+        [*STARTED, ["w-0", "j", "-", 10, "1Gi"], ["w-1", "j", "-", 10, "1Gi"]],
+        ["2/4 tasks in gang unschedulable"],
+    ),
+    "none waits": (STARTED, []),
+    "one gets a node": ([*STARTED, ["w", "j", "-", 1, "1Gi"]], []),
+    "all wait behind a gate": ([*STARTED, ["w", "j", "-", 1, "1Gi", {"gates": ["other"]}]], []),
+}
+
+
+@pytest.mark.parametrize(("members", "want"), PARTIAL.values(), ids=PARTIAL)
+def test_a_gang_that_runs_says_that_pods_above_its_minimum_wait(members, want):
+    outcome, _ = decide({"podgroups": [["j", "q", 2, {"phase": "Running"}]], "pods": members})
+    warnings = [note.message for note in outcome.notes if note.kind == "Warning" and note.reason == "Unschedulable"]
+    assert [pending.parted(each)[0].split(":")[0] for each in warnings] == want
+    assert all(pending.reason_of(each) == "NoNodeBigEnough" for each in warnings)
+    status = outcome.statuses["t/j"]
+    assert (status.phase, [each.type for each in status.conditions]) == ("Running", ["Scheduled"])
+
+
 @pytest.mark.parametrize(("queue", "reason"), [({}, "NodesFull"), ({"capability": {"cpu": 1}}, "QueueFull")])
 def test_who_waits_before_costs_a_job_no_more_the_more_wait(monkeypatch, queue, reason):
     asked, counts = [], []

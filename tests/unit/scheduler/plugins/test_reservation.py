@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pyroclast.api import keys, pending
 from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.reservations import Lock, Reservation, read, written
 from pyroclast_scheduler.plugins.reservation.promise import earliest, expected_end, promised
 from pyroclast_scheduler.plugins.reservation.settings import ALL, Settings
@@ -178,10 +179,10 @@ def test_a_job_that_ends_before_the_promise_may_use_what_is_kept():
 
 def test_a_reservation_survives_in_the_annotation_and_is_not_taken_for_that_of_another():
     state = Reservation(job="t/j", uid="j", scheduler="volcano", since=5.0, locks=(Lock("n1", 6.0),), promise=9.0)
-    group = objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: written(state)}}])
+    group = volcano.group_of(objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: written(state)}}]))
     assert read([group], "volcano") == {"t/j": state}
     assert read([group], "other") == {}
-    broken = objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: "{"}}])
+    broken = volcano.group_of(objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: "{"}}]))
     assert read([broken], "volcano") == {}
 
 

@@ -1,0 +1,1 @@
+"""The read-only web page over queues, Jobs, flows, nodes and history."""

@@ -1,0 +1,1 @@
+"""What the board follows at the API server, as small records and rows."""

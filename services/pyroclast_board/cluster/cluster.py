@@ -1,0 +1,164 @@
+"""What the board knows of the cluster: copies of small records, kept current by watches, which all viewers share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from pyroclast.api import keys
+from pyroclast.api.records import HyperNode
+from pyroclast.api.schedulers import Schedulers
+from pyroclast.api.types import HYPER_NODES, JOB_FLOWS, JOBS, LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import KubeError
+from pyroclast.kube.informer import Informer
+from pyroclast.views.jobs import leaders
+from pyroclast_board.cluster.jobs import JobTable
+from pyroclast_board.cluster.nodes import NodeBooks
+from pyroclast_board.cluster.records import ShownFlow, ShownGroup, ShownJob, ShownNamespace, ShownNode, ShownPod, ShownQueue
+
+__all__ = ["Cluster", "Reservation"]
+
+log = structlog.get_logger()
+
+LEASE_SECONDS: Final = 5.0
+NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class Reservation(msgspec.Struct, frozen=True):
+    """Nodes that are kept for a Job, as the scheduler wrote it on its PodGroup; times are seconds since the epoch."""
+
+    namespace: str
+    job: str
+    nodes: tuple[str, ...]
+    promise: float | None
+
+
+class Cluster:
+    """The copies. `generation` grows with every change, so that nobody works out again what cannot have changed.
+
+    Args:
+        client: the API server.
+        lease_namespace: where the services have their Leases.
+    """
+
+    def __init__(self, client: Client, lease_namespace: str) -> None:
+        self._client, self._lease_namespace = client, lease_namespace
+        self.generation = 0
+        self.table = JobTable()
+        self.books = NodeBooks()
+        self.services: dict[str, bool] | None = None
+        self._inhabited: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._reservations: dict[Key, Reservation] = {}
+        self.jobs = Informer(client, JOBS, ShownJob)
+        self.groups = Informer(client, POD_GROUPS, ShownGroup)
+        self.pods = Informer(client, PODS, ShownPod, field_selector=NOT_ENDED)
+        self.queues = Informer(client, QUEUES, ShownQueue)
+        self.flows = Informer(client, JOB_FLOWS, ShownFlow)
+        self.nodes = Informer(client, NODES, ShownNode)
+        self.hyper_nodes = Informer(client, HYPER_NODES, HyperNode)
+        self._namespaces = Informer(client, NAMESPACES, ShownNamespace)
+        self.jobs.on_change(self.table.put_job)
+        self.groups.on_change(self.table.put_group)
+        self.groups.on_change(self._put_reservation)
+        self.pods.on_change(self.books.put_pod)
+        for informer in self.informers:
+            informer.on_change(self._changed)
+
+    @property
+    def informers(self) -> tuple[Informer[Any], ...]:
+        """All watches."""
+        return (self.jobs, self.groups, self.pods, self.queues, self.flows, self.nodes, self.hyper_nodes, self._namespaces)
+
+    @property
+    def reservations(self) -> Iterable[Reservation]:
+        """The nodes that are kept for Jobs."""
+        return self._reservations.values()
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces that anything shown is in."""
+        if self._inhabited[0] != self.generation:
+            flows = (flow.metadata.namespace for flow in self.flows.values())
+            found = frozenset({*(row.namespace for row in self.table.rows), *flows})
+            self._inhabited = (self.generation, found)
+        return self._inhabited[1]
+
+    @property
+    def all_namespaces(self) -> frozenset[str]:
+        """All namespaces."""
+        return frozenset(each.metadata.name for each in self._namespaces.values())
+
+    def now(self) -> float:
+        """Seconds since the epoch by the clock of the API server."""
+        return self._client.now()
+
+    def ages(self) -> Mapping[str, float]:
+        """For how many seconds each kind has not been heard of, by its plural; 0 for one that is followed."""
+        return {informer.kind.plural: informer.unheard_for() for informer in self.informers}
+
+    def flow(self, uid: str) -> ShownFlow | None:
+        """The flow of a uid."""
+        return next((each for each in self.flows.values() if each.metadata.uid == uid), None)
+
+    async def follow_leases(self) -> None:
+        """Keep what is known of services at work current, until cancelled. Leases change every 2 s, so they are not watched."""
+        complaint = ""
+        while True:
+            try:
+                leases, _ = await self._client.list(LEASES)
+            except KubeError as error:
+                if str(error) != complaint:
+                    complaint = str(error)
+                    log.warning("board.leases_unknown", error=complaint)
+                self._serve(None, None)
+            else:
+                complaint = ""
+                held = leaders(leases, self.now())
+                own = [each["metadata"]["name"] for each in leases if each["metadata"]["namespace"] == self._lease_namespace]
+                self._serve(held, {name: name in held.live for name in sorted(own)})
+            await asyncio.sleep(LEASE_SECONDS)
+
+    def _serve(self, held: Schedulers | None, services: dict[str, bool] | None) -> None:
+        if self.table.serve(held) or services != self.services:
+            self.services = services
+            self.generation += 1
+
+    def _put_reservation(self, old: ShownGroup | None, new: ShownGroup | None) -> None:
+        group = new or old
+        if group is None:
+            return
+        found = None if new is None else _reservation(new)
+        if found is None:
+            self._reservations.pop(group.key, None)
+        else:
+            self._reservations[group.key] = found
+
+    def _changed(self, _old: object, _new: object) -> None:
+        self.generation += 1
+
+
+class _Lock(msgspec.Struct, frozen=True):
+    node: str
+
+
+class _Written(msgspec.Struct, frozen=True):
+    locks: tuple[_Lock, ...] = ()
+    promise: float | None = None
+
+
+def _reservation(group: ShownGroup) -> Reservation | None:
+    text = group.metadata.annotations.get(keys.RESERVATION, "")
+    if not text:
+        return None
+    try:
+        written = msgspec.json.decode(text, type=_Written)
+    except msgspec.MsgspecError:  # whoever may write PodGroups may write anything there
+        return None
+    owner = group.metadata.controller
+    name = owner.name if owner is not None else group.metadata.name
+    return Reservation(group.metadata.namespace, name, tuple(lock.node for lock in written.locks), written.promise)

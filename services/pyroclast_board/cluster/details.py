@@ -1,0 +1,70 @@
+"""What only the page of one Job shows: its whole manifest, pods and events, read when asked for and shared for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyroclast.api import keys
+from pyroclast.api.types import EVENTS, JOBS, PODS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import KubeError, NotFound
+
+__all__ = ["Details", "JobDetails"]
+
+FRESH_SECONDS: Final = 2.0
+MOST: Final = 256
+MOST_EVENTS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """`job` is None when it has gone; `missing` says what could not be read."""
+
+    job: dict[str, Any] | None
+    pods: tuple[dict[str, Any], ...] = ()
+    events: tuple[dict[str, Any], ...] = ()
+    missing: str = ""
+
+
+class Details:
+    """Reads a Job once for all who look at it, and at most every two seconds."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: OrderedDict[Key, tuple[float, asyncio.Task[JobDetails]]] = OrderedDict()
+
+    async def of(self, key: Key) -> JobDetails:
+        """The details of a Job."""
+        begun, task = self._known.get(key, (float("-inf"), None))
+        if task is None or (task.done() and time.monotonic() - begun > FRESH_SECONDS):
+            task = asyncio.create_task(self._read(key))
+            self._known[key] = (time.monotonic(), task)
+            self._known.move_to_end(key)
+            while len(self._known) > MOST:
+                self._known.popitem(last=False)
+        return await asyncio.shield(task)
+
+    async def _read(self, key: Key) -> JobDetails:
+        client, missing = self._client, []
+        try:
+            job = await client.get(JOBS, key)
+        except NotFound:
+            return JobDetails(None)
+        except KubeError as error:
+            return JobDetails(None, missing=f"the Job: {error}")
+        pods: list[dict[str, Any]] = []
+        events: list[dict[str, Any]] = []
+        try:
+            pods, _ = await client.list(PODS, key.namespace, label_selector=f"{keys.JOB_NAME}={key.name}")
+        except KubeError as error:
+            missing.append(f"its pods: {error}")
+        try:
+            events, _ = await client.list(EVENTS, key.namespace, field_selector=f"involvedObject.name={key.name}")
+        except KubeError as error:
+            missing.append(f"its events: {error}")
+        events.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""), reverse=True)
+        return JobDetails(job, tuple(pods), tuple(events[:MOST_EVENTS]), "; ".join(missing))

@@ -1,0 +1,170 @@
+"""The table of Jobs: a row per Job, kept current change by change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from pyroclast.api import keys
+from pyroclast.api.schedulers import Schedulers
+from pyroclast.views.jobs import view_of
+from pyroclast.views.waiting_causes import is_waiting
+from pyroclast_board.cluster.records import ShownGroup, ShownJob
+
+__all__ = ["ENDED", "JobRow", "JobTable", "as_object"]
+
+ENDED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
+FAILED: Final = frozenset({"Failed", "Terminated"})
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A Job as lists show it. `code` is empty for one that does not wait; times are RFC 3339, empty where unknown."""
+
+    uid: str
+    namespace: str
+    name: str
+    queue: str
+    user: str
+    flow: str
+    phase: str
+    reason: str
+    code: str
+    is_final: bool
+    sentence: str
+    priority: str
+    pods: int
+    ready: int
+    retries: int
+    asks: Mapping[str, str]
+    created: str
+    changed: str
+    labels: Mapping[str, str]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has not started, or was suspended."""
+        return bool(self.code)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it will not run again."""
+        return self.phase in ENDED
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended badly."""
+        return self.phase in FAILED
+
+
+RowHandler = Callable[[JobRow | None, JobRow | None], None]
+
+
+class JobTable:
+    """Rows by uid. `put_job` and `put_group` take what an informer tells; both are cheap and do no I/O."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, ShownJob] = {}
+        self._groups: dict[str, ShownGroup] = {}
+        self._rows: dict[str, JobRow] = {}
+        self._at_work: Schedulers | None = None
+        self._handlers: list[RowHandler] = []
+
+    def on_row(self, handler: RowHandler) -> None:
+        """Call `handler(old, new)` for each row that is added (old None), changed or gone (new None)."""
+        self._handlers.append(handler)
+
+    @property
+    def rows(self) -> Collection[JobRow]:
+        """All rows; a live view."""
+        return self._rows.values()
+
+    def row(self, uid: str) -> JobRow | None:
+        """The row of a Job."""
+        return self._rows.get(uid)
+
+    def job(self, uid: str) -> ShownJob | None:
+        """The record of a Job."""
+        return self._jobs.get(uid)
+
+    def group(self, uid: str) -> ShownGroup | None:
+        """The PodGroup of the Job of a uid."""
+        return self._groups.get(uid)
+
+    def put_job(self, old: ShownJob | None, new: ShownJob | None) -> None:
+        """A Job was added, updated or deleted."""
+        if new is not None:
+            self._jobs[new.metadata.uid] = new
+            self._renew(new.metadata.uid)
+        elif old is not None:
+            self._jobs.pop(old.metadata.uid, None)
+            self._tell(self._rows.pop(old.metadata.uid, None), None)
+
+    def put_group(self, old: ShownGroup | None, new: ShownGroup | None) -> None:
+        """A PodGroup was added, updated or deleted."""
+        group = new or old
+        owner = next((each for each in group.metadata.owner_references if each.kind == "Job"), None) if group else None
+        if owner is None:
+            return
+        if new is not None:
+            self._groups[owner.uid] = new
+        else:
+            self._groups.pop(owner.uid, None)
+        self._renew(owner.uid)
+
+    def serve(self, at_work: Schedulers | None) -> bool:
+        """These schedulers are at work, None where nobody knows; whether that is news."""
+        if at_work == self._at_work:
+            return False
+        self._at_work = at_work
+        for row in [each for each in self._rows.values() if each.is_waiting]:
+            self._renew(row.uid)
+        return True
+
+    def _renew(self, uid: str) -> None:
+        job = self._jobs.get(uid)
+        if job is not None:
+            old, new = self._rows.get(uid), _row(job, self._groups.get(uid), self._at_work)
+            if new != old:
+                self._rows[uid] = new
+                self._tell(old, new)
+
+    def _tell(self, old: JobRow | None, new: JobRow | None) -> None:
+        for handler in self._handlers:
+            handler(old, new)
+
+
+def as_object(record: msgspec.Struct) -> dict[str, Any]:
+    """A record as the JSON that it was read from, which is what views take."""
+    found: dict[str, Any] = msgspec.to_builtins(record)
+    return found
+
+
+def _row(job: ShownJob, group: ShownGroup | None, at_work: Schedulers | None) -> JobRow:
+    view = view_of(as_object(job), as_object(group) if group else None, at_work)
+    metadata, state, controller = job.metadata, job.status.state, job.metadata.controller
+    waits = is_waiting(view.job)
+    return JobRow(
+        uid=metadata.uid,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        queue=view.queue,
+        user=metadata.annotations.get(keys.SUBMITTED_BY, ""),
+        flow=controller.name if controller is not None and controller.kind == "JobFlow" else "",
+        phase=view.phase or "Pending",
+        reason=state.reason,
+        code=view.cause.code if waits else "",
+        is_final=waits and view.cause.is_final,
+        sentence=view.cause.sentence if waits else state.message,
+        priority=view.priority_class,
+        pods=view.pods,
+        ready=job.status.running,
+        retries=job.status.retry_count,
+        asks=view.asks,
+        created=metadata.creation_timestamp or "",
+        changed=state.last_transition_time or metadata.creation_timestamp or "",
+        labels=metadata.labels,
+    )

@@ -1,0 +1,144 @@
+"""What every page is made of: who looks, and sections of HTML that change one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pyroclast.pictures.svg import Picture
+from pyroclast.views.amounts import as_text, readable
+from pyroclast.views.human_durations import human_duration
+
+__all__ = ["BadRequest", "NoPage", "Page", "Scope", "Section", "Templates", "checked", "url"]
+
+EMPTY: Final = Markup()
+MOST_ROWS: Final = 20_000
+LONGEST: Final = 317
+"""Characters of a value in a URL: a namespaced name with room to spare."""
+
+ICONS: Final[Mapping[str, tuple[str, str]]] = {
+    **dict.fromkeys(("Completed", "Succeed", "Succeeded", "Open", "Ready", "led"), ("✔", "good")),
+    **dict.fromkeys(("Running", "Restarting", "Completing", "Terminating", "Aborting"), ("▶", "busy")),
+    **dict.fromkeys(("Pending", "Waiting", "Inqueue", "Closing"), ("…", "waits")),
+    **dict.fromkeys(("Skipped", "Closed", "Cordoned", "Removed"), ("↷", "off")),
+    **dict.fromkeys(("Failed", "Terminated", "Aborted", "NotReady", "Evicted", "silent"), ("✘", "bad")),
+    **dict.fromkeys(("OutOfMemory", "NodeFailed", "TimedOut", "Unknown", "Warning"), ("✘", "bad")),
+}
+"""An icon and a kind for each word of a state; the word itself always stands beside the icon."""
+
+
+class NoPage(Exception):
+    """There is no such page, or none that the viewer may see."""
+
+
+class BadRequest(Exception):
+    """A parameter of a URL cannot be understood; the text names it and says what would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose Jobs a viewer may see: those of all namespaces, or of some. Others are counted and never named."""
+
+    is_all: bool = False
+    namespaces: frozenset[str] = frozenset()
+
+    def sees(self, namespace: str) -> bool:
+        """Whether Jobs of a namespace may be named."""
+        return self.is_all or namespace in self.namespaces
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page that is replaced as a whole, or, where it has `rows`, row by row. `head`: the columns of those rows."""
+
+    id: str
+    html: Markup = EMPTY
+    head: Markup = EMPTY
+    rows: tuple[tuple[str, Markup], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A title and sections, the place in the navigation, and whether changes are told while it is open."""
+
+    title: str
+    place: str
+    sections: Sequence[Section] = field(default_factory=tuple)
+    is_live: bool = True
+
+
+class Templates:
+    """The templates; all text in them is escaped, whoever wrote it."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("pyroclast_board"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.filters |= {
+            "duration": lambda seconds: "–" if seconds is None else human_duration(seconds),
+            "amounts": lambda amounts: as_text(amounts) or "–",
+            "readable": lambda value, name: readable(name, value),
+            "moment": lambda text: str(text).removesuffix("Z").replace("T", " ")[:19],
+            "segment": lambda text: quote(str(text), safe=""),
+            "picture": _picture,
+        }
+        self._rows: dict[tuple[str, str, tuple[str, ...]], tuple[object, Markup]] = {}
+        self._environment.globals |= {"icon_of": _icon, "url": url}
+
+    def render(self, name: str, **values: Any) -> Markup:  # noqa: ANN401 - whatever a template shows
+        """A template, filled in."""
+        return Markup(self._environment.get_template(name).render(values))  # noqa: S704 - autoescaped
+
+    def row(self, name: str, key: str, shown: object, columns: tuple[str, ...]) -> Markup:
+        """A row of a table: what `shown`, which never changes, looks like. Kept, as most rows are shown again and again."""
+        known = self._rows.get((name, key, columns))
+        if known is not None and known[0] is shown:
+            return known[1]
+        html: Markup = self.macro(name, "row")(shown, columns)
+        if len(self._rows) >= MOST_ROWS:
+            self._rows.clear()
+        self._rows[name, key, columns] = (shown, html)
+        return html
+
+    def macro(self, name: str, macro: str) -> Any:  # noqa: ANN401 - a macro of a template
+        """A macro of a template, which is called with what it shows."""
+        return getattr(self._environment.get_template(name).module, macro)
+
+
+def checked(query: Mapping[str, str], known: Sequence[str]) -> Mapping[str, str]:
+    """The parameters of a URL that are not empty.
+
+    Raises:
+        BadRequest: one is unknown, or too long.
+    """
+    for name, value in query.items():
+        if name not in known:
+            raise BadRequest(f'there is no parameter "{name[:64]}"; there are {", ".join(sorted(known))}')
+        if len(value) > LONGEST or "\0" in value:
+            raise BadRequest(f"{name}: at most {LONGEST} characters, none of them NUL")
+    return {name: value for name, value in query.items() if value}
+
+
+def url(path: str, query: Mapping[str, object] | None = None, **changes: object) -> str:
+    """A URL of the board: the parameters with changes, without those that are empty."""
+    merged = {**(query or {}), **changes}
+    given = {name: str(value) for name, value in merged.items() if value not in {None, ""}}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def _icon(word: str) -> tuple[str, str]:
+    return ICONS.get(word, ("·", "other"))
+
+
+def _picture(picture: Picture) -> Markup:
+    return Markup(picture.inline())  # noqa: S704 - each text in a picture is escaped where its elements are made

@@ -1,0 +1,173 @@
+"""Which Jobs the page of Jobs shows, read from its URL. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pyroclast_board.cluster.jobs import JobRow
+from pyroclast_board.pages.base import BadRequest, Scope, checked
+
+__all__ = ["COLUMNS", "GROUPS", "PAGE_SIZE", "STATES", "JobFilter", "Selection", "grouped", "job_filter", "select", "state_of"]
+
+PAGE_SIZE: Final = 100
+COLUMNS: Final = ("namespace", "name", "queue", "user", "state", "code", "priority", "pods", "ready", "asks", "flow", "age")
+SHOWN: Final = ("namespace", "name", "queue", "user", "state", "code", "pods", "ready", "asks", "age")
+GROUPS: Final = ("namespace", "queue", "user", "state", "code", "flow", "priority")
+STATES: Final = ("waiting", "running", "completed", "failed", "other")
+TEXTS: Final = ("namespace", "queue", "user", "phase", "code", "flow")
+PARAMETERS: Final = (*TEXTS, "state", "label", "age", "text", "group", "sort", "columns", "page")
+UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+MOST_LABELS: Final = 8
+
+_AGE = re.compile(r"([<>]?)(\d{1,6})([smhdw])", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """A Job must fit all that is given. `age`: at least (`is_younger`: at most) so many seconds; `sort` may begin with `-`."""
+
+    exact: tuple[tuple[str, str], ...] = ()
+    state: str = ""
+    label: tuple[str, str | None] | None = None
+    age: int | None = None
+    is_younger: bool = False
+    text: str = ""
+    group: str = ""
+    sort: str = "age"
+    columns: tuple[str, ...] = SHOWN
+    page: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The Jobs that fit, in order, and how many others fit whose names the viewer may not see."""
+
+    rows: Sequence[JobRow]
+    unnamed: int
+
+    def page(self, number: int) -> Sequence[JobRow]:
+        """The rows of a page; the first is 1."""
+        return self.rows[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
+
+
+def job_filter(query: Mapping[str, str]) -> JobFilter:
+    """The filter that a URL describes.
+
+    Raises:
+        BadRequest: see there.
+    """
+    given = checked(query, PARAMETERS)
+    age, is_younger = _age(given.get("age", ""))
+    for name, known in (("group", GROUPS), ("state", STATES)):
+        if (value := given.get(name, "")) and value not in known:
+            raise BadRequest(f'{name}: there is no "{value[:64]}"; there are {", ".join(known)}')
+    sort = given.get("sort", "age")
+    columns = tuple(dict.fromkeys(given.get("columns", "").split(","))) if given.get("columns") else SHOWN
+    for name, values in (("sort", (sort.removeprefix("-"),)), ("columns", columns)):
+        if wrong := next((each for each in values if not _is_column(each)), None):
+            raise BadRequest(f'{name}: there is no column "{wrong[:64]}"; there are {", ".join(COLUMNS)} and label:KEY')
+    if sum(each.startswith("label:") for each in columns) > MOST_LABELS:
+        raise BadRequest(f"columns: at most {MOST_LABELS} of them label:KEY")
+    page = given.get("page", "1")
+    if not page.isdecimal() or not 0 < int(page[:9]) <= 1_000_000:
+        raise BadRequest(f'page: "{page[:64]}" is no number from 1')
+    key, equals, value = given.get("label", "").partition("=")
+    return JobFilter(
+        exact=tuple((name, given[name]) for name in TEXTS if name in given),
+        state=given.get("state", ""),
+        label=(key, value if equals else None) if key else None,
+        age=age,
+        is_younger=is_younger,
+        text=given.get("text", "").lower(),
+        group=given.get("group", ""),
+        sort=sort,
+        columns=columns,
+        page=int(page),
+    )
+
+
+def select(rows: Iterable[JobRow], wanted: JobFilter, scope: Scope, now: float) -> Selection:
+    """The Jobs that fit. What a viewer may not see is counted by what is no name: queue, phase, code, state and age.
+
+    A filter by namespace, user, flow, label or text would tell of a Job that the viewer may not see whether it has them.
+    """
+    hides = wanted.label is not None or wanted.text or any(name in {"namespace", "user", "flow"} for name, _ in wanted.exact)
+    found, unnamed = [], 0
+    for row in rows:
+        if scope.sees(row.namespace):
+            if _fits(row, wanted, now):
+                found.append(row)
+        elif not hides and _fits(row, wanted, now):
+            unnamed += 1
+    column = wanted.sort.removeprefix("-")
+    found.sort(key=lambda row: (row.namespace, row.name))
+    found.sort(key=lambda row: cell(row, column), reverse=wanted.sort.startswith("-") != (column == "age"))
+    return Selection(found, unnamed)
+
+
+def grouped(rows: Iterable[JobRow], by: str) -> list[tuple[str, Counter[str]]]:
+    """How many Jobs of each value are in each state; the largest group is first."""
+    counts: dict[str, Counter[str]] = {}
+    for row in rows:
+        counts.setdefault(str(cell(row, by)), Counter())[state_of(row)] += 1
+    return sorted(counts.items(), key=lambda each: (-each[1].total(), each[0]))
+
+
+def cell(row: JobRow, column: str) -> str | int:
+    """The value of a column, by which rows are sorted."""
+    if column.startswith("label:"):
+        return row.labels.get(column.removeprefix("label:"), "")
+    match column:
+        case "state":
+            return row.phase
+        case "age":
+            return row.created
+        case "asks":
+            return str(row.asks.get("cpu", ""))
+    value: str | int = getattr(row, column)
+    return value
+
+
+def state_of(row: JobRow) -> str:
+    """One of `STATES`."""
+    if row.is_waiting:
+        return "waiting"
+    if row.has_failed:
+        return "failed"
+    if row.phase == "Completed":
+        return "completed"
+    return "other" if row.has_ended else "running"
+
+
+def _fits(row: JobRow, wanted: JobFilter, now: float) -> bool:
+    if any(getattr(row, name) != value for name, value in wanted.exact):
+        return False
+    if wanted.state and state_of(row) != wanted.state:
+        return False
+    if wanted.label is not None:
+        key, value = wanted.label
+        if key not in row.labels or (value is not None and row.labels[key] != value):
+            return False
+    if wanted.age is not None:
+        age = now - datetime.fromisoformat(row.created).timestamp() if row.created else 0.0
+        if (age > wanted.age) if wanted.is_younger else (age < wanted.age):
+            return False
+    return not wanted.text or wanted.text in f"{row.namespace}/{row.name} {row.sentence}".lower()
+
+
+def _age(text: str) -> tuple[int | None, bool]:
+    if not text:
+        return None, False
+    found = _AGE.fullmatch(text)
+    if found is None:
+        raise BadRequest(f'age: "{text[:64]}" is no duration such as 30m (at least), >12h or <2d')
+    return int(found[2]) * UNITS[found[3]], found[1] == "<"
+
+
+def _is_column(name: str) -> bool:
+    return name in COLUMNS or (name.startswith("label:") and len(name) > len("label:"))

@@ -1,0 +1,139 @@
+"""One Job: why it waits, its gang over time, its pods and events, earlier runs, and its manifest; also after it was deleted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import yaml
+
+from pyroclast.api import keys
+from pyroclast.api.types import Key
+from pyroclast.pictures.run_bars import Run, run_bars
+from pyroclast.pictures.timeline import timeline
+from pyroclast.views.explanation import explanation
+from pyroclast.views.human_durations import human_duration
+from pyroclast.views.jobs import Reading, view_of
+from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
+from pyroclast.views.usage_hours import hours_text, in_hours
+from pyroclast_board.cluster.cluster import Cluster
+from pyroclast_board.cluster.details import JobDetails
+from pyroclast_board.cluster.jobs import JobRow, as_object
+from pyroclast_board.pages.base import Page, Scope, Section, Templates
+
+__all__ = ["job", "past_job"]
+
+OF: Final = "job.html"
+MOST_LANES: Final = 64
+MOST_PODS: Final = 200
+MOST_RUNS: Final = 20
+MOST_CHARACTERS: Final = 64 * 1024
+
+
+def job(
+    cluster: Cluster, templates: Templates, scope: Scope, row: JobRow, *, details: JobDetails, runs: Sequence[Mapping[str, Any]]
+) -> Page:
+    """A Job that is there. `runs`: what the recorder knows of all Jobs of its name."""
+    key = f"{row.namespace}/{row.name}"
+    sections = [
+        Section("job", templates.macro(OF, "about")(row, details.missing)),
+        Section("why", templates.macro(OF, "why")(_explanation(cluster, scope, row))),
+        *_pods(cluster, templates, row, details),
+        Section("events", templates.macro(OF, "events")([_event(each) for each in details.events])),
+        Section("runs", templates.macro(OF, "runs")(*_runs(key, runs))),
+        Section("manifest", templates.macro(OF, "manifest")(_manifest(details.job))),
+    ]
+    return Page(f"Job {key}", "jobs", sections)
+
+
+def past_job(templates: Templates, found: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Page:
+    """A Job that was deleted, as the recorder remembers it."""
+    key = f"{found['namespace']}/{found['name']}"
+    used = [
+        {"task": task["task"], "resource": name, "hours": hours_text(in_hours(name, asked))}
+        for task in (*found["tasks"], {"task": "all", "asked": found["asked"]})
+        for name, asked in task["asked"].items()
+    ]
+    sections = [
+        Section("job", templates.macro(OF, "remembered")(found)),
+        Section("history", templates.macro(OF, "steps")(found["phases"], found["causes"], found["evictions"])),
+        Section("usage", templates.macro(OF, "usage")(used)),
+        Section("runs", templates.macro(OF, "runs")(*_runs(key, runs))),
+    ]
+    return Page(f"Job {key}, deleted", "history", sections, is_live=False)
+
+
+def _explanation(cluster: Cluster, scope: Scope, row: JobRow) -> Mapping[str, Any] | None:
+    """Why it waits; None for a Job that does not wait."""
+    record, group = cluster.table.job(row.uid), cluster.table.group(row.uid)
+    if record is None or not row.is_waiting:
+        return None
+    view = view_of(as_object(record), as_object(group) if group is not None else None, None)
+    queue = cluster.queues.get(Key("", row.queue))
+    groups = [
+        as_object(each) for each in cluster.groups.values() if each.spec.queue == row.queue or each.status.phase == "Running"
+    ]
+    told = explanation(
+        view, None if queue is None else as_object(queue), Reading(groups, is_complete=True), cluster.now(), scope.sees
+    )
+    sentence = row.sentence.removeprefix("never: " if row.is_final else "not now: ")
+    return {**told, "code": row.code, "never": row.is_final, "sentence": sentence}
+
+
+def _pods(cluster: Cluster, templates: Templates, row: JobRow, details: JobDetails) -> list[Section]:
+    """The timeline of the gang, its tasks, and its pods."""
+    if details.job is None:
+        return []
+    rows = timeline_rows(details.job, details.pods)
+    begin = datetime.fromisoformat(details.job["metadata"]["creationTimestamp"]).timestamp()
+    drawn = lanes(rows[:MOST_LANES], max(0, int(cluster.now() - begin)))
+    phases: dict[str, Counter[str]] = {}
+    for pod in details.pods:
+        task = str((pod["metadata"].get("annotations") or {}).get(keys.TASK_SPEC, ""))
+        phases.setdefault(task, Counter())[str((pod.get("status") or {}).get("phase", ""))] += 1
+    sizes = {
+        str(task.get("name", "")): int(task.get("replicas", 1)) for task in (details.job.get("spec") or {}).get("tasks") or ()
+    }
+    tasks = [(name, wanted, sorted(phases.get(name, Counter()).items())) for name, wanted in sizes.items()]
+    picture = timeline(f"{row.namespace}/{row.name}", drawn) if drawn else None
+    return [
+        Section("timeline", templates.macro(OF, "gang")(picture, slowest_lines(rows), len(rows) - len(drawn), row.uid)),
+        Section("tasks", templates.macro(OF, "tasks")(tasks)),
+        Section("pods", templates.macro(OF, "pods")(rows[:MOST_PODS], len(rows), int(begin))),
+    ]
+
+
+def _event(event: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "at": event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "",
+        "type": event.get("type", ""),
+        "reason": event.get("reason", ""),
+        "message": event.get("message", ""),
+        "count": (event.get("series") or {}).get("count") or event.get("count") or 1,
+    }
+
+
+def _runs(key: str, runs: Sequence[Mapping[str, Any]]) -> tuple[Any, list[Mapping[str, Any]]]:
+    shown = list(runs[:MOST_RUNS])
+    bars = [
+        Run(
+            f"{each['submitted']}: {each['state']}",
+            each["state"],
+            each["elapsedSeconds"] or 0,
+            human_duration(each["elapsedSeconds"] or 0),
+        )
+        for each in shown
+    ]
+    return (run_bars(f"Runs of {key}", bars) if bars else None), shown
+
+
+def _manifest(found: Mapping[str, Any] | None) -> str:
+    """The Job as YAML without its status."""
+    if found is None:
+        return ""
+    metadata = {name: value for name, value in found["metadata"].items() if name != "managedFields"}
+    whole = {"apiVersion": found.get("apiVersion"), "kind": found.get("kind"), "metadata": metadata, "spec": found.get("spec")}
+    text = yaml.dump(whole, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}\n… {len(text) - MOST_CHARACTERS} more characters"

@@ -1,0 +1,115 @@
+"""Nodes as a heat map of what is free, by network tier or by a label, with what is kept for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyroclast.lifecycle.hypernodes.members import member_names
+from pyroclast.lifecycle.times import format_time
+from pyroclast.pictures.heat_map import Cell, heat_map
+from pyroclast.resources.quantity import ZERO
+from pyroclast.views.amounts import amount, readable
+from pyroclast_board.cluster.cluster import Cluster
+from pyroclast_board.cluster.records import ShownNode
+from pyroclast_board.pages.base import BadRequest, Page, Scope, Section, Templates, checked
+from pyroclast_board.pages.overview import is_away
+
+__all__ = ["nodes"]
+
+PARAMETERS: Final = ("resource", "by", "job")
+NO_GROUP: Final = "–"
+MOST_CELLS: Final = 5_000
+
+
+def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[str, str]) -> Page:
+    """The page.
+
+    Raises:
+        BadRequest: a parameter cannot be understood, or no node has the resource.
+    """
+    given = checked(query, PARAMETERS)
+    found = sorted(cluster.nodes.values(), key=lambda each: each.metadata.name)[:MOST_CELLS]
+    resources = _resources(found)
+    resource = given.get("resource") or next(iter(resources), "cpu")
+    if resources and resource not in resources:
+        raise BadRequest(f'resource: no node has "{resource[:64]}"; there are {", ".join(resources)}')
+    groups = _groups(cluster, found, given.get("by", ""))
+    outlined = _outlined(cluster, scope, given.get("job", ""))
+    cells = {name: [_cell(cluster, node, resource, outlined) for node in members] for name, members in groups.items()}
+    labels = sorted({label for node in found for label in node.metadata.labels})
+    of = "nodes.html"
+    rows = [_row(cluster, name, members, resource) for name, members in groups.items()]
+    sections = [
+        Section("choice", templates.macro(of, "choice")(given, resource, resources, labels[:100], bool(cluster.hyper_nodes))),
+        Section("map", templates.macro(of, "heat")(heat_map(f"{resource}: free share of each node", cells))),
+        Section("groups", templates.macro(of, "groups")(rows, resource)),
+        Section("reservations", templates.macro(of, "reservations")(*_reservations(cluster, scope))),
+    ]
+    return Page("Nodes", "nodes", sections)
+
+
+def _resources(found: list[ShownNode]) -> list[str]:
+    """Devices first, as they are what people look for."""
+    names = {name for node in found for name, value in node.status.allocatable.items() if amount(value) != ZERO}
+    return sorted(names - {"pods"}, key=lambda name: ("/" not in name, name))
+
+
+def _groups(cluster: Cluster, found: list[ShownNode], by: str) -> dict[str, list[ShownNode]]:
+    """Nodes by the value of a label; without one by the HyperNodes of the lowest tier, where there are any."""
+    names: dict[str, str] = {}
+    if not by and len(cluster.hyper_nodes):
+        labels = {node.metadata.name: node.metadata.labels for node in found}
+        lowest = min(each.spec.tier for each in cluster.hyper_nodes.values())
+        for hyper in cluster.hyper_nodes.values():
+            if hyper.spec.tier == lowest:
+                names |= dict.fromkeys(member_names(hyper, labels), hyper.metadata.name)
+    elif by:
+        names = {node.metadata.name: node.metadata.labels[by] for node in found if by in node.metadata.labels}
+    groups: dict[str, list[ShownNode]] = {}
+    for node in found:
+        groups.setdefault(names.get(node.metadata.name, NO_GROUP), []).append(node)
+    return dict(sorted(groups.items()))
+
+
+def _outlined(cluster: Cluster, scope: Scope, job: str) -> frozenset[str]:
+    """The nodes of a Job that the viewer may see."""
+    row = cluster.table.row(job)
+    return frozenset(cluster.books.nodes_of(job)) if row is not None and scope.sees(row.namespace) else frozenset()
+
+
+def _cell(cluster: Cluster, node: ShownNode, resource: str, outlined: frozenset[str]) -> Cell:
+    name = node.metadata.name
+    total, free = amount(node.status.allocatable.get(resource, 0)), cluster.books.free(node).get(resource, ZERO)
+    if is_away(node):
+        return Cell(name, None, "takes no pods", name in outlined)
+    share = float(free) / float(total) if total != ZERO else None
+    told = f"{readable(resource, free)} of {readable(resource, total)} {resource} free, {cluster.books.pods(name)} pods"
+    return Cell(name, share, told, name in outlined)
+
+
+def _row(cluster: Cluster, name: str, members: list[ShownNode], resource: str) -> dict[str, Any]:
+    ready = [node for node in members if not is_away(node)]
+    free = [cluster.books.free(node).get(resource, ZERO) for node in ready]
+    return {
+        "group": name,
+        "nodes": len(members),
+        "away": len(members) - len(ready),
+        "free": readable(resource, sum(free, ZERO)),
+        "largest": readable(resource, max(free, default=ZERO)),
+        "pods": sum(cluster.books.pods(node.metadata.name) for node in members),
+    }
+
+
+def _reservations(cluster: Cluster, scope: Scope) -> tuple[list[dict[str, Any]], int]:
+    """Those for Jobs that may be named, and how many nodes are kept for others."""
+    seen = [each for each in cluster.reservations if scope.sees(each.namespace)]
+    rows = [
+        {
+            "job": f"{each.namespace}/{each.job}",
+            "nodes": sorted(each.nodes),
+            "promise": "" if each.promise is None else format_time(each.promise),
+        }
+        for each in sorted(seen, key=lambda each: (each.namespace, each.job))
+    ]
+    return rows, sum(len(each.nodes) for each in cluster.reservations if not scope.sees(each.namespace))

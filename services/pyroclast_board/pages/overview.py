@@ -1,0 +1,70 @@
+"""The first page: who waits and why, what runs and failed, what is free, and whether all services are at work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Any, Final
+
+from pyroclast.resources.quantity import ZERO, Quantity
+from pyroclast.views.amounts import amount
+from pyroclast_board.cluster.cluster import Cluster
+from pyroclast_board.cluster.records import ShownNode
+from pyroclast_board.pages.base import Page, Section, Templates
+from pyroclast_board.pages.filters import state_of
+
+__all__ = ["is_away", "overview"]
+
+DAY: Final = 86_400
+SHOWN: Final = 12
+
+
+def overview(cluster: Cluster, templates: Templates) -> Page:
+    """The page. It names no Job, so it is the same for all viewers."""
+    codes: Counter[str] = Counter()
+    oldest: dict[str, str] = {}
+    states: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    yesterday = cluster.now() - DAY
+    for row in cluster.table.rows:
+        states[state_of(row)] += 1
+        if row.is_waiting:
+            codes[row.code] += 1
+            oldest[row.code] = min(row.created, oldest.get(row.code, row.created))
+        elif row.has_failed and row.changed and datetime.fromisoformat(row.changed).timestamp() > yesterday:
+            failed[row.reason or "no reason given"] += 1
+    values = {
+        "states": {name: states[name] for name in ("waiting", "running", "completed", "failed", "other")},
+        "codes": [(code, count, oldest[code]) for code, count in codes.most_common()],
+        "failed": failed.most_common(SHOWN),
+        "resources": _resources(cluster),
+        "services": cluster.services,
+        "watches": sorted(cluster.ages()),
+    }
+    sections = [
+        Section(name, templates.macro("overview.html", name)(values)) for name in ("jobs", "waiting", "resources", "services")
+    ]
+    return Page("Overview", "overview", sections)
+
+
+def is_away(node: ShownNode) -> bool:
+    """Whether a node takes no new pods: it is not ready, or cordoned."""
+    is_ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+    return not is_ready or node.spec.unschedulable
+
+
+def _resources(cluster: Cluster) -> list[dict[str, Any]]:
+    """What nodes have in all: allocated, idle, kept for somebody, and away, which add up to the total."""
+    kept = {name for reservation in cluster.reservations for name in reservation.nodes}
+    sums: dict[str, dict[str, Quantity]] = {}
+    for node in cluster.nodes.values():
+        where = "away" if is_away(node) else "reserved" if node.metadata.name in kept else "idle"
+        free = cluster.books.free(node)
+        for name, value in node.status.allocatable.items():
+            total, left = amount(value), free.get(name, ZERO)
+            of = sums.setdefault(name, dict.fromkeys(("total", "allocated", "idle", "reserved", "away"), ZERO))
+            of["total"] += total
+            of["allocated"] += total - left
+            of[where] += left
+    names = sorted((name for name in sums if name in {"cpu", "memory"} or "/" in name), key=lambda name: ("/" not in name, name))
+    return [{"resource": name, **{part: str(value) for part, value in sums[name].items()}} for name in names]

@@ -1,0 +1,89 @@
+"""The queues as a tree with a bar per resource, and one queue with the order of those that wait in it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyroclast.api.types import Key
+from pyroclast.lifecycle.times import format_time
+from pyroclast.views.drawings import draw_queues
+from pyroclast.views.jobs import WAITING_PHASES
+from pyroclast.views.queues import queue_rows
+from pyroclast_board.cluster.cluster import Cluster
+from pyroclast_board.cluster.jobs import as_object
+from pyroclast_board.cluster.records import ShownGroup
+from pyroclast_board.pages.base import Page, Scope, Section, Templates
+
+__all__ = ["queue", "queues"]
+
+SHOWN: Final = 100
+
+
+def queues(cluster: Cluster, templates: Templates) -> Page:
+    """All queues. It names no Job, so it is the same for all viewers."""
+    found = _rows(cluster, [as_object(each) for each in cluster.queues.values()])
+    draw, row = templates.macro("queues.html", "bars"), templates.macro("queues.html", "row")
+    rows = tuple((f"queue-{each['name']}-{each['resource']}", row(each)) for each in found)
+    picture = Section("bars", draw(draw_queues("Queues", found)))
+    return Page("Queues", "queues", [picture, Section("queues", head=templates.macro("queues.html", "head")(), rows=rows)])
+
+
+def queue(cluster: Cluster, templates: Templates, scope: Scope, name: str) -> Page | None:
+    """One queue; None where there is none of that name."""
+    found = cluster.queues.get(Key("", name))
+    if found is None:
+        return None
+    own = [each for each in cluster.groups.values() if each.spec.queue == name]
+    waiting = sorted((each for each in own if each.status.phase in WAITING_PHASES), key=_rank)
+    at_work = sorted((each for each in own if each.status.phase in {"Running", "Unknown"}), key=_rank)
+    draw, listed = templates.macro("queues.html", "bars"), templates.macro("queues.html", "gangs")
+    rows = _rows(cluster, [as_object(found)])
+    sections = [
+        Section("bars", draw(draw_queues(f"Queue {name}", rows))),
+        Section("order", listed("Waiting, by priority and age", *_named(cluster, waiting, scope))),
+        Section("holders", listed("Running", *_named(cluster, at_work, scope))),
+    ]
+    return Page(f"Queue {name}", "queues", sections)
+
+
+def _rows(cluster: Cluster, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    groups = [
+        {
+            "metadata": {"creationTimestamp": each.metadata.creation_timestamp or ""},
+            "spec": {"queue": each.spec.queue},
+            "status": {"phase": each.status.phase},
+        }
+        for each in cluster.groups.values()
+    ]
+    now = cluster.now()
+    return [
+        {**row, "oldestTime": "" if row["oldestSeconds"] is None else format_time(now - row["oldestSeconds"])}
+        for row in queue_rows(found, groups, now, is_tree=True)
+    ]
+
+
+def _rank(group: ShownGroup) -> tuple[int, str, str, str]:
+    metadata = group.metadata
+    return -group.spec.priority, metadata.creation_timestamp or "", metadata.namespace, metadata.name
+
+
+def _named(cluster: Cluster, groups: list[ShownGroup], scope: Scope) -> tuple[list[dict[str, Any]], int, int]:
+    """The first that may be named with their position, how many more may be, and how many may not."""
+    seen = [(position, each) for position, each in enumerate(groups, 1) if scope.sees(each.metadata.namespace)]
+    rows = []
+    for position, group in seen[:SHOWN]:
+        owner = group.metadata.controller
+        job = cluster.table.row(owner.uid) if owner is not None else None
+        rows.append(
+            {
+                "position": position,
+                "namespace": group.metadata.namespace,
+                "name": owner.name if owner is not None else group.metadata.name,
+                "uid": "" if job is None else job.uid,
+                "code": "" if job is None else job.code,
+                "priority": group.spec.priority,
+                "asks": dict(group.spec.min_resources or {}),
+                "created": group.metadata.creation_timestamp or "",
+            }
+        )
+    return rows, len(seen) - len(rows), len(groups) - len(seen)

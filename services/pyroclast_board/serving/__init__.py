@@ -1,0 +1,1 @@
+"""HTTP: who looks, which page, and the streams of changes."""

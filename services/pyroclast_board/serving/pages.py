@@ -1,0 +1,105 @@
+"""From a path to its page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from pyroclast.api.types import Key
+from pyroclast_board.cluster.cluster import Cluster
+from pyroclast_board.cluster.details import Details
+from pyroclast_board.pages.base import Page, Scope, Templates, checked
+from pyroclast_board.pages.flows import flow, flows
+from pyroclast_board.pages.history import history, history_questions
+from pyroclast_board.pages.job import job, past_job
+from pyroclast_board.pages.jobs import jobs
+from pyroclast_board.pages.nodes import nodes
+from pyroclast_board.pages.overview import overview
+from pyroclast_board.pages.queues import queue, queues
+from pyroclast_board.serving.recorder import Recorder, RecorderAway
+from pyroclast_board.serving.streams import Followed
+
+__all__ = ["Pages"]
+
+
+class Pages:
+    """Makes the page of a path for who may see what.
+
+    Args:
+        cluster: what is followed.
+        details: reads single Jobs.
+        recorder: tells of the past.
+        templates: the HTML.
+    """
+
+    def __init__(self, cluster: Cluster, details: Details, recorder: Recorder, templates: Templates) -> None:
+        self.cluster, self._details, self._recorder, self._templates = cluster, details, recorder, templates
+
+    def namespaces_of(self, path: str) -> frozenset[str]:
+        """The namespaces whose Jobs a page may name: of the past, any there is; else those in which there is something."""
+        is_past = path == "/history" or path.startswith("/jobs/")
+        return self.cluster.all_namespaces if is_past else self.cluster.namespaces
+
+    async def page(self, followed: Followed) -> Page | None:
+        """The page; None where there is none, or none that may be seen.
+
+        Raises:
+            BadRequest: a parameter cannot be understood.
+            RecorderAway: it is a page of the past.
+        """
+        cluster, templates, scope, query = self.cluster, self._templates, followed.scope, dict(followed.query)
+        match followed.path.removeprefix("/").split("/"):
+            case ["jobs"]:
+                return jobs(cluster, templates, scope, query)
+            case ["nodes"]:
+                return nodes(cluster, templates, scope, query)
+            case ["history"]:
+                return await self._history(scope, query)
+        checked(query, ())
+        match followed.path.removeprefix("/").split("/"):
+            case [""]:
+                return overview(cluster, templates)
+            case ["queues"]:
+                return queues(cluster, templates)
+            case ["queues", name]:
+                return queue(cluster, templates, scope, unquote(name))
+            case ["jobs", uid]:
+                return await self._job(scope, unquote(uid))
+            case ["flows"]:
+                return flows(cluster, templates, scope)
+            case ["flows", uid]:
+                return flow(cluster, templates, scope, unquote(uid))
+        return None
+
+    async def _job(self, scope: Scope, uid: str) -> Page | None:
+        row = self.cluster.table.row(uid)
+        if row is None:
+            return await self._past_job(scope, uid)
+        if not scope.sees(row.namespace):
+            return None
+        details = await self._details.of(Key(row.namespace, row.name))
+        runs = await self._runs(row.namespace, row.name)
+        return job(self.cluster, self._templates, scope, row, details=details, runs=runs)
+
+    async def _past_job(self, scope: Scope, uid: str) -> Page | None:
+        found = await self._recorder.job(scope, uid)
+        if found is None:
+            return None
+        return past_job(self._templates, found, await self._runs(found["namespace"], found["name"]))
+
+    async def _runs(self, namespace: str, name: str) -> list[dict[str, Any]]:
+        try:
+            return await self._recorder.runs(namespace, name)
+        except RecorderAway:  # the page says that it remembers none
+            return []
+
+    async def _history(self, scope: Scope, query: Mapping[str, str]) -> Page:
+        answers: dict[str, Mapping[str, Any]] = {}
+        missing = ""
+        try:
+            for what, question in history_questions(query).items():
+                answers[what] = await self._recorder.ask(scope, what, question)
+        except RecorderAway as error:
+            missing = str(error)
+        return history(self._templates, query, answers, missing)

@@ -1,0 +1,101 @@
+"""Asks the recorder for history, with a token of the board's own and for the namespaces that the viewer may see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+import orjson
+
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.credentials import Anonymous, TokenFile
+from pyroclast.kube.deadline import Deadline
+from pyroclast.kube.errors import ApiError, ConnectionFailed
+from pyroclast_board.pages.base import BadRequest, Scope
+
+__all__ = ["Recorder", "RecorderAway"]
+
+PREFIX: Final = "/api/v1/"
+SECONDS: Final = 5.0
+MOST_NAMESPACES: Final = 200
+"""The recorder takes no more in one question."""
+
+
+class RecorderAway(Exception):
+    """There is no history now; the text says why."""
+
+
+class Recorder:
+    """The recorder, wherever it is. To be entered before it is asked.
+
+    Args:
+        url: of the recorder; empty: there is none.
+        token_file: a token that the recorder takes, made for it alone; empty: none is sent.
+    """
+
+    def __init__(self, url: str, token_file: str) -> None:
+        credentials = TokenFile(Path(token_file)) if token_file else Anonymous()
+        self._client = (
+            Client(ClusterConfig(url, credentials=credentials), max_attempts=1, user_agent="pyroclast-board") if url else None
+        )
+
+    async def __aenter__(self) -> Self:
+        if self._client is not None:
+            await self._client.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._client is not None:
+            await self._client.__aexit__()
+
+    async def job(self, scope: Scope, uid: str) -> dict[str, Any] | None:
+        """What is remembered of a Job; None for one that never was, or that the viewer may not see.
+
+        Raises:
+            RecorderAway: see there.
+        """
+        found = await self._ask(f"uids/{quote(uid, safe='')}", {})
+        job = next(iter(found.get("items", ())), None)
+        return job if job is not None and scope.sees(job["namespace"]) else None
+
+    async def runs(self, namespace: str, name: str) -> list[dict[str, Any]]:
+        """All Jobs that had a name, newest first.
+
+        Raises:
+            RecorderAway: see there.
+        """
+        found = await self._ask(f"jobs/{quote(namespace, safe='')}/{quote(name, safe='')}", {})
+        return list(found.get("items", ()))
+
+    async def ask(self, scope: Scope, what: str, query: Mapping[str, str]) -> dict[str, Any]:
+        """`jobs`, `usage` or `waits`, of the namespaces that the viewer may see.
+
+        Raises:
+            RecorderAway: see there.
+            BadRequest: a parameter cannot be understood.
+        """
+        if scope.is_all:
+            return await self._ask(what, query)
+        if not scope.namespaces:
+            return {"items": []}
+        some = sorted(scope.namespaces)[:MOST_NAMESPACES]
+        return await self._ask(what, {**query, "namespaces": ",".join(some)})
+
+    async def _ask(self, what: str, query: Mapping[str, str]) -> dict[str, Any]:
+        if self._client is None:
+            raise RecorderAway("there is no history: the board was not told where the recorder is (--recorder-url)")
+        try:
+            answer = await self._client.request("GET", PREFIX + what, query=query, deadline=Deadline.after(SECONDS))
+            found: dict[str, Any] = orjson.loads(answer)
+        except ApiError as error:
+            if error.status == 404:
+                return {}
+            if error.status == 400:
+                raise BadRequest(error.message) from error
+            raise RecorderAway(f"there is no history: the recorder refuses: {error.message}") from error
+        except (TimeoutError, ConnectionFailed, orjson.JSONDecodeError) as error:
+            raise RecorderAway(f"there is no history now: the recorder does not answer: {error}") from error
+        return found

@@ -1,0 +1,226 @@
+"""HTTP: which page a request is for, and how it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import structlog
+from aiohttp import web
+
+from pyroclast.runtime.access import Denied
+from pyroclast.runtime.addresses import split_address
+from pyroclast.runtime.errors import StartFailure
+from pyroclast.runtime.listener import Listener
+from pyroclast_board.metrics import BoardMetrics
+from pyroclast_board.pages.base import BadRequest, NoPage, Page, Scope, Section, Templates
+from pyroclast_board.pages.jobs import jobs_csv
+from pyroclast_board.serving.changes import version_of
+from pyroclast_board.serving.pages import Pages
+from pyroclast_board.serving.recorder import RecorderAway
+from pyroclast_board.serving.sessions import COOKIE
+from pyroclast_board.serving.static import Static
+from pyroclast_board.serving.streams import Followed, Review, Streams, TooMany
+from pyroclast_board.serving.viewers import Viewers, is_from_here, scope_of
+
+__all__ = ["BoardServer"]
+
+log = structlog.get_logger()
+
+PLACES: Final = (
+    ("overview", "/", "Overview"),
+    ("queues", "/queues", "Queues"),
+    ("jobs", "/jobs", "Jobs"),
+    ("flows", "/flows", "Flows"),
+    ("nodes", "/nodes", "Nodes"),
+    ("history", "/history", "History"),
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+LINE_BYTES: Final = 16 * 1024
+FORM_BYTES: Final = 16 * 1024
+LIVE: Final = "/live"
+OLD_SECONDS: Final = 30.0
+"""A copy that has not been heard of for longer is announced with its age."""
+
+
+class BoardServer:
+    """Answers GET and HEAD, and the two forms that begin and end a session.
+
+    Args:
+        pages: makes pages.
+        streams: tells of changes.
+        viewers: says who looks.
+        templates: the layout.
+        metrics: counts requests.
+        most_streams: how many connections may be streams.
+    """
+
+    def __init__(
+        self, pages: Pages, streams: Streams, viewers: Viewers, templates: Templates, *, metrics: BoardMetrics, most_streams: int
+    ) -> None:
+        self._pages, self._streams, self._viewers = pages, streams, viewers
+        self._templates, self._metrics = templates, metrics
+        self._static = Static()
+        self._listener = Listener(
+            self._handle, most=most_streams + 256, max_line_size=LINE_BYTES, max_field_size=LINE_BYTES, shutdown_timeout=5.0
+        )
+
+    async def start(self, address: str) -> None:
+        """Listen.
+
+        Raises:
+            StartFailure: the address cannot be listened on.
+        """
+        host, port = split_address(address)
+        try:
+            await self._listener.start(host, port)
+        except OSError as error:
+            raise StartFailure(f"--page-address: cannot listen on {address}: {error.strerror or error}") from error
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._listener.port
+
+    async def stop(self) -> None:
+        """Answer what has been asked, then close."""
+        self._streams.close()
+        await self._listener.stop()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        begun = time.perf_counter()
+        try:
+            return await self._answer(request)
+        except BadRequest as error:
+            return self._told(400, "That cannot be shown", str(error))
+        except Denied as error:
+            return self._denied(error)
+        except TooMany:
+            return self._told(503, "Too many streams", "as many pages are followed live as may be; this one is not")
+        except RecorderAway as error:
+            return self._told(503, "No history", str(error))
+        except NoPage:
+            return self._told(404, "Nothing here", f"there is no {request.path[:200]}, or you may not see it")
+        except Exception:
+            log.exception("board.not_answered", path=request.path[:200])
+            return self._told(500, "A mistake of ours", "this page could not be made; the log of the board says why")
+        finally:
+            self._metrics.answered(_place(request.path), time.perf_counter() - begun)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path
+        if request.method == "POST" and path in {"/login", "/logout"} and not self._viewers.is_open:
+            return await self._form(request)
+        if request.method not in {"GET", "HEAD"}:
+            return self._told(405, "Only for reading", "this page can only be read")
+        if path.startswith("/static/"):
+            return self._static.answer(request, HEADERS)
+        if path == "/login" and not self._viewers.is_open:
+            return self._login(200, "")
+        now = self._pages.cluster.now()
+        reader = await self._viewers.of(request, now)
+        if path.startswith(f"{LIVE}/"):
+            if request.method == "HEAD":  # a stream has nothing else to tell
+                return web.Response(content_type="text/event-stream", headers=HEADERS)
+            return await self._follow(request)
+        scope = await scope_of(reader, self._pages.namespaces_of(path))
+        if path == "/jobs.csv":
+            text = await asyncio.to_thread(jobs_csv, self._pages.cluster, scope, dict(request.query))
+            disposition = {"Content-Disposition": 'attachment; filename="jobs.csv"'}
+            return web.Response(text=text, content_type="text/csv", headers={**HEADERS, **disposition})
+        page = await self._pages.page(Followed(path, tuple(sorted(request.query.items())), scope))
+        if page is None:
+            raise NoPage
+        note = "" if scope.is_all else "Jobs of namespaces in which you may not list Jobs are counted and not named."
+        return self._shown(request, page, reader.name, note)
+
+    async def _follow(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path.removeprefix(LIVE)
+        query = {name: value for name, value in request.query.items() if name != "seen"}
+        seen = request.headers.get("Last-Event-ID") or request.query.get("seen", "")
+
+        async def scope() -> Scope:
+            reader = await self._viewers.of(request, self._pages.cluster.now())
+            return await scope_of(reader, self._pages.namespaces_of(path))
+
+        followed = Followed(path, tuple(sorted(query.items())), await scope())
+        review = Review(scope, lambda: self._pages.namespaces_of(path))
+        return await self._streams.follow(request, dict(HEADERS), followed, seen, review)
+
+    async def _form(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Begin or end a session."""
+        if not is_from_here(request):
+            return self._told(403, "Not from here", "this form was sent by a page of another host")
+        if request.path == "/logout":
+            response = web.Response(status=303, headers={**HEADERS, "Location": "/login"})
+            response.set_cookie(COOKIE, "", path="/", secure=True, httponly=True, samesite="Strict", max_age=0)
+            return response
+        body = b""
+        async for part in request.content.iter_any():
+            body += part
+            if len(body) > FORM_BYTES:
+                raise BadRequest(f"a form has at most {FORM_BYTES} bytes")
+        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=4)
+        cookie = await self._viewers.log_in(fields.get("token", [""])[0], self._pages.cluster.now())
+        response = web.Response(status=303, headers={**HEADERS, "Location": "/"})
+        response.set_cookie(COOKIE, cookie, path="/", secure=True, httponly=True, samesite="Strict")
+        return response
+
+    def _shown(self, request: web.BaseRequest, page: Page, viewer: str, note: str) -> web.Response:
+        split = urlsplit(request.path_qs)
+        live = f"{LIVE}{split.path}?{split.query}" if page.is_live else ""
+        response = self._page(200, page, viewer, live=live, note=note)
+        response.enable_compression()
+        return response
+
+    def _page(self, status: int, page: Page, viewer: str = "", *, live: str = "", note: str = "") -> web.Response:
+        html = self._templates.render(
+            "layout.html",
+            page=page,
+            places=PLACES,
+            viewer=viewer,
+            live=live,
+            version=version_of(page),
+            age=self._age(),
+            scope_note=note,
+        )
+        return web.Response(status=status, text=html, content_type="text/html", headers=HEADERS)
+
+    def _age(self) -> str:
+        old = {kind: age for kind, age in self._pages.cluster.ages().items() if age > OLD_SECONDS}
+        if not old:
+            return ""
+        return f"The API server does not answer: {', '.join(sorted(old))} as of {max(old.values()):.0f} s ago."
+
+    def _told(self, status: int, title: str, message: str) -> web.Response:
+        section = Section("message", self._templates.render("message.html", message=message))
+        return self._page(status, Page(title, "", [section], is_live=False))
+
+    def _denied(self, error: Denied) -> web.Response:
+        if error.status == 401 and not self._viewers.is_open:
+            return self._login(401, str(error))
+        return self._told(error.status, "Not for you" if error.status == 403 else "Not now", str(error))
+
+    def _login(self, status: int, message: str) -> web.Response:
+        html = self._templates.render("login.html", message=message)
+        return web.Response(status=status, text=html, content_type="text/html", headers=HEADERS)
+
+
+def _place(path: str) -> str:
+    """A label for metrics: one of few words, whatever was asked for."""
+    first = path.removeprefix(LIVE).strip("/").partition("/")[0].removesuffix(".csv")
+    known = {"": "overview", "static": "static", "login": "login", "logout": "login"}
+    return known.get(first) or (first if any(first == place for place, _, _ in PLACES) else "other")

@@ -1,0 +1,118 @@
+"""A real Chromium, driven by the WebDriver protocol through its own driver; there is none where neither is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import shutil
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyroclast_standalone.ports import free_port
+
+__all__ = ["Browser", "running_browser"]
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-device-scale-factor=1"]
+
+
+class Browser:
+    """One window."""
+
+    def __init__(self, driver: str) -> None:
+        self._driver, self._session = driver, ""
+
+    async def start(self) -> None:
+        """Open the window."""
+        chrome = {"binary": shutil.which("chromium"), "args": [*OPTIONS, "--window-size=1280,900"]}
+        wanted = {"goog:chromeOptions": chrome, "goog:loggingPrefs": {"browser": "ALL"}}
+        found = await self._ask("POST", "", {"capabilities": {"alwaysMatch": wanted}})
+        self._session = f"/{found['sessionId']}"
+
+    async def stop(self) -> None:
+        """Close it."""
+        await self._ask("DELETE", "")
+
+    async def open(self, url: str) -> None:
+        """Go to a page and wait until it has loaded."""
+        await self._ask("POST", "/url", {"url": url})
+
+    async def run(self, script: str, *arguments: Any) -> Any:
+        """What a script returns."""
+        return await self._ask("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    async def wait(self, script: str, *arguments: Any, seconds: float = 10.0) -> Any:
+        """What a script returns, once that is true."""
+        async with asyncio.timeout(seconds):
+            while not (found := await self.run(script, *arguments)):
+                await asyncio.sleep(0.05)
+            return found
+
+    async def keys(self, *keys: str) -> None:
+        """Press and release keys one after another."""
+        presses = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        await self._ask("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": presses}]})
+
+    async def complaints(self) -> list[str]:
+        """What the console has said since it was asked last."""
+        return [entry["message"] for entry in await self._ask("POST", "/se/log", {"type": "browser"})]
+
+    async def emulate(self, *, scheme: str = "light", width: int = 1280, height: int = 900) -> None:
+        """Be light or dark, and of a size."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self._command("Emulation.setEmulatedMedia", features=features)
+        await self._command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    async def without_scripts(self, *, are_off: bool) -> None:
+        """Switch scripts of pages off, or on."""
+        await self._command("Emulation.setScriptExecutionDisabled", value=are_off)
+
+    async def picture(self, path: Path) -> None:
+        """A PNG of the window."""
+        content = base64.b64decode(await self._ask("GET", "/screenshot"))
+        await asyncio.to_thread(path.write_bytes, content)
+
+    async def _command(self, name: str, **parameters: Any) -> Any:
+        return await self._ask("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})
+
+    async def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._driver}/session{self._session}{path}", data, method=method)
+        request.add_header("Content-Type", "application/json")
+
+        def answered() -> Any:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.load(answer)["value"]
+
+        return await asyncio.to_thread(answered)
+
+
+@contextlib.asynccontextmanager
+async def running_browser() -> AsyncIterator[Browser]:
+    """A window of a driver of its own. The test is left out where there is no Chromium."""
+    driver = shutil.which("chromedriver")
+    if driver is None or shutil.which("chromium") is None:
+        pytest.skip("there is no Chromium with its driver; on Debian: apt-get install chromium chromium-driver")
+    port = free_port()
+    process = await asyncio.create_subprocess_exec(
+        driver, f"--port={port}", stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    browser = Browser(f"http://127.0.0.1:{port}")
+    try:
+        async with asyncio.timeout(60):
+            while True:
+                with contextlib.suppress(OSError):
+                    await browser.start()
+                    break
+                await asyncio.sleep(0.1)
+        yield browser
+        await browser.stop()
+    finally:
+        process.terminate()
+        await process.wait()

@@ -1,0 +1,172 @@
+"""The pages in a real Chromium: they load without complaints, change while they are open, and can be used by everybody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyroclast.api.types import JOBS, Key
+from pyroclast.kube.client import PatchKind
+
+from .browser import Browser, running_browser
+from .conftest import Board, fill, running_board
+
+TAB, ENTER = "\ue004", "\ue007"
+PLACES = {
+    "overview": "/",
+    "queues": "/queues",
+    "queue": "/queues/research",
+    "jobs": "/jobs",
+    "job": "/jobs/{train}",
+    "gang": "/jobs/{big}",
+    "flow": "/flows/{etl}",
+    "nodes": "/nodes?resource=cpu&by=rack",
+    "history": "/history",
+}
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+async def seen() -> AsyncIterator[tuple[Board, Browser, dict[str, str]]]:
+    async with running_browser() as browser, running_board() as board:
+        uids = await fill(board)
+        await board.until("/jobs", "lost", "hidden-job", ">QueueFull<")
+        await board.until("/nodes", "node-2")
+        await board.until("/flows", "team/etl")
+        yield board, browser, uids
+
+
+def paths(uids: dict[str, str]) -> dict[str, str]:
+    return {name: path.format(**uids) for name, path in PLACES.items()}
+
+
+async def test_pages_load_without_complaints(seen: Any) -> None:
+    board, browser, uids = seen
+    for name, path in paths(uids).items():
+        await browser.open(board.url + path)
+        assert await browser.run("return document.querySelector('h1').textContent"), name
+        assert await browser.run("return document.title.endsWith('Pyroclast')"), name
+        assert await browser.complaints() == [], name
+    transferred = await browser.run(
+        "return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+        ".reduce((sum, each) => sum + each.transferSize, 0)"
+    )
+    assert 0 < transferred < 150_000
+
+
+async def test_an_open_page_changes_by_itself(seen: Any) -> None:
+    board, browser, uids = seen
+    await browser.open(f"{board.url}/jobs")
+    await browser.run("window.same = true")
+    row = f"document.getElementById('job-{uids['train']}')"
+    assert "Pending" in await browser.run(f"return {row}.textContent")
+    await browser.run(f"{row}.querySelector('th a').focus()")
+    status = {"status": {"state": {"phase": "Completed", "message": ""}}}
+    await board.client.patch(JOBS, Key("team", "train"), status, PatchKind.MERGE, subresource="status")
+    await browser.wait(f"return {row}.textContent.includes('Completed')")
+    assert await browser.run("return document.activeElement.getAttribute('href')") == f"/jobs/{uids['train']}"
+    later = await board.job("team", "later")
+    await browser.wait(f"return document.getElementById('job-{later}')?.parentElement.hasAttribute('data-rows')")
+    await board.client.delete(JOBS, Key("team", "later"))
+    await browser.wait(f"return !document.getElementById('job-{later}')")
+    assert await browser.run("return window.same"), "it was not loaded anew"
+    assert "4</b> Jobs" in await browser.run("return document.getElementById('counts').innerHTML")
+    assert await browser.complaints() == []
+
+
+async def test_filters_change_the_list_in_place_and_the_address(seen: Any) -> None:
+    board, browser, _ = seen
+    await browser.open(f"{board.url}/jobs")
+    await browser.run("window.same = true; document.querySelector('input[name=text]').focus()")
+    await browser.keys(*"hidden")
+    await browser.wait(
+        "return location.search === '?text=hidden' && document.querySelectorAll('tbody[data-rows] tr').length === 1"
+    )
+    assert await browser.run("return [window.same, document.activeElement.name, document.activeElement.value]") == [
+        True,
+        "text",
+        "hidden",
+    ]
+    await browser.run("history.back()")
+    await browser.wait("return document.querySelectorAll('tbody[data-rows] tr').length === 4")
+    await browser.run("document.querySelector('thead a').click()")
+    await browser.wait("return document.querySelector('th[aria-sort=ascending]')")
+    assert await browser.run("return window.same")
+    assert await browser.complaints() == []
+
+
+async def test_the_list_can_be_used_by_the_keyboard_alone(seen: Any) -> None:
+    board, browser, _ = seen
+    await browser.open(f"{board.url}/jobs")
+    await browser.keys(TAB)
+    assert await browser.run("return document.activeElement.className") == "skip"
+    await browser.keys(ENTER)
+    assert await browser.run("return location.hash") == "#main"
+    reached = set()
+    for _step in range(60):
+        await browser.keys(TAB)
+        reached.add(await browser.run("return document.activeElement.name || document.activeElement.getAttribute('href') || ''"))
+    assert {"text", "state", "namespace", "group"} <= reached
+    assert any(each.startswith("/jobs/") for each in reached)
+    outline = await browser.run(
+        "document.querySelector('tbody th a').focus(); return getComputedStyle(document.activeElement).outlineStyle"
+    )
+    assert outline != "none"
+
+
+async def test_pages_work_without_scripts(seen: Any) -> None:
+    board, browser, uids = seen
+    await browser.without_scripts(are_off=True)
+    for path in paths(uids).values():
+        await browser.open(board.url + path)
+    await browser.without_scripts(are_off=False)
+    await browser.open(f"{board.url}/jobs?text=hidden")
+    assert await browser.run("return document.querySelectorAll('tbody[data-rows] tr').length") == 1
+
+
+async def test_pages_fit_a_narrow_window(seen: Any) -> None:
+    board, browser, uids = seen
+    await browser.emulate(width=320, height=640)
+    for name, path in paths(uids).items():
+        await browser.open(board.url + path)
+        wide = await browser.run("return document.documentElement.scrollWidth")
+        assert wide <= 320, f"{name} scrolls in two directions: {wide}"
+
+
+@pytest.mark.skipif("PYROCLAST_AXE" not in os.environ, reason="PYROCLAST_AXE names no axe.min.js of the npm package axe-core")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_has_no_serious_finding(seen: Any, scheme: str) -> None:
+    board, browser, uids = seen
+    script = Path(os.environ["PYROCLAST_AXE"]).read_text()  # noqa: ASYNC240 - a test
+    await browser.emulate(scheme=scheme)
+    for name, path in paths(uids).items():
+        await browser.open(board.url + path)
+        await browser.run(f"{script};window.found = null; axe.run(document).then((each) => {{ window.found = each; }})")
+        await browser.wait("return window.found !== null", seconds=60)
+        findings = await browser.run(
+            "return window.found.violations.filter((each) => ['serious', 'critical'].includes(each.impact))"
+            ".map((each) => [each.id, each.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))])"
+        )
+        assert findings == [], name
+
+
+async def test_users_log_in_and_out_through_a_forwarded_port() -> None:
+    async with running_browser() as browser, running_board(login="token") as board:
+        token = await board.token("member", "team")
+        url = board.url.replace("127.0.0.1", "localhost")
+        await browser.open(f"{url}/jobs")
+        await browser.run("document.querySelector('[name=token]').value = arguments[0]; document.forms[0].submit()", token)
+        await browser.wait("return document.querySelector('h1')?.textContent === 'Overview'")
+        assert "default:member" in await browser.run("return document.querySelector('.viewer').textContent")
+        assert await browser.run("return document.cookie") == "", "no script can read the session"
+        await browser.open(f"{url}/jobs")
+        await board.job("team", "mine")
+        await browser.wait("return document.body.textContent.includes('mine')")
+        await browser.run("document.querySelector('.viewer button').click()")
+        await browser.wait("return document.querySelector('h1')?.textContent === 'Log in'")
+        await browser.open(f"{url}/jobs")
+        assert await browser.run("return document.querySelector('h1').textContent") == "Log in"

@@ -1,0 +1,185 @@
+"""The pages over an embedded API server."""
+
+from __future__ import annotations
+
+import aiohttp
+import pytest
+
+from pyroclast.api.types import JOBS, QUEUES, Key
+from pyroclast.kube.client import PatchKind
+from pyroclast_board.serving import server
+
+from .conftest import FULL, Board, fill, running_board
+
+ALL = ["/", "/queues", "/queues/research", "/jobs", "/flows", "/nodes", "/history"]
+
+
+async def test_pages_show_what_is_in_the_cluster(board: Board) -> None:
+    uids = await fill(board)
+    page = await board.until("/", "<b>2</b> waiting", "<b>1</b> running", "<b>1</b> failed")
+    assert ">QueueFull</a>" in page
+    page = await board.until("/queues", "research cpu: borrowed 3", "research cpu: guarantee 2")
+    assert 'href="/queues/research"' in page
+    page = await board.get("/queues/research")
+    assert f'href="/jobs/{uids["train"]}">team/train</a>' in page
+    page = await board.until(f"/jobs/{uids['train']}", "QueueFull", "may use 8 cpu and uses 7")
+    assert "of 2 in its queue" in page
+    assert "by ann" in page
+    page = await board.until(f"/jobs/{uids['big']}", "big-worker-0: waiting from", "node-0")
+    assert "image: i" in page
+    page = await board.until("/flows", "team/etl")
+    page = await board.until(f"/flows/{uids['etl']}", "on the critical path")
+    assert "bad: Failed" in page
+    page = await board.until("/nodes?resource=cpu&by=rack", "node-0: 6 of 8 cpu free, 1 pods")
+    assert ">r0<" in page
+    assert "critical" in await board.get(f"/nodes?resource=cpu&job={uids['big']}")
+    assert "the board was not told where the recorder is" in await board.get("/history")
+
+
+FILTERS = [
+    ("", {"big", "train", "hidden-job", "lost"}),
+    ("state=waiting", {"train", "hidden-job"}),
+    ("namespace=team&state=waiting", {"train"}),
+    ("code=QueueFull&text=hidden", {"hidden-job"}),
+    ("user=ann", {"train"}),
+    ("label=project=llm", {"train"}),
+    ("label=project", {"train"}),
+    ("label=project=other", set()),
+    ("phase=Failed", {"lost"}),
+    ("age=1d", set()),
+    ("age=<1d&queue=research&sort=-name&columns=name,label:project", {"big", "train", "hidden-job", "lost"}),
+    ("group=state", {"big", "train", "hidden-job", "lost"}),
+    ("page=2", set()),
+]
+WRONG = [
+    ("/jobs?color=red", 400, "there is no parameter &#34;color&#34;"),
+    ("/jobs?state=odd", 400, "there are waiting, running"),
+    ("/jobs?sort=secret", 400, "there is no column"),
+    ("/jobs?age=soon", 400, "is no duration"),
+    ("/jobs?page=0", 400, "is no number from 1"),
+    ("/jobs?text=" + "x" * 400, 400, "at most 317 characters"),
+    ("/nodes?resource=gold", 400, "no node has"),
+    ("/queues?x=1", 400, "there is no parameter"),
+    ("/jobs/none", 503, "the board was not told where the recorder is"),
+    ("/queues/none", 404, "or you may not see it"),
+    ("/flows/none", 404, "or you may not see it"),
+    ("/elsewhere", 404, "there is no /elsewhere"),
+    ("/static/../settings.py", 404, "there is no"),
+    ("/live/none", 404, "there is no"),
+]
+
+
+async def test_filters_are_in_the_url(filled: Board) -> None:
+    for query, names in FILTERS:
+        page = await filled.get(f"/jobs?{query}")
+        assert {name for name in ("big", "train", "hidden-job", "lost") if f">{name}</a></th>" in page} == names, query
+
+
+async def test_wrong_questions_are_told(filled: Board) -> None:
+    for path, status, words in WRONG:
+        assert words in await filled.get(path, status)
+
+
+async def test_only_reading(filled: Board) -> None:
+    assert filled.session is not None
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        async with filled.session.request(method, f"{filled.url}/jobs") as answer:
+            assert answer.status == 405
+    async with filled.session.head(f"{filled.url}/jobs") as answer:
+        assert (answer.status, await answer.read()) == (200, b"")
+
+
+async def test_every_answer_says_what_a_browser_may_do(filled: Board) -> None:
+    assert filled.session is not None
+    for path in (*ALL, "/static/board.js", "/none", "/jobs?x=1"):
+        async with filled.session.get(f"{filled.url}{path}") as answer:
+            policy = answer.headers["Content-Security-Policy"]
+            assert "default-src 'self'" in policy
+            assert "frame-ancestors 'none'" in policy
+            assert "unsafe" not in policy
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            text = await answer.text()
+            assert "<style" not in text
+            assert " style=" not in text
+            assert " onload=" not in text
+
+
+async def test_a_csv_has_no_formula(filled: Board) -> None:
+    await filled.job("team", "calc", metadata={"labels": {"sum": "x"}, "annotations": {"pyroclast.dev/submitted-by": "=1+1"}})
+    await filled.until("/jobs", "calc")
+    lines = (await filled.get("/jobs.csv?columns=name,user&sort=name")).splitlines()
+    assert lines[0] == "name,user,created"
+    assert [line.rpartition(",")[0] for line in lines[1:]] == ["big,", "calc,'=1+1", "hidden-job,", "lost,", "train,ann"]
+
+
+HOSTILE = ["<script>alert(1)</script>", '"onload="alert(1)', "javascript:alert(1)", "{{ 7 * 7 }}"]
+
+
+async def test_hostile_text_stays_text(board: Board) -> None:
+    await fill(board)
+    for text in HOSTILE:
+        await check_stays_text(board, text, f"evil-{HOSTILE.index(text)}")
+
+
+async def check_stays_text(board: Board, text: str, name: str) -> None:
+    annotations = {"pyroclast.dev/submitted-by": text}
+    uid = await board.job("team", name, metadata={"annotations": annotations}, code=f"LeftOut: {text}")
+    await board.client.patch(QUEUES, Key("", "research"), {"metadata": {"annotations": {"note": text}}}, PatchKind.MERGE)
+    await board.until("/jobs", name)
+    for path in (*ALL, "/jobs?group=user", f"/jobs/{uid}", f"/jobs?text={text}".replace(" ", "+"), "/nodes?by=rack"):
+        page = await board.get(path)
+        assert "<script>alert" not in page
+        assert '"onload=' not in page
+        assert 'href="javascript' not in page
+        assert ">49<" not in page
+
+
+async def test_a_machine_elsewhere_and_a_name_elsewhere_are_refused(board: Board) -> None:
+    assert "localhost or 127.0.0.1" in await board.get("/", 403, Host="evil.example")
+    assert await board.get("/", 200, Host="localhost:80")
+
+
+async def test_a_job_that_is_deleted_leaves_the_list(filled: Board) -> None:
+    await filled.client.delete(JOBS, Key("team", "lost"))
+    async with aiohttp.ClientSession() as session:
+        for _ in range(200):
+            async with session.get(f"{filled.url}/jobs") as answer:
+                if ">lost</a></th>" not in await answer.text():
+                    return
+    raise AssertionError("it is still there")
+
+
+def test_the_sentence_of_the_tests_has_a_code() -> None:
+    assert "QueueFull: " in FULL
+
+
+@pytest.fixture
+async def filled():
+    async with running_board() as board:
+        await fill(board)
+        await board.until("/jobs", "lost", "hidden-job", ">QueueFull<")
+        await board.until("/nodes", "node-2")
+        yield board
+
+
+async def test_a_copy_that_grows_old_is_announced_with_its_age(filled: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "OLD_SECONDS", 0.5)
+    assert "does not answer" not in await filled.get("/jobs")
+    for _ in range(100):
+        filled.server.fail_next("watch", "jobs", 503)
+        filled.server.fail_next("list", "jobs", 503)
+    filled.server.drop_watches()
+    page = await filled.until("/jobs", "The API server does not answer: jobs as of", seconds=20)
+    assert ">train</a></th>" in page, "what was last known is still shown"
+    filled.server._mishaps.planned.clear()
+    await filled.job("team", "afterwards")
+    page = await filled.until("/jobs", "afterwards", seconds=30)
+    assert "does not answer" not in page
+
+
+async def test_a_recorder_that_is_away_is_told() -> None:
+    async with running_board(recorder_url="http://127.0.0.1:1") as board:
+        assert "the recorder does not answer" in await board.get("/history")
+        assert "the recorder does not answer" in await board.get("/jobs/gone", 503)
+        uid = await board.job("team", "here")
+        assert "The recorder remembers none, or does not answer" in await board.until(f"/jobs/{uid}", "team/here")

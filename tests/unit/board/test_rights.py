@@ -1,0 +1,106 @@
+"""Who may look, and what others may not learn."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyroclast.api.types import SERVICE_ACCOUNTS, Key
+from pyroclast.runtime import access
+from pyroclast_board.serving.sessions import COOKIE, Sessions
+
+from .conftest import Board, fill, running_board
+from .streams import messages
+
+SECRETS = ("hidden-job", "other/", "secret-flow")
+
+
+@pytest.fixture
+async def guarded():
+    async with running_board(login="token") as board:
+        yield board
+
+
+async def test_nobody_looks_without_a_token(guarded: Board) -> None:
+    for path in ("/", "/jobs", "/live/jobs", "/jobs.csv", "/history", "/elsewhere"):
+        assert 'name="token"' in await guarded.get(path, 401)
+    await guarded.get("/", 401, token="forged")
+    await guarded.get("/", 401, **{"X-Forwarded-User": "admin", "X-Remote-User": "admin", "Impersonate-User": "admin"})
+    await guarded.get("/", 401, Cookie=f"{COOKIE}=forged")
+    assert 'name="token"' in await guarded.get("/login")
+
+
+async def test_others_jobs_are_counted_and_never_named(guarded: Board) -> None:
+    uids = await fill(guarded)
+    token = await guarded.token("member", "team")
+    admin = await guarded.token("admin", everywhere=True)
+    await guarded.until("/jobs", "hidden-job", token=admin)
+    page = await guarded.until("/jobs", "train", token=token)
+    assert "1 more of others" in page
+    assert "<b>2</b> waiting" in await guarded.get("/", token=token)
+    assert "1 of others, which you may not see" in await guarded.get("/queues/research", token=token)
+    paths = ["/", "/queues", "/queues/research", "/jobs", "/jobs?group=namespace", "/jobs.csv", "/flows", "/nodes", "/history"]
+    paths += [f"/jobs/{uids['train']}", f"/flows/{uids['etl']}", f"/nodes?job={uids['secret']}"]
+    for path in paths:
+        page = await guarded.get(path, token=token)
+        assert not [secret for secret in SECRETS if secret in page], path
+    await guarded.get(f"/jobs/{uids['secret']}", 404, token=token)
+    for query in ("namespace=other", "text=hidden", "user=eve", "label=x", "flow=y"):
+        page = await guarded.get(f"/jobs?{query}", token=token)
+        assert "of others" not in page, "a filter must not tell what a Job of others has"
+    told = await messages(guarded, "/live/jobs?seen=old", token, 1)
+    assert "train" in str(told)
+    assert "hidden-job" not in str(told)
+    nobody = await guarded.token("nobody")
+    assert "<b>0</b> Jobs" in await guarded.get("/jobs", token=nobody)
+
+
+async def test_a_session_begins_and_ends_by_a_form(guarded: Board) -> None:
+    token = await guarded.token("admin", everywhere=True)
+    assert guarded.session is not None
+    async with guarded.session.post(f"{guarded.url}/login", data={"token": "forged"}, allow_redirects=False) as answer:
+        assert answer.status == 401
+        assert "Set-Cookie" not in answer.headers
+    foreign = {"Origin": "https://evil.example"}
+    async with guarded.session.post(
+        f"{guarded.url}/login", data={"token": token}, headers=foreign, allow_redirects=False
+    ) as answer:
+        assert answer.status == 403
+    async with guarded.session.post(f"{guarded.url}/login", data={"token": token}, allow_redirects=False) as answer:
+        assert (answer.status, answer.headers["Location"]) == (303, "/")
+        set_cookie = answer.headers["Set-Cookie"]
+    assert all(word in set_cookie for word in ("HttpOnly", "Secure", "SameSite=Strict", "Path=/"))
+    assert token not in set_cookie
+    cookie = set_cookie.partition(";")[0]
+    assert "system:serviceaccount:default:admin" in await guarded.get("/", Cookie=cookie)
+    async with guarded.session.post(f"{guarded.url}/login", data={"token": "x" * 4000}, allow_redirects=False) as answer:
+        assert answer.status == 401
+    async with guarded.session.post(f"{guarded.url}/logout", allow_redirects=False) as answer:
+        assert answer.status == 303
+        assert "Max-Age=0" in answer.headers["Set-Cookie"]
+    async with guarded.session.post(f"{guarded.url}/jobs", headers={"Cookie": cookie}) as answer:
+        assert answer.status == 405
+
+
+async def test_a_revoked_token_ends_its_streams(guarded: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("pyroclast_board.serving.streams.REVIEW_SECONDS", 0.0)
+    monkeypatch.setattr("pyroclast_board.serving.streams.BEAT_SECONDS", 0.1)
+    token = await guarded.token("member", "team")
+    assert guarded.session is not None
+    async with guarded.session.get(f"{guarded.url}/live/jobs", headers={"Authorization": f"Bearer {token}"}) as stream:
+        assert (await stream.content.readline()).startswith(b"retry")
+        await guarded.client.delete(SERVICE_ACCOUNTS, Key("default", "member"))
+        rest = await stream.content.read()
+    assert b"event: reload" in rest
+    await guarded.get("/jobs", 401, token=token)
+
+
+def test_a_session_is_sealed() -> None:
+    sessions = Sessions(b"k" * 32, 3600)
+    cookie = sessions.seal("the-token", 1000.0)
+    assert sessions.open(cookie, 1000.0) == "the-token"
+    assert sessions.open(cookie, 4700.0) is None
+    assert Sessions(b"l" * 32, 3600).open(cookie, 1000.0) is None
+    for wrong in ("", "x", cookie[:-4], cookie.swapcase(), "A" * 5000, "ü"):
+        assert sessions.open(wrong, 1000.0) is None
+    assert sessions.seal("the-token", 1000.0) != cookie
